@@ -1,0 +1,79 @@
+"""The patient's body in a scan: what may be an answer, and what (air, table, blankets) may not."""
+
+import numpy as np
+import SimpleITK as sitk
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+
+from .working_grid import AIR_HU, WorkingGrid
+
+BODY_BIN = 2  # the mask is found on voxels this many times coarser than the working grid
+
+_TISSUE_HU = -350.0  # between lung and fat
+_OPEN_AIR_HU = -950.0  # outside air is darker than lung once averaged over a few mm
+_OPENING_MM = 8.0  # sheets thinner than this (table tops, blankets) are no body
+_SMALL_PART = 0.03  # arms and legs apart from the trunk are kept, cushions are not
+
+
+def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:
+    """Mask (k, j, i) of the patient: tissue, without the table, with lungs and bowel gas filled in.
+
+    hu: float or int array (k, j, i) with axial slices along k, about 4 mm a voxel (noise must be averaged out).
+    Lungs that a narrow field of view cuts open are kept too: air is told from lung by its density there.
+    """
+    image = sitk.GetImageFromArray(np.ascontiguousarray(hu, dtype=np.float32))
+    image.SetSpacing([float(s) for s in spacing_mm])
+    tissue = sitk.BinaryThreshold(image, _TISSUE_HU, 1e6)
+    radius = [max(1, round(_OPENING_MM / 2 / s)) for s in spacing_mm]
+    radius[2] = 0  # in-plane: a thin table is long in z
+    parts = sitk.RelabelComponent(sitk.ConnectedComponent(sitk.BinaryMorphologicalOpening(tissue, radius)))
+    shape = sitk.LabelShapeStatisticsImageFilter()
+    shape.Execute(parts)
+    labels = shape.GetLabels()
+    if not labels:
+        return np.zeros(hu.shape, dtype=bool)
+    largest = shape.GetNumberOfPixels(1)
+    kept = [label for label in labels if shape.GetNumberOfPixels(label) >= _SMALL_PART * largest]
+    trunk = sitk.BinaryThreshold(parts, 1, max(kept))
+    # the opening rounds corners off: grow back inside tissue only
+    trunk = sitk.And(sitk.BinaryDilate(trunk, radius), tissue)
+    trunk = sitk.BinaryMorphologicalClosing(trunk, radius)
+    body = sitk.GetArrayFromImage(trunk).astype(bool)
+    body = _fill_slices(body)
+    return _add_open_lungs(np.asarray(hu), body)
+
+
+def body_on_grid(grid: WorkingGrid) -> np.ndarray:
+    """Mask (k, j, i) of the patient on a working grid whose sizes are multiples of BODY_BIN."""
+    coarse = F.avg_pool3d(grid.hu[None], BODY_BIN)[0].numpy()
+    mask = body_mask(coarse, tuple(s * BODY_BIN for s in grid.spacing_mm))
+    for axis in range(3):
+        mask = mask.repeat(BODY_BIN, axis)
+    return mask
+
+
+def flatten_outside(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
+    """Copy of `hu` with everything outside `body` set to air, as in the training scans."""
+    return np.where(body, hu, np.float32(AIR_HU))
+
+
+def _fill_slices(body: np.ndarray) -> np.ndarray:
+    """Fill what the body encloses in each axial slice (lungs, airway, bowel gas)."""
+    filled = body.copy()
+    for k in np.flatnonzero(body.any(axis=(1, 2))):
+        padded = np.pad(body[k].astype(np.uint8), 1)
+        filled[k] = sitk.GetArrayFromImage(sitk.BinaryFillhole(sitk.GetImageFromArray(padded)))[1:-1, 1:-1] > 0
+    return filled
+
+
+def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
+    """Add lung that reaches the in-plane border of the scan, where no body wall encloses it."""
+    border = np.zeros(body.shape, dtype=bool)
+    border[:, [0, -1], :] = True
+    border[:, :, [0, -1]] = True
+    open_air = (hu < _OPEN_AIR_HU) & ~body
+    if open_air[border].mean() > 0.25:
+        return body  # air surrounds the patient: nothing is cut open
+    lung = (hu >= _OPEN_AIR_HU) & ~body
+    image = sitk.BinaryMorphologicalOpening(sitk.GetImageFromArray(lung.astype(np.uint8)), [2, 2, 1])
+    lung = sitk.GetArrayFromImage(image).astype(bool)
+    return _fill_slices(body | lung)

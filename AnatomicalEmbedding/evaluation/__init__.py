@@ -1,0 +1,20 @@
+"""Published protocols on labelled scans, the engine side by side with its peers."""
+
+from .dataset import Case, load_cases
+from .peers import PEERS, make_peers
+from .protocol import EmbeddingMatcher, Matcher, evaluate_landmarks, find_pairs
+from .results import Measured, Result, Summary
+
+__all__ = [
+    "PEERS",
+    "Case",
+    "EmbeddingMatcher",
+    "Matcher",
+    "Measured",
+    "Result",
+    "Summary",
+    "evaluate_landmarks",
+    "find_pairs",
+    "load_cases",
+    "make_peers",
+]

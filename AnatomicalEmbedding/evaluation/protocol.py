@@ -1,0 +1,175 @@
+"""The landmark protocol: every pair of scans, every shared point, any number of matchers through the same code.
+
+Different patients: organ centres and six extreme points of every structure both scans hold whole (Goncharov et al.,
+MICCAI 2024, section 3). The same patient at two times: the named landmarks both scans hold.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ..errors import CancelledError, PointsError
+from .dataset import Case
+from .results import Measured, Result
+from .structures import KINDS
+
+if TYPE_CHECKING:
+    from ..embedding import EmbeddingMap
+    from ..models import Model
+
+LANDMARK = "landmark"
+
+
+class Matcher(Protocol):
+    """Anything that carries points from one scan to another.
+
+    A matcher may also have `prepare(case) -> float`: the work that is done once for a scan, whatever it is matched
+    with. It returns the seconds it took, reading the file not counted, and 0 when there was nothing left to do.
+    """
+
+    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
+        """(N,3) RAS mm points of the template -> (N,3) RAS mm in the target, NaN rows where there is no answer."""
+        ...
+
+
+class EmbeddingMatcher:
+    """Matches by embedding maps; each scan is embedded once and its map kept."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._maps: dict[str, EmbeddingMap] = {}
+
+    def prepare(self, case: Case) -> float:
+        """Embed the scan unless it has been; return the seconds it took."""
+        if case.id in self._maps:
+            return 0.0
+        volume = case.volume
+        start = time.perf_counter()
+        self._maps[case.id] = self.model.embed(volume)
+        return time.perf_counter() - start
+
+    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
+        self.prepare(template)
+        self.prepare(target)
+        return self._maps[template.id].match(points_ras, self._maps[target.id]).points_ras
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """One template, one target and the points both hold: names and kinds of N points, (N,3) RAS mm in each scan."""
+
+    template: Case
+    target: Case
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    template_ras: np.ndarray
+    target_ras: np.ndarray
+
+
+def find_pairs(cases: Iterable[Case]) -> list[Pair]:
+    """Every ordered pair with something to measure: structures of different patients, landmarks of the same one."""
+    pairs = []
+    for template, target in permutations(cases, 2):
+        points = _shared_landmarks if template.patient == target.patient else _shared_structures
+        names, kinds, template_ras, target_ras = points(template, target)
+        if names:
+            pairs.append(Pair(template, target, names, kinds, template_ras, target_ras))
+    return pairs
+
+
+def evaluate_landmarks(
+    cases: Sequence[Case],
+    matchers: Mapping[str, Matcher],
+    progress: Callable[[int, int, str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    notes: Sequence[str] = (),
+) -> Result:
+    """Measure every matcher on every pair of cases.
+
+    matchers: by the name the table shows. progress(done, total, text): called before each pair and at the end.
+    cancelled(): asked before each pair. notes: sentences to print with the result, such as which peer is missing.
+
+    Raises PointsError when no two cases share anything or a matcher answers with another number of points,
+    CancelledError when `cancelled` says so.
+    """
+    pairs = find_pairs(cases)
+    if not pairs:
+        raise PointsError(
+            f"none of the {len(cases)} labelled scans shares a whole structure with another patient's, or landmarks"
+            " with another scan of the same patient; add scans of the same body part."
+        )
+    total, done = len(pairs) * len(matchers), 0
+    measured: list[Measured] = []
+    scan_seconds: dict[str, list[float]] = {}
+    for name, matcher in matchers.items():
+        scan_seconds[name] = []
+        for pair in pairs:
+            if cancelled is not None and cancelled():
+                raise CancelledError("the evaluation was cancelled.")
+            if progress is not None:
+                progress(done, total, f"{name}: {pair.template.id} to {pair.target.id}")
+            scan_seconds[name] += _prepare(matcher, pair)
+            measured.append(_measure(name, matcher, pair))
+            done += 1
+    if progress is not None:
+        progress(total, total, "")
+    return Result(
+        matchers=tuple(matchers),
+        measured=tuple(measured),
+        scan_seconds={name: float(np.mean(times)) for name, times in scan_seconds.items() if times},
+        left_out={case.id: case.left_out for case in cases if case.left_out},
+        notes=tuple(notes),
+    )
+
+
+def _prepare(matcher: Matcher, pair: Pair) -> list[float]:
+    prepare = getattr(matcher, "prepare", None)
+    seconds = [prepare(case) for case in (pair.template, pair.target)] if prepare else []
+    return [s for s in seconds if s > 0]
+
+
+def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
+    start = time.perf_counter()
+    answers = np.asarray(matcher(pair.template, pair.template_ras.copy(), pair.target), dtype=np.float64)
+    seconds = time.perf_counter() - start
+    if answers.shape != pair.target_ras.shape:
+        raise PointsError(f"{name}: answered {answers.shape} for {len(pair.names)} points; a row of 3 for each is due.")
+    return Measured(
+        matcher=name,
+        template=pair.template.id,
+        target=pair.target.id,
+        names=pair.names,
+        kinds=pair.kinds,
+        errors_mm=np.linalg.norm(answers - pair.target_ras, axis=1),
+        seconds=seconds,
+    )
+
+
+_Shared = tuple[tuple[str, ...], tuple[str, ...], np.ndarray, np.ndarray]
+
+
+def _shared_structures(template: Case, target: Case) -> _Shared:
+    shared = sorted(template.structures.keys() & target.structures.keys())
+    names = tuple(name for name in shared for _ in KINDS)
+    return (
+        names,
+        KINDS * len(shared),
+        np.concatenate([template.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
+        np.concatenate([target.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
+    )
+
+
+def _shared_landmarks(template: Case, target: Case) -> _Shared:
+    shared = tuple(sorted(template.landmarks.keys() & target.landmarks.keys()))
+    return (
+        shared,
+        (LANDMARK,) * len(shared),
+        np.array([template.landmarks[name] for name in shared]).reshape(-1, 3),
+        np.array([target.landmarks[name] for name in shared]).reshape(-1, 3),
+    )

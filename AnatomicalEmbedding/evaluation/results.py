@@ -1,0 +1,148 @@
+"""What an evaluation measured, and its summaries."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import table
+
+# Group of points -> its heading. An extreme point is any of the six.
+GROUPS = {
+    "centre": "Organ centres, different patients",
+    "extreme": "Extreme points of organs, different patients",
+    "landmark": "Landmarks, same patient",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One matcher on one ordered pair: names, kinds and errors in mm (NaN: no answer) of its N points."""
+
+    matcher: str
+    template: str
+    target: str
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    errors_mm: np.ndarray
+    seconds: float
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The group of each point: a key of GROUPS."""
+        return tuple(kind if kind in GROUPS else "extreme" for kind in self.kinds)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Errors in mm over the points answered; `missing` points got no answer. Figures are None when n is 0."""
+
+    n: int
+    missing: int
+    mean: float | None = None
+    median: float | None = None
+    sd: float | None = None
+    p90: float | None = None
+
+
+def summarise(errors_mm: np.ndarray) -> Summary:
+    """Summarise (N,) errors in mm, NaN where there was no answer."""
+    answered = errors_mm[np.isfinite(errors_mm)]
+    missing = len(errors_mm) - len(answered)
+    if not len(answered):
+        return Summary(0, missing)
+    mean, median, sd, p90 = answered.mean(), np.median(answered), answered.std(), np.percentile(answered, 90)
+    return Summary(len(answered), missing, float(mean), float(median), float(sd), float(p90))
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Every error measured. scan_seconds: matcher -> mean seconds of the work done once for a scan, if it has any."""
+
+    matchers: tuple[str, ...]
+    measured: tuple[Measured, ...]
+    scan_seconds: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
+        """All errors in mm of a matcher, of one group (a key of GROUPS) or one structure when given."""
+        chosen = [
+            error
+            for measured in self.measured
+            if measured.matcher == matcher
+            for point, in_group, error in zip(measured.names, measured.groups, measured.errors_mm, strict=True)
+            if group in (None, in_group) and name in (None, point)
+        ]
+        return np.array(chosen, dtype=np.float64)
+
+    def summary(self, matcher: str, group: str | None = None, name: str | None = None) -> Summary:
+        """`summarise` of `errors` with the same arguments."""
+        return summarise(self.errors(matcher, group, name))
+
+    def pair_seconds(self, matcher: str) -> float:
+        """Mean seconds for a pair, all its points together; work done once for a scan not counted."""
+        return float(np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher]))
+
+    def pairs(self, group: str) -> int:
+        """Number of ordered pairs that hold points of a group."""
+        return len({(m.template, m.target) for m in self.measured if group in m.groups})
+
+    def names(self, group: str) -> list[str]:
+        """Sorted names of the structures or landmarks measured in a group."""
+        found = {name for m in self.measured for name, of in zip(m.names, m.groups, strict=True) if of == group}
+        return sorted(found)
+
+    def table(self) -> str:
+        """The result as aligned text for a terminal."""
+        return table.as_text(table.sections(self, GROUPS))
+
+    def markdown(self) -> str:
+        """The result as Markdown tables."""
+        return table.as_markdown(table.sections(self, GROUPS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values: a summary and every pair with the error of each point, in mm."""
+        return {
+            "unit": "mm",
+            "matchers": {name: self._matcher_dict(name) for name in self.matchers},
+            "pairs": [
+                {
+                    "matcher": m.matcher,
+                    "template": m.template,
+                    "target": m.target,
+                    "seconds": round(m.seconds, 4),
+                    **_groups_dict(m.groups, m.errors_mm),
+                    "points": [
+                        {"name": name, "kind": kind, "error": round(error, 2) if np.isfinite(error) else None}
+                        for name, kind, error in zip(m.names, m.kinds, m.errors_mm.tolist(), strict=True)
+                    ],
+                }
+                for m in self.measured
+            ],
+            "left_out": self.left_out,
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    def _matcher_dict(self, matcher: str) -> dict[str, Any]:
+        groups = [group for group in GROUPS if self.names(group)]
+        return {
+            "seconds_per_pair": self.pair_seconds(matcher),
+            "seconds_per_scan": self.scan_seconds.get(matcher),
+            "groups": {group: vars(self.summary(matcher, group)) for group in groups},
+            "structures": {
+                name: {group: vars(self.summary(matcher, group, name)) for group in ("centre", "extreme")}
+                for name in self.names("centre")
+            },
+        }
+
+
+def _groups_dict(groups: tuple[str, ...], errors_mm: np.ndarray) -> dict[str, Any]:
+    return {group: vars(summarise(errors_mm[np.array(groups) == group])) for group in GROUPS if group in groups}

@@ -1,0 +1,106 @@
+"""The APE network: a strided stem, a 3-D U-Net on the stride-4 grid, three outputs a cell (Goncharov 2024, section 2.1)."""
+
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import nn
+
+STRIDE = 4
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Everything needed to rebuild the network around its weights.
+
+    widths: channels of the U-Net levels, finest (stride 4) first.
+    spacing_mm: (x, y, z) of the working grid the network was trained on.
+    hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
+    unit_mm: mm that one unit of the output stands for, or None where the output has no metric unit (paper recipe).
+    normalise_output: batch normalisation without affine parameters on the output, as in the paper.
+    """
+
+    widths: tuple[int, ...] = (24, 64, 128, 256)
+    spacing_mm: tuple[float, float, float] = (2.0, 2.0, 3.0)
+    hu_knots: tuple[float, ...] = (-1000.0, -150.0, 250.0, 1300.0)
+    level_knots: tuple[float, ...] = (0.0, 0.25, 0.85, 1.0)
+    unit_mm: float | None = 100.0
+    normalise_output: bool = False
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "NetworkSpec":
+        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+class CoordinateNetwork(nn.Module):
+    """Volume -> coordinates on the stride-4 grid.
+
+    forward: (b, 1, k, j, i) network input with k, j, i multiples of `size_multiple` -> (b, 3, k/4, j/4, i/4),
+    channels along R, A, S in units of `unit_mm`.
+    """
+
+    stride = STRIDE
+
+    def __init__(self, spec: NetworkSpec):
+        super().__init__()
+        self.spec = spec
+        widths = spec.widths
+        self.stem = nn.Conv3d(1, widths[0], STRIDE, stride=STRIDE)
+        self.encoder = nn.ModuleList(
+            _double_convolution(widths[max(level - 1, 0)], width) for level, width in enumerate(widths)
+        )
+        self.pool = nn.MaxPool3d(2)
+        coarse_to_fine = range(len(widths) - 1, 0, -1)
+        self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], 2, stride=2) for n in coarse_to_fine)
+        self.decoder = nn.ModuleList(_double_convolution(2 * widths[n - 1], widths[n - 1]) for n in coarse_to_fine)
+        self.coordinate = nn.Conv3d(widths[0], 3, 1)
+        self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
+
+    @property
+    def spacing_mm(self) -> tuple[float, float, float]:
+        return self.spec.spacing_mm
+
+    @property
+    def unit_mm(self) -> float | None:
+        return self.spec.unit_mm
+
+    @property
+    def size_multiple(self) -> int:
+        """Input sizes must be multiples of this many voxels."""
+        return STRIDE * 2 ** (len(self.spec.widths) - 1)
+
+    def prepare(self, hu: torch.Tensor) -> torch.Tensor:
+        """HU (k, j, i) -> network input (1, k, j, i); air is 0, so padding with zeros is padding with air."""
+        return piecewise_linear(hu, self.spec.hu_knots, self.spec.level_knots)[None]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        skips = []
+        for level, block in enumerate(self.encoder):
+            x = block(x if level == 0 else self.pool(x))
+            skips.append(x)
+        skips.pop()
+        for up, block in zip(self.up, self.decoder, strict=True):
+            x = block(torch.cat([up(x), skips.pop()], dim=1))
+        return self.output_norm(self.coordinate(x))
+
+
+def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]) -> torch.Tensor:
+    """Continuous piecewise-linear function through (knots, values), constant beyond the ends."""
+    y = torch.full_like(x, values[0])
+    for k0, k1, v0, v1 in zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True):
+        y += (x.clamp(k0, k1) - k0) * ((v1 - v0) / (k1 - k0))
+    return y
+
+
+def _double_convolution(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv3d(inputs, outputs, 3, padding=1, bias=False),
+        nn.BatchNorm3d(outputs),
+        nn.ReLU(inplace=True),
+        nn.Conv3d(outputs, outputs, 3, padding=1, bias=False),
+        nn.BatchNorm3d(outputs),
+        nn.ReLU(inplace=True),
+    )

@@ -1,0 +1,268 @@
+"""The smooth, invertible map between one patient and the canonical body.
+
+`to_body` is a composition of five steps, each with a known inverse:
+
+1. a rigid motion (table position and small rotations);
+2. heights: z -> s z + sum of cosines, slope bounded away from 0 (trunk, neck and head proportions);
+3. bending: x and y shifted by functions of height (lordosis, kyphosis, scoliosis, lean);
+4. width, depth and subcutaneous fat: x and y scaled by functions of height, then a monotone radial map outside the muscle wall;
+5. organs: p -> p + sum of compact bumps whose Lipschitz constants sum to less than 1 wherever they overlap, hence a
+   bijection (Banach), inverted by fixed-point iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .frame import BODY, fat_mm
+
+_TOLERANCE_MM = 1e-9
+_MAX_BUMP_SLOPE = 0.75  # Lipschitz bound of the organ bumps together
+
+# Where organs move independently: centre (body frame, mm), reach of the bump (mm), largest shift (mm).
+_ORGAN_SHIFTS = (
+    ((75, 25, 320), 150, 18),  # liver
+    ((-95, -20, 315), 110, 15),  # spleen
+    ((66, -5, 250), 100, 13),  # right kidney
+    ((-66, -8, 264), 100, 13),  # left kidney
+    ((-35, 55, 300), 110, 15),  # stomach
+    ((0, 85, 190), 140, 14),  # bowel
+    ((0, 45, 10), 100, 12),  # bladder
+    ((-22, 45, 405), 120, 13),  # heart
+    ((75, 10, 390), 130, 16),  # right diaphragm
+    ((-78, 10, 380), 130, 16),  # left diaphragm
+    ((10, 35, 480), 110, 9),  # great vessels
+    ((0, 40, 590), 100, 9),  # larynx
+    ((130, -10, 510), 130, 14),  # right shoulder
+    ((-130, -10, 510), 130, 14),  # left shoulder
+    ((110, 0, 130), 120, 12),  # right iliac wing
+    ((-110, 0, 130), 120, 12),  # left iliac wing
+    ((0, 110, 640), 110, 8),  # jaw
+    ((0, 40, 740), 160, 7),  # head
+)
+
+
+@dataclass(frozen=True)
+class Waves:
+    """A smooth function of height: sum of amplitude * cos(2 pi z / wavelength + phase)."""
+
+    amplitude: np.ndarray
+    wavelength_mm: np.ndarray
+    phase: np.ndarray
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, amplitudes: tuple[float, ...], wavelengths: tuple[float, ...]) -> Waves:
+        size = rng.uniform(-1, 1, len(amplitudes)) * amplitudes
+        stretch = rng.uniform(0.85, 1.2, len(wavelengths))
+        return cls(size, np.asarray(wavelengths) * stretch, rng.uniform(0, 2 * np.pi, len(amplitudes)))
+
+    @property
+    def slope_bound(self) -> float:
+        """Upper bound of |derivative|, per mm."""
+        return float(np.abs(2 * np.pi * self.amplitude / self.wavelength_mm).sum())
+
+    def __call__(self, z: np.ndarray) -> np.ndarray:
+        return np.cos(2 * np.pi * z[..., None] / self.wavelength_mm + self.phase) @ self.amplitude
+
+
+@dataclass(frozen=True)
+class Bumps:
+    """Displacements shift * (1 - |p - centre|^2 / reach^2)^3 inside the reach, 0 outside."""
+
+    center: np.ndarray  # (n, 3)
+    reach_mm: np.ndarray  # (n,)
+    shift_mm: np.ndarray  # (n, 3)
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, scattered: int = 14) -> Bumps:
+        """One bump per organ plus `scattered` ones anywhere in the trunk, scaled so that the slope bound holds."""
+        organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
+        center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
+        reach = np.array([r for _, r, _ in organs])
+        size = np.array([s for _, _, s in organs])
+        center = np.vstack([center, rng.uniform([-150, -90, -60], [150, 120, 780], (scattered, 3))])
+        reach = np.concatenate([reach, rng.uniform(70, 140, scattered)])
+        size = np.concatenate([size, rng.uniform(3, 8, scattered)])
+        direction = rng.normal(size=center.shape)
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        bumps = cls(center, reach, direction * (size * rng.uniform(0.3, 1.0, len(size)))[:, None])
+        excess = max(bumps.slope_bound / _MAX_BUMP_SLOPE, 1.0)
+        return cls(center, reach, bumps.shift_mm / excess)
+
+    @property
+    def slope_bound(self) -> float:
+        """Upper bound of the Lipschitz constant.
+
+        In each cell of a lattice that covers all supports every bump's slope is bounded by its largest value at the distances
+        that occur in the cell; the largest sum over the cells bounds the whole.
+        """
+        cell = 20.0
+        low, high = (self.center - self.reach_mm[:, None]).min(axis=0), (self.center + self.reach_mm[:, None]).max(axis=0)
+        axes = [np.arange(a, b + cell, cell) for a, b in zip(low, high, strict=True)]
+        middles = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+        corner = cell * np.sqrt(3) / 2
+        total = np.zeros(len(middles))
+        for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
+            distance = np.linalg.norm(middles - center, axis=1)
+            steepest = np.clip(reach / np.sqrt(5), distance - corner, distance + corner)  # the slope rises up to there, then falls
+            t = np.minimum(steepest / reach, 1)
+            total += np.linalg.norm(shift) / reach * 6 * t * np.square(1 - t * t)
+        return float(total.max())
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        total = np.zeros_like(points)
+        for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
+            far = np.square(points - center).sum(-1) / reach**2
+            active = far < 1
+            total[active] += (1 - far[active, None]) ** 3 * shift
+        return total
+
+
+@dataclass(frozen=True)
+class FatLayer:
+    """Stretches what lies outside the muscle wall: radius r (1 = wall) becomes r - change * softplus(r - 1) in the body.
+
+    `change` is a function of height, below 1; positive makes the patient fatter than the canonical body, negative leaner.
+    """
+
+    change: float
+    softness: float = 0.05
+
+    def _amount(self, z: np.ndarray) -> np.ndarray:
+        fade = 1 / (1 + np.exp(np.clip((z - 545) / 12, -60, 60)))  # neck and head keep their thin layer
+        return self.change * fade
+
+    def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """y of the section's middle, its radius here relative to the muscle wall, and the amount of change."""
+        z = points[:, 2]
+        half, middle, front, back = BODY.section(z)
+        inset = fat_mm(z)
+        dy = points[:, 1] - middle
+        depth = np.where(dy > 0, front, back) - inset
+        return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self._amount(z)
+
+    def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """New radius and its derivative."""
+        u = np.clip((radius - 1) / self.softness, -60, 60)
+        soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
+        soft += np.maximum(radius - 1 - 60 * self.softness, 0)
+        zero = self.softness * np.log1p(np.exp(-1 / self.softness))  # keeps the axis fixed
+        return radius - amount * (soft - zero), 1 - amount / (1 + np.exp(-u))
+
+    def apply(self, points: np.ndarray) -> np.ndarray:
+        middle, radius, amount = self._ellipse(points)
+        return self._rescale(points, middle, radius, self._profile(radius, amount)[0])
+
+    def invert(self, points: np.ndarray) -> np.ndarray:
+        middle, goal, amount = self._ellipse(points)
+        radius = goal.copy()
+        for _ in range(60):  # Newton from the left of a convex or concave monotone function converges
+            value, slope = self._profile(radius, amount)
+            step = (goal - value) / slope
+            radius += step
+            if np.abs(step).max(initial=0) < 1e-13:
+                break
+        return self._rescale(points, middle, goal, radius)
+
+    @staticmethod
+    def _rescale(points: np.ndarray, middle: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        factor = after / np.maximum(before, 1e-9)
+        moved = points.copy()
+        moved[:, 0] *= factor
+        moved[:, 1] = middle + (points[:, 1] - middle) * factor
+        return moved
+
+
+@dataclass(frozen=True)
+class Deformation:
+    """One patient's map; see the module's text. All points (N, 3), mm."""
+
+    rotation: np.ndarray  # patient axes -> body axes
+    position_ras: np.ndarray  # where the body frame's origin lies in the scanner's RAS frame
+    height_scale: float
+    heights: Waves
+    lateral: Waves
+    depth: Waves
+    widths: Waves
+    thickness: Waves
+    width_scale: float
+    thickness_scale: float
+    fat: FatLayer
+    bumps: Bumps
+
+    @classmethod
+    def random(cls, rng: np.random.Generator) -> Deformation:
+        """A patient drawn from the family."""
+        angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
+        size = rng.uniform(0.91, 1.11)
+        return cls(
+            rotation=_rotation(angles),
+            position_ras=rng.uniform((-60, -220, -900), (60, 120, 400)),
+            height_scale=1 / size,
+            heights=Waves.random(rng, (10.0, 6.0), (520.0, 330.0)),
+            lateral=Waves.random(rng, (8.0, 4.0), (900.0, 420.0)),
+            depth=Waves.random(rng, (16.0, 7.0), (850.0, 430.0)),
+            widths=Waves.random(rng, (0.05, 0.03), (700.0, 380.0)),
+            thickness=Waves.random(rng, (0.06, 0.03), (700.0, 380.0)),
+            width_scale=1 / (np.sqrt(size) * rng.uniform(0.93, 1.09)),
+            thickness_scale=1 / (np.sqrt(size) * rng.uniform(0.92, 1.12)),
+            fat=FatLayer(rng.uniform(-0.5, 0.6)),
+            bumps=Bumps.random(rng),
+        )
+
+    def to_body(self, points_ras: np.ndarray) -> np.ndarray:
+        """Patient RAS (N, 3) -> canonical body frame (N, 3), mm."""
+        p = (_points(points_ras) - self.position_ras) @ self.rotation.T
+        z = self.height_scale * p[:, 2] + self.heights(p[:, 2])
+        across = (p[:, 0] - self.lateral(z)) * self.width_scale * np.exp(self.widths(z))
+        ahead = (p[:, 1] - self.depth(z)) * self.thickness_scale * np.exp(self.thickness(z))
+        wall = self.fat.apply(np.stack([across, ahead, z], axis=1))
+        return wall + self.bumps(wall)
+
+    def from_body(self, points_body: np.ndarray) -> np.ndarray:
+        """Canonical body frame (N, 3) -> patient RAS (N, 3), mm; inverse of `to_body`."""
+        body = _points(points_body)
+        p = self.fat.invert(_fixed_point(body, self.bumps))
+        z = p[:, 2]
+        low = _solve_height(z, self.height_scale, self.heights)
+        across = p[:, 0] / (self.width_scale * np.exp(self.widths(z))) + self.lateral(z)
+        ahead = p[:, 1] / (self.thickness_scale * np.exp(self.thickness(z))) + self.depth(z)
+        return np.stack([across, ahead, low], axis=1) @ self.rotation + self.position_ras
+
+
+def _points(points: np.ndarray) -> np.ndarray:
+    return np.atleast_2d(np.asarray(points, np.float64))
+
+
+def _fixed_point(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
+    """Solve p + displacement(p) = goal; converges because the displacement is a contraction."""
+    p = goal.copy()
+    moving = np.arange(len(goal))
+    while len(moving):
+        step = goal[moving] - displacement(p[moving]) - p[moving]
+        p[moving] += step
+        moving = moving[np.abs(step).max(axis=1) > _TOLERANCE_MM]
+    return p
+
+
+def _solve_height(goal: np.ndarray, scale: float, heights: Waves) -> np.ndarray:
+    """Solve scale * z + heights(z) = goal; a contraction since the slope of `heights` is below `scale`."""
+    z = goal / scale
+    for _ in range(200):
+        update = (goal - heights(z)) / scale
+        change = np.abs(update - z).max(initial=0)
+        z = update
+        if change < _TOLERANCE_MM:
+            break
+    return z
+
+
+def _rotation(angles: np.ndarray) -> np.ndarray:
+    """Rotation matrix from angles about x, y, z (radians)."""
+    (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
+    about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+    return about_z @ about_y @ about_x

@@ -1,0 +1,76 @@
+"""Named points of the canonical body, and the structures in which they lie."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from .abdomen import BLADDER, GALLBLADDER_FUNDUS, KIDNEY, SPLEEN_CENTRE, kidney_axis
+from .frame import LEVELS, VERTEBRA_Z, diaphragm_z, spine_y
+from .head import BRAINSTEM, CHIN, CRANIUM, EYE
+from .skeleton import FEMORAL_HEAD, ILIAC_CREST, PROMONTORY, STERNAL_NOTCH, SYMPHYSIS, XIPHOID
+from .thorax import CARINA, HEART_APEX, LV_CENTRE
+from .vessels import AORTIC_ARCH_TOP, AORTIC_BIFURCATION
+
+Point = tuple[float, float, float]
+
+
+def _sided(name: str, right: Point, label: str = "{}") -> dict[str, tuple[Point, str]]:
+    """The same point on both sides; `{}` in the label becomes the side."""
+    x, y, z = right
+    return {f"{name}_{side}": ((sign * x, y, z), label.format(side)) for side, sign in (("left", -1), ("right", 1))}
+
+
+def _table() -> dict[str, tuple[Point, str]]:
+    points: dict[str, tuple[Point, str]] = {
+        "carina": (tuple(CARINA + [0, 0, 1]), "trachea"),
+        "aortic_arch_top": (AORTIC_ARCH_TOP, "aorta"),
+        "aortic_bifurcation": (AORTIC_BIFURCATION, "aorta"),
+        "heart_apex": (tuple(HEART_APEX - [-3, 2, -2]), "heart_myocardium"),
+        "left_ventricle_centre": (tuple(LV_CENTRE), "heart_ventricle_left"),
+        "liver_dome": ((72, 14, 374), "liver"),
+        "liver_tip": ((104, 8, 212), "liver"),
+        "gallbladder_fundus": (tuple(GALLBLADDER_FUNDUS), "gallbladder"),
+        "spleen_centre": (tuple(SPLEEN_CENTRE), "spleen"),
+        "portal_vein_bifurcation": ((40, 41, 310), "portal_vein_and_splenic_vein"),
+        "pancreas_head": ((26, 42, 248), "pancreas"),
+        "urinary_bladder_centre": (tuple(BLADDER), "urinary_bladder"),
+        "sacral_promontory": (tuple(PROMONTORY), "sacrum"),
+        "symphysis": (tuple(SYMPHYSIS), "body_other"),
+        "xiphoid": (tuple(XIPHOID), "sternum"),
+        "sternal_notch": (tuple(STERNAL_NOTCH), "sternum"),
+        "larynx": ((0, 40, LEVELS["larynx"]), "larynx"),
+        "chin": (tuple(CHIN), "mandible"),
+        "brainstem": (tuple(BRAINSTEM), "brain"),
+        "skull_base": ((0, 46, LEVELS["skull_base"]), "skull"),
+        "skull_vertex": ((0, CRANIUM[1], LEVELS["skull_vertex"] - 2.5), "skull"),
+        **_sided("eye", tuple(EYE), "eye_{}"),
+        **_sided("lung_apex", (46, -10, LEVELS["lung_apex"] - 4), "lung_{}"),
+        **_sided("femoral_head", tuple(FEMORAL_HEAD), "femur_{}"),
+        **_sided("iliac_crest", tuple(ILIAC_CREST - [0, 0, 2]), "hip_{}"),
+        **_sided("humeral_head", (161, -16, 508), "humerus_{}"),
+        **_sided("parotid_gland", (55, 24, 646), "parotid_{}"),
+        **_sided("ischial_tuberosity", (58, -26, -62), "hip_{}"),
+    }
+    for side, (x, y) in (("right", (72, 14)), ("left", (-76, 10))):
+        points[f"diaphragm_dome_{side}"] = ((x, y, float(diaphragm_z(np.array(x), np.array(y))) - 2), "muscle")
+        centre, axis = KIDNEY[side], kidney_axis(side)
+        lateral = np.array([1.0 if side == "right" else -1.0, 0, 0])
+        points[f"kidney_{side}_centre"] = (tuple(centre + 11 * lateral), f"kidney_{side}")
+        points[f"kidney_{side}_upper_pole"] = (tuple(centre + 51 * axis), f"kidney_{side}")
+        points[f"kidney_{side}_lower_pole"] = (tuple(centre - 51 * axis), f"kidney_{side}")
+    for name in (v for v in VERTEBRA_Z if v not in ("C1", "C2")):
+        z = VERTEBRA_Z[name]
+        points[f"vertebra_{name}"] = ((0, float(spine_y(z)), z), f"vertebra_{name}")
+    return points
+
+
+_POINTS = _table()
+LANDMARKS = MappingProxyType({name: np.array(point, float) for name, (point, _) in _POINTS.items()})
+LANDMARK_LABEL = MappingProxyType({name: label for name, (_, label) in _POINTS.items()})
+
+
+def list_landmarks() -> tuple[str, ...]:
+    """Names of all points a phantom can show."""
+    return tuple(LANDMARKS)

@@ -1,0 +1,140 @@
+"""One synthetic patient and the scan made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from ..errors import VolumeError
+from ..volume import Volume
+from .anatomy import canonical_anatomy
+from .deformation import Deformation
+from .landmarks import LANDMARKS
+from .render import Grid, render
+from .tissues import LABEL_ID, PHASES, hu_table
+
+BODY_RANGE_MM = (-115.0, 828.0)  # body heights that can be shown
+_PHASE_ODDS = (0.3, 0.18, 0.38, 0.14)
+_MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room for the couch)
+
+
+@dataclass(frozen=True, eq=False)
+class Phantom:
+    """A synthetic CT with everything known about it.
+
+    volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> TotalSegmentator-like name.
+    points_ras: name -> (3,) RAS mm of the named points that lie inside the volume.
+    """
+
+    volume: Volume
+    labels: np.ndarray
+    label_names: Mapping[int, str]
+    points_ras: Mapping[str, np.ndarray]
+    contrast: str
+    deformation: Deformation = field(repr=False)
+
+    def to_body(self, points_ras: np.ndarray) -> np.ndarray:
+        """Patient RAS (N, 3) -> canonical body frame (N, 3), mm. Defined everywhere, inside the body and out."""
+        return self.deformation.to_body(points_ras)
+
+    def from_body(self, points_body: np.ndarray) -> np.ndarray:
+        """Canonical body frame (N, 3) -> patient RAS (N, 3), mm; the inverse of `to_body` within 1e-6 mm."""
+        return self.deformation.from_body(points_body)
+
+
+def map_points(a: Phantom, b: Phantom, points_ras: np.ndarray) -> np.ndarray:
+    """Where the anatomy at `points_ras` (N, 3) of patient `a` lies in patient `b`: (N, 3) RAS mm, exact."""
+    return b.from_body(a.to_body(points_ras))
+
+
+def make_phantom(
+    seed: int,
+    spacing: tuple[float, float, float] = (2.0, 2.0, 2.0),
+    coverage_mm: tuple[float, float] | None = None,
+    in_plane_mm: float | None = None,
+    noise_hu: float = 12.0,
+    table: bool = True,
+    contrast: str | None = None,
+) -> Phantom:
+    """Make one synthetic patient and scan it.
+
+    The seed alone decides the patient: the same seed with another spacing, coverage, field of view or phase is the same person
+    in the same position on the table.
+
+    Args:
+        seed: which patient, 0 or more.
+        spacing: voxel size in x, y, z, mm.
+        coverage_mm: lowest and highest body height shown (mm above the femoral heads: carina 469, kidneys 257), None for thighs to
+            vertex.
+        in_plane_mm: side of a square field of view about the body's middle, which may cut the body; None fits the body.
+        noise_hu: standard deviation of the image noise.
+        table: draw the couch.
+        contrast: "native", "arterial", "portal" or "delayed"; None lets the seed choose.
+
+    Returns:
+        The scan with labels, named points and the map to the canonical body. Equal arguments give equal scans.
+
+    Raises:
+        VolumeError: impossible spacing, coverage, field of view or phase.
+    """
+    low, high = _check(spacing, coverage_mm, in_plane_mm, contrast)
+    shape_rng, phase_rng, hu_rng, image_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
+    deformation = Deformation.random(shape_rng)
+    phase = contrast or str(phase_rng.choice(PHASES, p=_PHASE_ODDS))
+    grid = _grid(deformation, spacing, low, high, in_plane_mm)
+    voxels, labels = render(deformation, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng)
+    volume = Volume(voxels, grid.ijk_to_ras, name=f"phantom-{seed}")
+    places = deformation.from_body(np.stack(list(LANDMARKS.values())))
+    shown = {name: place for name, place, ok in zip(LANDMARKS, places, volume.contains(places), strict=True) if ok}
+    names = {number: name for name, number in LABEL_ID.items()}
+    return Phantom(volume, labels, MappingProxyType(names), MappingProxyType(shown), phase, deformation)
+
+
+def _check(
+    spacing: tuple[float, float, float], coverage_mm: tuple[float, float] | None, in_plane_mm: float | None, contrast: str | None
+) -> tuple[float, float]:
+    if len(spacing) != 3 or not all(0.2 <= s <= 20 for s in spacing):
+        raise VolumeError(f"phantom: spacing {spacing} is not usable; give three sizes between 0.2 and 20 mm.")
+    low, high = BODY_RANGE_MM if coverage_mm is None else coverage_mm
+    if not BODY_RANGE_MM[0] - 1 <= low < high - 4 * spacing[2] or high > BODY_RANGE_MM[1] + 1:
+        raise VolumeError(
+            f"phantom: coverage {low:g} to {high:g} mm is not usable; give two body heights between {BODY_RANGE_MM[0]:g} and "
+            f"{BODY_RANGE_MM[1]:g} mm, the lower first."
+        )
+    if in_plane_mm is not None and in_plane_mm < 8 * max(spacing[:2]):
+        raise VolumeError(f"phantom: a field of view of {in_plane_mm:g} mm is too small; give at least 8 voxels.")
+    if contrast is not None and contrast not in PHASES:
+        raise VolumeError(f"phantom: contrast {contrast!r} is unknown; choose one of {', '.join(PHASES)}.")
+    return float(low), float(high)
+
+
+def _grid(
+    deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float, in_plane_mm: float | None
+) -> Grid:
+    """Voxels about the part of the body between two body heights."""
+    bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
+    outline = deformation.from_body(_body_points(low, high))
+    left = outline[:, 0].min() - _MARGIN_MM[0]
+    right = outline[:, 0].max() + _MARGIN_MM[0]
+    front = outline[:, 1].max() + _MARGIN_MM[1]
+    back = outline[:, 1].min() - _MARGIN_MM[2]
+    if in_plane_mm is not None:
+        x, y = (left + right) / 2, (front + back) / 2 + (_MARGIN_MM[2] - _MARGIN_MM[1]) / 2
+        left, right, back, front = x - in_plane_mm / 2, x + in_plane_mm / 2, y - in_plane_mm / 2, y + in_plane_mm / 2
+    size = np.array([top - bottom, front - back, right - left])
+    shape = tuple(int(n) for n in np.maximum(np.rint(size / np.array(spacing)[::-1]), 2))
+    first = np.array([right - spacing[0] / 2, front - spacing[1] / 2, bottom + spacing[2] / 2])
+    return Grid(first, tuple(float(s) for s in spacing), shape)
+
+
+def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
+    """Points (N, 3) spread through the canonical body between two heights, its surface included closely."""
+    anatomy = canonical_anatomy()
+    k0, k1 = (int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1)) for z in (low, high))
+    rows = np.unique(np.append(np.arange(k0, k1, every), k1))
+    k, j, i = np.nonzero(anatomy.label[rows][:, ::every, ::every])
+    points = np.stack([i * every, j * every, rows[k]], axis=1) * anatomy.step + anatomy.low
+    return points if len(points) else np.array([[0.0, 0.0, low], [0.0, 0.0, high]])

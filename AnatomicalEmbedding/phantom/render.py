@@ -1,0 +1,190 @@
+"""Voxels of one patient: the canonical body looked up through the patient's map, with CT numbers, noise and a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+import torch.nn.functional as functional
+
+from .anatomy import Anatomy, canonical_anatomy
+from .deformation import Deformation
+from .tissues import TEXTURE_HU
+
+_AIR_HU = -1000.0
+_LATTICE_MM = 8.0  # the map is exact here and linear in between; its curvature keeps the error below 0.2 mm
+_SLAB = 24  # slices handled at a time, bounds the memory
+_TEXTURE_SIZE = 96
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Axis-aligned voxels as CT scanners store them: i to the patient's left, j to the back, k to the head."""
+
+    first_ras: np.ndarray  # centre of voxel (0, 0, 0)
+    spacing: tuple[float, float, float]
+    shape: tuple[int, int, int]  # (nk, nj, ni)
+
+    @property
+    def ijk_to_ras(self) -> np.ndarray:
+        matrix = np.diag([-self.spacing[0], -self.spacing[1], self.spacing[2], 1.0])
+        matrix[:3, 3] = self.first_ras
+        return matrix
+
+
+def render(
+    deformation: Deformation, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw one scan.
+
+    Args:
+        deformation: the patient.
+        grid: where the voxels are.
+        hu: CT number of each tissue, HU.
+        noise_hu: standard deviation of the noise, HU.
+        table: draw the couch.
+        rng: draws texture position and noise.
+
+    Returns:
+        voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
+    """
+    anatomy = canonical_anatomy()
+    body_index = _BodyIndex(deformation, grid, anatomy)
+    source, first_k = _hounsfield(anatomy, hu, body_index.height_range(), rng)
+    voxels = np.empty(grid.shape, np.float32)
+    labels = np.empty(grid.shape, np.uint8)
+    sub = max(round(grid.spacing[2] / 2.5), 1)  # thick slices average what they contain
+    for k in range(0, grid.shape[0], _SLAB):
+        rows = np.arange(k, min(k + _SLAB, grid.shape[0]), dtype=float)
+        voxels[k : k + _SLAB] = 0
+        for shift in (np.arange(sub) + 0.5) / sub - 0.5:
+            voxels[k : k + _SLAB] += _linear(source, body_index.at(rows + shift), first_k) / sub
+        labels[k : k + _SLAB] = _nearest(anatomy.label, body_index.at(rows))
+    if table:
+        _draw_table(voxels, labels, grid)
+    if noise_hu > 0:
+        _add_noise(voxels, noise_hu, rng)
+    return np.clip(np.rint(voxels), -1024, 3071).astype(np.int16), labels
+
+
+class _BodyIndex:
+    """Continuous indices into the canonical volume for the voxels of a grid, interpolated from a coarse lattice."""
+
+    def __init__(self, deformation: Deformation, grid: Grid, anatomy: Anatomy) -> None:
+        self._lattice = [
+            np.linspace(-1, n, max(int(np.ceil((n + 1) * s / _LATTICE_MM)) + 1, 2))
+            for n, s in zip(grid.shape[::-1], grid.spacing, strict=True)
+        ]
+        i, j, k = np.meshgrid(*self._lattice, indexing="ij")
+        ijk = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4)
+        index = anatomy.index(deformation.to_body(ijk @ grid.ijk_to_ras[:3].T))
+        coarse = index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)  # (K, J, I, 3)
+        self._heights = coarse[..., 2]
+        nk, nj, ni = grid.shape
+        self._across = _hat_weights(np.arange(ni), self._lattice[0])
+        self._down = _hat_weights(np.arange(nj), self._lattice[1])
+        self._coarse = coarse
+
+    def height_range(self) -> tuple[float, float]:
+        """Lowest and highest index k of the canonical volume that is looked up."""
+        return float(self._heights.min()), float(self._heights.max())
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """(len(rows), nj, ni, 3) float32 indices i, j, k for slices at the (fractional) rows."""
+        planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self._coarse, axes=(1, 0))
+        lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
+        return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
+
+
+def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """(len(at), len(knots)) weights of linear interpolation between evenly spaced knots."""
+    position = (at - knots[0]) / (knots[1] - knots[0])
+    return np.maximum(1 - np.abs(position[:, None] - np.arange(len(knots))), 0).astype(np.float32)
+
+
+def _hounsfield(anatomy: Anatomy, hu: np.ndarray, heights: tuple[float, float], rng: np.random.Generator) -> tuple[torch.Tensor, int]:
+    """CT numbers above air of the canonical body between two heights, softened by partial volume; and its first slice."""
+    first = int(np.clip(np.floor(heights[0]) - 2, 0, anatomy.tissue.shape[0] - 2))
+    last = int(np.clip(np.ceil(heights[1]) + 3, first + 2, anatomy.tissue.shape[0]))
+    tissue = anatomy.tissue[first:last]
+    tile = _texture_tile()
+    axes = [(np.arange(n) + start) % _TEXTURE_SIZE for n, start in zip(tissue.shape, rng.integers(0, _TEXTURE_SIZE, 3) + [first, 0, 0], strict=True)]
+    values = TEXTURE_HU[tissue] * tile[axes[0]][:, axes[1]][:, :, axes[2]]
+    values += (hu - np.float32(_AIR_HU))[tissue]
+    soft = torch.from_numpy(values)[None, None]
+    for axis in range(3):
+        soft = _soften(soft, axis)
+    return soft, first
+
+
+def _soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
+    """Binomial filter (1, 2, 1) / 4 along one axis of (1, 1, k, j, i), edges repeated."""
+    dim = axis + 2
+    n = volume.shape[dim]
+    out = volume * 0.5
+    out.narrow(dim, 1, n - 1).add_(volume.narrow(dim, 0, n - 1), alpha=0.25)
+    out.narrow(dim, 0, n - 1).add_(volume.narrow(dim, 1, n - 1), alpha=0.25)
+    out.narrow(dim, 0, 1).add_(volume.narrow(dim, 0, 1), alpha=0.25)
+    out.narrow(dim, n - 1, 1).add_(volume.narrow(dim, n - 1, 1), alpha=0.25)
+    return out
+
+
+@lru_cache(maxsize=1)
+def _texture_tile() -> np.ndarray:
+    """A periodic random field of unit variance, fine and coarse grain mixed."""
+    rng = np.random.default_rng(77)
+    noise = np.fft.rfftn(rng.standard_normal((_TEXTURE_SIZE,) * 3))
+    f = np.fft.fftfreq(_TEXTURE_SIZE)
+    squared = f[:, None, None] ** 2 + f[None, :, None] ** 2 + np.fft.rfftfreq(_TEXTURE_SIZE)[None, None, :] ** 2
+    fields = [np.fft.irfftn(noise * np.exp(-2 * np.pi**2 * sigma**2 * squared), s=(_TEXTURE_SIZE,) * 3) for sigma in (0.9, 2.5)]
+    mixed = sum(w * (field - field.mean()) / field.std() for w, field in zip((0.75, 0.6), fields, strict=True))
+    return (mixed / mixed.std()).astype(np.float32)
+
+
+def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray:
+    """Trilinear lookup, air outside; index (k, j, i, 3) counts in voxels of the canonical volume."""
+    size = np.array(source.shape[:1:-1], np.float32)
+    shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
+    where = torch.from_numpy(shifted.astype(np.float32))[None]
+    sampled = functional.grid_sample(source, where, mode="bilinear", padding_mode="zeros", align_corners=True)
+    return sampled[0, 0].numpy() + np.float32(_AIR_HU)
+
+
+def _nearest(labels: np.ndarray, index: np.ndarray) -> np.ndarray:
+    nk, nj, ni = labels.shape
+    whole = np.rint(index).astype(np.int32)
+    i, j, k = whole[..., 0], whole[..., 1], whole[..., 2]
+    known = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
+    flat = np.where(known, (k * nj + j) * ni + i, 0)
+    return np.where(known, labels.ravel()[flat], np.uint8(0))
+
+
+def _draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
+    """A curved couch: a thin shell filled with foam, touching the lowest point of the back."""
+    nk, nj, ni = labels.shape
+    covered = (labels > 0).any(axis=0)
+    if not covered.any():
+        return
+    deepest = nj - 1 - covered[::-1].argmax(axis=0)  # last covered row of each column
+    columns = np.nonzero(covered.any(axis=0))[0]
+    across = (np.arange(ni) - columns.mean()) * grid.spacing[0]
+    rise = np.square(across) / 900.0  # mm the couch comes up towards the sides
+    top = (deepest[columns] * grid.spacing[1] + rise[columns]).max() + 3.0
+    depth = np.arange(nj)[:, None] * grid.spacing[1] - (top - rise)
+    wide = np.abs(across) < 215
+    shell = (np.abs(depth - 1.5) < 1.6) & wide
+    foam = (depth > 3) & (depth < 26 - rise * 0.8) & wide
+    outside = labels == 0
+    voxels[outside & foam & (voxels < -900)] = -955
+    voxels[outside & shell & (voxels < -600)] = -80
+
+
+def _add_noise(voxels: np.ndarray, noise_hu: float, rng: np.random.Generator) -> None:
+    """Add normal noise of the given standard deviation, correlated over neighbouring pixels of a slice."""
+    for k in range(0, len(voxels), _SLAB):
+        slab = voxels[k : k + _SLAB]
+        noise = torch.from_numpy(rng.standard_normal(slab.shape, dtype=np.float32))[None, None]
+        soft = _soften(_soften(noise, 1), 2)[0, 0].numpy()
+        slab += soft * np.float32(noise_hu / 0.375)  # 0.375 = variance kept per pass squared root over two passes

@@ -1,0 +1,317 @@
+"""Analytic solids and the canvas they are drawn on (canonical body frame, mm)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .tissues import LABEL_ID, TISSUE_ID
+
+_BATCH = 120_000  # grid points handled at a time when tubes are drawn
+
+Inside = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A bounded region: `inside(x, y, z)` takes broadcastable mm coordinates and returns a boolean array."""
+
+    low: np.ndarray
+    high: np.ndarray
+    inside: Inside
+
+
+@dataclass(frozen=True)
+class Ellipsoid:
+    """An ellipsoid; `axes` holds the directions (rows, orthonormal) of the three radii."""
+
+    center: Sequence[float]
+    radii: Sequence[float]
+    axes: np.ndarray = field(default_factory=lambda: np.eye(3))
+
+    def shrunk(self, mm: float) -> Ellipsoid:
+        return replace(self, radii=tuple(max(r - mm, 0.1) for r in self.radii))
+
+    def pieces(self) -> Iterator[Piece]:
+        center = np.asarray(self.center, float)
+        matrix = self.axes / np.asarray(self.radii, float)[:, None]
+        reach = np.sqrt(np.square(self.axes * np.asarray(self.radii, float)[:, None]).sum(0))
+
+        def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+            dx, dy, dz = (v - np.float32(c) for v, c in zip((x, y, z), center, strict=True))
+            total = np.zeros((1, 1, 1), np.float32)
+            for row in matrix.astype(np.float32):
+                total = total + np.square(row[0] * dx + row[1] * dy + row[2] * dz)
+            return total < 1
+
+        yield Piece(center - reach, center + reach, inside)
+
+
+@dataclass(frozen=True)
+class Tube:
+    """A chain of capsules along a polyline.
+
+    `squash` divides the distance along x, y, z before it is compared with the radius: (3, 1, 1) makes the tube three times as wide
+    in x.
+    """
+
+    points: np.ndarray
+    radii: np.ndarray
+    squash: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+    def shrunk(self, mm: float) -> Tube:
+        return replace(self, radii=np.maximum(np.asarray(self.radii, float) - mm, 0.1))
+
+    def segments(self) -> tuple[np.ndarray, ...]:
+        """Start and end points (n, 3), start and end radii (n,), and the squash (n, 3) of the capsules."""
+        points, radii = np.asarray(self.points, float), np.asarray(self.radii, float)
+        return points[:-1], points[1:], radii[:-1], radii[1:], np.broadcast_to(np.asarray(self.squash, float), (len(points) - 1, 3))
+
+
+@dataclass(frozen=True)
+class Loft:
+    """A stack of rounded cross-sections given by a table over height.
+
+    Columns of `table`: z, half width (x), front (y), back (y). Cross-sections are two half-ellipses that meet at `middle` of the way
+    from back to front, squared off by `squareness` in [0, 1).
+    """
+
+    table: Sequence[Sequence[float]]
+    squareness: float = 0.0
+    middle: float = 0.45
+
+    def section(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Half width, y of the widest level, front and back half depth at the heights `z` (mm)."""
+        knots = np.asarray(self.table, float)
+        half, front, back = (smooth(z, knots[:, 0], knots[:, c]) for c in (1, 2, 3))
+        center = back + self.middle * (front - back)
+        return half, center, front - center, center - back
+
+    def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, inset: np.ndarray | float = 0.0) -> np.ndarray:
+        """Which points lie in the solid shrunk by `inset` mm; x (1, 1, ni), y (1, nj, 1), z (nk, 1, 1)."""
+        half, center, front, back = (v.astype(np.float32) for v in self.section(np.asarray(z, float)))
+        inset = np.asarray(inset, np.float32)
+        dy = y - center
+        v = np.square(dy / np.where(dy > 0, np.maximum(front - inset, 1), np.maximum(back - inset, 1)))
+        # u + v - s u v < 1 solved for u = (x / half)^2, so that the whole volume costs one comparison
+        u = np.maximum(1 - v, 0) / (1 - self.squareness * np.minimum(v, 1))
+        return np.abs(x) < np.maximum(half - inset, 1) * np.sqrt(u)
+
+    def pieces(self) -> Iterator[Piece]:
+        knots = np.asarray(self.table, float)
+        half = knots[:, 1].max() + 4
+        low = np.array([-half, knots[:, 3].min() - 4, knots[0, 0]])
+        high = np.array([half, knots[:, 2].max() + 4, knots[-1, 0]])
+        yield Piece(low, high, self.inside)
+
+
+Solid = Ellipsoid | Tube | Loft
+
+
+def smooth(z: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """C1 cubic Hermite interpolation (finite-difference slopes), constant beyond the ends."""
+    slopes = np.gradient(values, knots)
+    slopes[[0, -1]] = 0
+    z = np.clip(z, knots[0], knots[-1])
+    i = np.clip(np.searchsorted(knots, z, side="right") - 1, 0, len(knots) - 2)
+    h = knots[i + 1] - knots[i]
+    t = (z - knots[i]) / h
+    return (
+        values[i] * (1 + 2 * t) * np.square(1 - t)
+        + values[i + 1] * np.square(t) * (3 - 2 * t)
+        + h * slopes[i] * t * np.square(1 - t)
+        - h * slopes[i + 1] * np.square(t) * (1 - t)
+    )
+
+
+def curve(points: Sequence[Sequence[float]], radii: Sequence[float] | float, step: float = 6.0, **kwargs) -> Tube:
+    """A tube along a smooth curve through `points`, cut into capsules of about `step` mm."""
+    knots = np.asarray(points, float)
+    along = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(knots, axis=0), axis=1))])
+    at = np.linspace(0, along[-1], max(int(np.ceil(along[-1] / step)) + 1, 2))
+    if len(knots) > 2:
+        slopes = np.gradient(knots, along, axis=0)
+        i = np.clip(np.searchsorted(along, at, side="right") - 1, 0, len(along) - 2)
+        h = (along[i + 1] - along[i])[:, None]
+        t = (at - along[i])[:, None] / h
+        path = (
+            knots[i] * (1 + 2 * t) * (1 - t) ** 2
+            + knots[i + 1] * t**2 * (3 - 2 * t)
+            + h * slopes[i] * t * (1 - t) ** 2
+            - h * slopes[i + 1] * t**2 * (1 - t)
+        )
+    else:
+        path = knots[0] + (at / along[-1])[:, None] * (knots[1] - knots[0])
+    radius = np.interp(at, along, np.broadcast_to(radii, len(knots)).astype(float))
+    return Tube(path, radius, **kwargs)
+
+
+def sheet(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]], radius: float) -> list[Tube]:
+    """A curved plate of thickness 2 `radius` spanned between two curves (given by equally many points)."""
+    a, b = np.asarray(first, float), np.asarray(second, float)
+    span = np.linalg.norm(a - b, axis=1).max()
+    count = max(int(np.ceil(span / (radius * 1.2))), 1)
+    return [curve(a + (b - a) * t, radius, step=8.0) for t in np.linspace(0, 1, count + 1)]
+
+
+def axes_along(direction: Sequence[float], roll: float = 0.0) -> np.ndarray:
+    """Orthonormal rows whose third points along `direction`; the first is as close to +x as it can be."""
+    third = np.asarray(direction, float) / np.linalg.norm(direction)
+    reference = np.array([1.0, 0, 0]) if abs(third[0]) < 0.9 else np.array([0, 1.0, 0])
+    first = reference - third * (third @ reference)
+    first /= np.linalg.norm(first)
+    second = np.cross(third, first)
+    c, s = np.cos(roll), np.sin(roll)
+    return np.stack([c * first + s * second, c * second - s * first, third])
+
+
+def mirrored(points: Sequence[Sequence[float]]) -> np.ndarray:
+    """The points on the other side of the mid-sagittal plane."""
+    return np.asarray(points, float) * [-1, 1, 1]
+
+
+def branching(
+    start: Sequence[float], step: Sequence[float], radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
+) -> list[Tube]:
+    """A tree of straight vessels from `start`, first along `step`; children turn by 20 to 40 degrees and get shorter and thinner."""
+    begin, along = np.asarray(start, float), np.asarray(step, float)
+    end = begin + along
+    segments = [Tube(np.stack([begin, end]), np.array([radius, radius * 0.85]))]
+    if depth:
+        sideways = np.cross(along, rng.normal(size=3))
+        sideways *= np.linalg.norm(along) / np.linalg.norm(sideways)
+        for turn in (rng.uniform(0.35, 0.7), -rng.uniform(0.35, 0.7)):
+            child = (along * np.cos(turn) + sideways * np.sin(turn)) * rng.uniform(0.74, 0.92)
+            segments += branching(end, child, radius * taper, depth - 1, rng, taper)
+    return segments
+
+
+class Canvas:
+    """Two label volumes on one grid: which structure (`label`) and what it is made of (`tissue`), arrays (k, j, i).
+
+    Index (k, j, i) sits at `low + step * (i, j, k)` in the body frame; +i is the patient's right, +j anterior, +k superior.
+    """
+
+    def __init__(self, low: Sequence[float], high: Sequence[float], step: float) -> None:
+        self.low = np.asarray(low, float)
+        self.step = float(step)
+        count = np.floor((np.asarray(high, float) - self.low) / step).astype(int) + 1
+        self.label = np.zeros(count[::-1], np.uint8)
+        self.tissue = np.zeros(count[::-1], np.uint8)
+        self._axes = [(self.low[a] + step * np.arange(count[a])).astype(np.float32) for a in range(3)]
+
+    def region(self, low: np.ndarray, high: np.ndarray) -> tuple[tuple[slice, ...], tuple[np.ndarray, ...]]:
+        """Slices (k, j, i) of the grid points inside a box and their coordinates x, y, z (broadcastable)."""
+        first = np.maximum(np.ceil((np.asarray(low, float) - self.low) / self.step).astype(int), 0)
+        last = np.floor((np.asarray(high, float) - self.low) / self.step).astype(int) + 1
+        cut = tuple(slice(first[a], max(last[a], first[a])) for a in range(3))
+        x, y, z = (axis[s] for axis, s in zip(self._axes, cut, strict=True))
+        return cut[::-1], (x[None, None, :], y[None, :, None], z[:, None, None])
+
+    def paint(
+        self, solids: Solid | Piece | Iterable, tissue: str, label: str | None = None, over: Iterable[str] | None = None
+    ) -> None:
+        """Fill solids with a tissue, and a label unless None; only where the tissue so far is one of `over`, if given."""
+        allowed = None
+        if over is not None:
+            allowed = np.zeros(256, bool)
+            allowed[[TISSUE_ID[name] for name in over]] = True
+        tubes, pieces = _sort(solids)
+        for piece in pieces:
+            cut, (x, y, z) = self.region(piece.low, piece.high)
+            target = self.tissue[cut]
+            if not target.size:
+                continue
+            mask = np.broadcast_to(piece.inside(x, y, z), target.shape)
+            if allowed is not None:
+                mask = mask & allowed[target]
+            np.copyto(target, TISSUE_ID[tissue], where=mask)
+            if label is not None:
+                np.copyto(self.label[cut], LABEL_ID[label], where=mask)
+        if tubes:
+            flat = self._tube_indices(tubes)
+            if allowed is not None:
+                flat = flat[allowed[self.tissue.ravel()[flat]]]
+            self.tissue.ravel()[flat] = TISSUE_ID[tissue]
+            if label is not None:
+                self.label.ravel()[flat] = LABEL_ID[label]
+
+    def _tube_indices(self, tubes: Sequence[Tube]) -> np.ndarray:
+        """Flat indices (with repeats) of the grid points in any of the tubes, many capsules at a time."""
+        start, end, r0, r1, squash = (np.concatenate(part) for part in zip(*(t.segments() for t in tubes), strict=True))
+        reach = np.maximum(r0, r1)[:, None] * squash
+        size = np.array(self.label.shape[::-1])
+        first = np.ceil((np.minimum(start, end) - reach - self.low) / self.step).astype(int)
+        last = np.floor((np.maximum(start, end) + reach - self.low) / self.step).astype(int)
+        first, last = np.clip(first, 0, size), np.clip(last, -1, size - 1)
+        box = last - first + 1
+        order = np.argsort(box.prod(axis=1))
+        order = order[(box[order] > 0).all(axis=1)]
+        found = [np.empty(0, int)]
+        while len(order):
+            # the boxes of a batch share the size of its largest one; batches stay within the processor's cache
+            count = min(max(_BATCH // int(box[order[: 1 + len(order) // 8]].max(axis=0).prod()), 1), len(order))
+            batch, order = order[:count], order[count:]
+            span = box[batch].max(axis=0)
+            i, j, k = (first[batch, a, None] + np.arange(span[a]) for a in range(3))
+            i, j, k = i[:, None, None, :], j[:, None, :, None], k[:, :, None, None]
+            inside = self._in_capsules((i, j, k), start[batch], end[batch], r0[batch], r1[batch], squash[batch])
+            inside &= (i < size[0]) & (j < size[1]) & (k < size[2])
+            found.append(np.broadcast_to((k * size[1] + j) * size[0] + i, inside.shape)[inside])
+        return np.concatenate(found)
+
+    def _in_capsules(
+        self,
+        index: tuple[np.ndarray, ...],
+        start: np.ndarray,
+        end: np.ndarray,
+        r0: np.ndarray,
+        r1: np.ndarray,
+        squash: np.ndarray,
+    ) -> np.ndarray:
+        """Which grid points (n, k, j, i) lie in the n-th of n capsules."""
+
+        def column(values: np.ndarray) -> np.ndarray:
+            return values.astype(np.float32)[:, None, None, None]
+
+        axis = (end - start) / squash
+        length2 = np.maximum(np.square(axis).sum(axis=1), 1e-6)
+        away = [
+            ((index[a] * self.step + self.low[a] - start[:, a, None, None, None]) / squash[:, a, None, None, None]).astype(np.float32)
+            for a in range(3)
+        ]
+        along = sum(away[a] * column(axis[:, a] / length2) for a in range(3))
+        np.clip(along, 0, 1, out=along)
+        gap = sum(np.square(away[a] - along * column(axis[:, a])) for a in range(3))
+        return gap < np.square(column(r0) + along * column(r1 - r0))
+
+    def bone(
+        self,
+        solids: Solid | Sequence[Solid],
+        label: str,
+        shell: float = 2.0,
+        cortex: str = "cortical_bone",
+        core: str = "marrow",
+    ) -> None:
+        """A bone: cortex around a core; parts given together share one continuous core."""
+        parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
+        self.paint(parts, cortex, label)
+        self.paint([part.shrunk(shell) for part in parts], core, label)
+
+
+def _sort(solids: Solid | Piece | Iterable) -> tuple[list[Tube], list[Piece]]:
+    """Tubes, which are drawn many at a time, and the pieces of everything else."""
+    if isinstance(solids, Tube):
+        return [solids], []
+    if isinstance(solids, Piece):
+        return [], [solids]
+    if isinstance(solids, Ellipsoid | Loft):
+        return [], list(solids.pieces())
+    tubes, pieces = [], []
+    for solid in solids:
+        more_tubes, more_pieces = _sort(solid)
+        tubes += more_tubes
+        pieces += more_pieces
+    return tubes, pieces

@@ -1,0 +1,1 @@
+"""Training: prepared scans, their common body frame, crops and augmentation, losses, the loop."""

@@ -1,0 +1,69 @@
+"""Intensity augmentation of a crop: everything point-wise is one table look-up, the rest is a few cheap filters."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+
+from ..models.network import NetworkSpec
+from .recipes import AugmentationSpec
+
+_LOWEST_HU, _HIGHEST_HU = -1100, 1700
+# Soft-tissue densities move with contrast phase, kernel and dose; air and dense bone hardly do.
+_REMAP_HU = np.array([-1100.0, -500, -120, 0, 40, 80, 150, 300, 700, 1700])
+_REMAP_LOW = np.array([-40.0, -80, -30, -25, -25, -30, -50, -100, -150, 0])
+_REMAP_HIGH = np.array([40.0, 80, 30, 25, 25, 50, 120, 200, 200, 0])
+_BLOCKS = 6
+_BLOCK_SIZE = (8, 36)
+_CUT_SHARE = 0.4
+
+
+def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
+    """HU crop (k, j, i) -> network input (k, j, i) in 0..1, with the recipe's random changes."""
+    table = torch.from_numpy(_level_table(spec, network, rng))
+    x = table[(hu - _LOWEST_HU).clamp_(0, len(table) - 1).to(torch.int32)]
+    if rng.random() < spec.filter_probability:
+        smooth = F.avg_pool3d(x[None, None], 3, stride=1, padding=1)[0, 0]
+        x = smooth if rng.random() < 0.5 else x + (x - smooth) * rng.uniform(0, 1.5)
+    if rng.random() < spec.noise_probability:
+        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        x = torch.randn(x.shape, generator=generator).mul_(rng.uniform(0, spec.noise_level)).add_(x)
+    if rng.random() < spec.block_probability:
+        _mask_blocks(x, rng)
+    if rng.random() < spec.cut_probability:
+        _cut_field_of_view(x, rng)
+    return x
+
+
+def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
+    """Network input for every whole HU: random remap, window and gamma composed."""
+    hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
+    if rng.random() < spec.hu_remap_probability:
+        hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
+    if rng.random() < spec.window_probability:
+        low, high = rng.uniform(*spec.window_low), rng.uniform(*spec.window_high)
+        if network.normalise_output:  # the paper stretches the random window over the whole input range
+            level = (hu.clip(low, high) - low) / (high - low)
+        else:
+            level = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)
+    else:
+        level = np.interp(hu, network.hu_knots, network.level_knots)
+    if rng.random() < spec.gamma_probability:
+        level = level ** rng.uniform(*spec.gamma)
+    return level.astype(np.float32)
+
+
+def _mask_blocks(x: torch.Tensor, rng: np.random.Generator) -> None:
+    for _ in range(rng.integers(1, _BLOCKS + 1)):
+        size = rng.integers(*_BLOCK_SIZE, size=3)
+        start = [int(rng.integers(0, max(n - 8, 1))) for n in x.shape]
+        x[tuple(slice(a, a + int(s)) for a, s in zip(start, size, strict=True))] = float(rng.random())
+
+
+def _cut_field_of_view(x: torch.Tensor, rng: np.random.Generator) -> None:
+    """Nothing was scanned beyond a random plane: first or last slices, or one side."""
+    axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
+    depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
+    where = slice(0, depth) if rng.random() < 0.5 else slice(x.shape[axis] - depth, None)
+    index = [slice(None)] * 3
+    index[axis] = where
+    x[tuple(index)] = 0.0

@@ -1,0 +1,97 @@
+"""The common body frame: what ties scans of different patients to one another.
+
+Body coordinates are mm along the patient's axes (R, A, S): x = 0 in the mid-sagittal plane, y = 0 about the spine,
+z = 0 at the femoral heads' centres. Heights come from a few level readings a scan (a scale and a shift fitted to
+them); x and y start from the skeleton and are settled in training, within the priors given here.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import AnatomicalEmbeddingError
+
+_BONE_HU = 250
+_MIDLINE_MM = 25.0
+_CROPPED_SHARE = 0.2  # body cut on one side more than on the other: the scan shows a part of the cross-section
+_SCALE_SD = 0.08  # of z scale over patients: shrinks fits from few readings towards 1
+_READING_SD_MM = 8.0
+
+
+@dataclass(frozen=True)
+class LevelTable:
+    """Standard levels: mean body height in mm of each, and readings (world z, mm) per scan."""
+
+    body_height_mm: dict[str, float]
+    readings: dict[str, dict[str, float]]
+
+    @classmethod
+    def read(cls, path: Path) -> "LevelTable":
+        """Read a JSON file with `body_height_mm` {level: mm} and `scans` {scan: {level: world z mm}}."""
+        try:
+            values = json.loads(Path(path).read_text())
+            return cls(dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()})
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            raise AnatomicalEmbeddingError(
+                f"{path}: not a table of level readings ({error}); it needs body_height_mm and scans."
+            ) from None
+
+
+@dataclass(frozen=True)
+class FrameGuess:
+    """First guess of RAS -> body, per axis body = scale * ras + shift, with the standard deviations of its errors."""
+
+    scale: np.ndarray  # (3,)
+    shift_mm: np.ndarray  # (3,)
+    scale_sd: np.ndarray  # (3,)
+    shift_sd_mm: np.ndarray  # (3,)
+
+    def apply(self, points_ras: np.ndarray) -> np.ndarray:
+        """(N, 3) RAS mm -> (N, 3) body mm."""
+        return points_ras * self.scale + self.shift_mm
+
+
+def guess_frame(
+    hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]
+) -> FrameGuess:
+    """Guess a scan's body frame.
+
+    hu, body: (k, j, i) on an axis-aligned RAS grid. readings: {body height mm: world z mm}, at least one.
+    """
+    x_mm, y_mm, cropped = _skeleton_axes(hu, body, grid_to_ras)
+    scale_z, shift_z = fit_heights(readings)
+    scale = np.array([1.0, 1.0, scale_z])
+    shift = np.array([-x_mm, -y_mm, shift_z])
+    few = len(readings) < 3
+    wide = 100.0 if cropped else None
+    return FrameGuess(
+        scale,
+        shift,
+        scale_sd=np.array([0.08, 0.08, 0.06 if few else 0.03]),
+        shift_sd_mm=np.array([wide or 8.0, wide or 30.0, 10.0]),
+    )
+
+
+def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
+    """Scale and shift with body = scale * z + shift, from {body height: world z}; the scale shrunk towards 1."""
+    height = np.array(list(readings))
+    z = np.array(list(readings.values()))
+    spread = z - z.mean()
+    precision = spread @ spread / _READING_SD_MM**2
+    scale = (spread @ (height - height.mean()) / _READING_SD_MM**2 + 1 / _SCALE_SD**2) / (precision + 1 / _SCALE_SD**2)
+    return float(scale), float(height.mean() - scale * z.mean())
+
+
+def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) -> tuple[float, float, bool]:
+    """World x of the mid-sagittal plane, world y about the spine, and whether the scan is a crop of the body."""
+    cropped = abs(body[:, :, 0].mean() - body[:, :, -1].mean()) > _CROPPED_SHARE
+    bone_kji = np.argwhere((hu > _BONE_HU) & body)
+    if cropped or len(bone_kji) < 500:
+        return 0.0, 0.0, True  # scanners put the patient's middle near the origin
+    points = bone_kji[:, ::-1] @ grid_to_ras[:3, :3].T + grid_to_ras[:3, 3]
+    x = float(np.median(points[:, 0]))
+    near = np.abs(points[:, 0] - x) < _MIDLINE_MM
+    y = float(np.median(points[near, 1])) if near.sum() > 100 else float(np.median(points[:, 1]))
+    return x, y, False

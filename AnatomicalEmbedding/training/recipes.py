@@ -1,0 +1,127 @@
+"""Recipes: everything that decides a training run, read from a TOML file and stored with the weights."""
+
+import tomllib
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from ..errors import AnatomicalEmbeddingError
+from ..models.network import NetworkSpec
+from ..resources import resource
+
+
+@dataclass(frozen=True)
+class BatchSpec:
+    """What a batch holds. Crop sizes are (i, j, k) voxels; heights are mm in the common body frame."""
+
+    crop_sizes: list[list[int]]
+    height_bands: list[list[float]]
+    voxels_per_batch: int = 0
+    phantom_share: float = 0.0
+    pairs: int = 0
+    points_per_pair: int = 0
+
+
+@dataclass(frozen=True)
+class AugmentationSpec:
+    """Ranges are [low, high]; levels are network input (0..1). Probability 0 switches a step off."""
+
+    spacing_scale: list[float] = field(default_factory=lambda: [1.0, 1.0])
+    spacing_mm_low: list[float] | None = None
+    spacing_mm_high: list[float] | None = None
+    axis_scale: list[float] = field(default_factory=lambda: [1.0, 1.0])
+    rotation_rad: float = 0.0
+    elastic_mm: float = 0.0
+    elastic_probability: float = 0.0
+    hu_remap_probability: float = 0.0
+    window_probability: float = 0.0
+    window_low: list[float] = field(default_factory=lambda: [-1000.0, -1000.0])
+    window_high: list[float] = field(default_factory=lambda: [1300.0, 1300.0])
+    filter_probability: float = 0.0
+    noise_probability: float = 0.0
+    noise_level: float = 0.0
+    gamma_probability: float = 0.0
+    gamma: list[float] = field(default_factory=lambda: [1.0, 1.0])
+    block_probability: float = 0.0
+    cut_probability: float = 0.0
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    beta_mm: float = 20.0
+    frame_prior: float = 0.0
+    equivariance: float = 1.0
+
+
+@dataclass(frozen=True)
+class OptimiserSpec:
+    learning_rate: float
+    schedule: str
+    weight_decay: float
+    epsilon: float
+    gradient_clip: float
+    warm_up: float = 0.0
+    frame_learning_rate: float = 0.0
+    ema: float = 0.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    objective: str  # "coordinates" (ours) or "distances" (the paper)
+    network: NetworkSpec
+    batch: BatchSpec
+    augmentation: AugmentationSpec
+    loss: LossSpec
+    optimiser: OptimiserSpec
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+_SECTIONS = {
+    "network": NetworkSpec,
+    "batch": BatchSpec,
+    "augmentation": AugmentationSpec,
+    "loss": LossSpec,
+    "optimiser": OptimiserSpec,
+}
+
+
+def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = None) -> Recipe:
+    """Recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
+
+    Raises AnatomicalEmbeddingError naming the file and the first unknown or missing entry.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        path = resource("Recipes") / f"{name_or_path}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in resource("Recipes").glob("*.toml")))
+        raise AnatomicalEmbeddingError(f"{name_or_path}: no such recipe; give a .toml file or one of: {known}.")
+    try:
+        values = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise AnatomicalEmbeddingError(f"{path}: not a valid recipe ({error}); mend that line.") from None
+    for key, value in (overrides or {}).items():
+        section, _, entry = key.partition(".")
+        values.setdefault(section, {})[entry] = value
+    return recipe_from_dict(values, str(path))
+
+
+def recipe_from_dict(values: dict, source: str) -> Recipe:
+    """Build a Recipe from nested dicts, as read from TOML or from a weights file."""
+    if values.get("objective") not in ("coordinates", "distances"):
+        raise AnatomicalEmbeddingError(f'{source}: objective must be "coordinates" or "distances".')
+    sections = {}
+    for section, kind in _SECTIONS.items():
+        entries = dict(values.get(section, {}))
+        unknown = set(entries) - {f.name for f in fields(kind)}
+        if unknown:
+            raise AnatomicalEmbeddingError(f"{source}: unknown entry {section}.{sorted(unknown)[0]}; remove it.")
+        if kind is NetworkSpec:
+            entries.setdefault("unit_mm", None)
+        try:
+            sections[section] = NetworkSpec.from_dict(entries) if kind is NetworkSpec else kind(**entries)
+        except TypeError as error:
+            raise AnatomicalEmbeddingError(f"{source}: section [{section}] is incomplete ({error}).") from None
+    return Recipe(name=values.get("name", Path(source).stem), objective=values["objective"], **sections)

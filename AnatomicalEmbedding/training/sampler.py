@@ -1,0 +1,151 @@
+"""Batches: which scan, where in the body, how large. Batch `step` depends on (seed, step) alone, so a run resumes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from .augmentation import augment
+from .crops import cell_positions, cut_crop, draw_geometry
+from .recipes import Recipe
+from .scans import PreparedScan
+
+_KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
+
+
+@dataclass
+class CoordinateBatch:
+    """image: (b, 1, k, j, i). body_mm: (b, 3, k/4, j/4, i/4). inside: (b, k/4, j/4, i/4). scan: (b,) index."""
+
+    image: torch.Tensor
+    body_mm: torch.Tensor
+    inside: torch.Tensor
+    scan: torch.Tensor
+
+
+@dataclass
+class PairBatch:
+    """first, second: (n, 1, k, j, i). first_ijk, second_ijk: (n, p, 3) continuous crop voxels of the positives.
+    position_mm: (n, p, 3) RAS mm in the one scan."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+    first_ijk: torch.Tensor
+    second_ijk: torch.Tensor
+    position_mm: torch.Tensor
+
+
+class _Sampler(Dataset):
+    def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
+        self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
+        self.ranges = np.array([s.height_range_mm for s in scans])
+        self.phantom = np.array([s.body_field is not None for s in scans])
+        self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().numpy() for s in scans]
+        self.spacing = np.array(recipe.network.spacing_mm)
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def _rng(self, step: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, step])
+
+    def _aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
+        """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
+        bands = np.array(self.recipe.batch.height_bands)
+        phantom = self.phantom.any() and (rng.random() < self.recipe.batch.phantom_share or self.phantom.all())
+        while True:
+            band = bands[rng.choice(len(bands), p=bands[:, 2] / bands[:, 2].sum())]
+            height = rng.uniform(band[0], band[1])
+            candidates = np.flatnonzero(
+                (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1]) & (self.phantom == phantom)
+            )
+            if len(candidates):
+                break
+        index = int(rng.choice(candidates))
+        scan = self.scans[index]
+        low, high = self.ranges[index]
+        k = int(round((height - low) / (high - low) * (scan.hu.shape[0] - 1)))
+        k = int(self.rows[index][np.abs(self.rows[index] - k).argmin()])
+        in_slice = torch.nonzero(scan.body[k])
+        j, i = in_slice[int(rng.integers(len(in_slice)))].tolist()
+        return index, np.array([i, j, k], dtype=float)
+
+
+class CoordinateSampler(_Sampler):
+    """Batches for the objective "coordinates"."""
+
+    def __getitem__(self, step: int) -> CoordinateBatch:
+        rng = self._rng(step)
+        batch = self.recipe.batch
+        size = tuple(batch.crop_sizes[int(rng.integers(len(batch.crop_sizes)))])
+        images, targets, insides, indices = [], [], [], []
+        for _ in range(max(batch.voxels_per_batch // int(np.prod(size)), 1)):
+            index, centre = self._aim(rng)
+            scan = self.scans[index]
+            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
+            if rng.random() < _KEEP_INSIDE:
+                centre = _move_inside(centre, lattice, scan)
+            crop = cut_crop(scan, centre, lattice, size)
+            target, inside = cell_positions(scan, crop)
+            images.append(augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng))
+            targets.append(target)
+            insides.append(inside)
+            indices.append(index)
+        return CoordinateBatch(
+            torch.stack(images)[:, None], torch.stack(targets), torch.stack(insides), torch.tensor(indices)
+        )
+
+
+class PairSampler(_Sampler):
+    """Batches for the objective "distances": overlapping pairs of crops, all of one image (paper, section 2.1)."""
+
+    def __getitem__(self, step: int) -> PairBatch:
+        rng = self._rng(step)
+        batch, spec = self.recipe.batch, self.recipe.augmentation
+        size = tuple(batch.crop_sizes[0])
+        index, _ = self._aim(rng)
+        scan = self.scans[index]
+        spacing = np.diag(scan.grid_to_ras)[:3]
+        shape_ijk = np.array(scan.hu.shape[::-1])
+        rows = {name: [] for name in ("first", "second", "first_ijk", "second_ijk", "position_mm")}
+        while len(rows["first"]) < batch.pairs:
+            k = int(rng.choice(self.rows[index]))
+            in_slice = torch.nonzero(scan.body[k])
+            j, i = in_slice[int(rng.integers(len(in_slice)))].tolist()
+            seed_voxel = np.array([i, j, k], dtype=float)
+            views = []
+            for _ in range(2):
+                lattice = draw_geometry(spec, size, spacing, rng)
+                half = lattice.amax((1, 2, 3)).numpy() / spacing
+                centre = seed_voxel + rng.uniform(-0.8, 0.8, size=3) * half
+                views.append((lattice, centre, half))
+            low = np.maximum(np.max([c - h for _, c, h in views], axis=0), 0)
+            high = np.minimum(np.min([c + h for _, c, h in views], axis=0), shape_ijk - 1)
+            points = rng.uniform(low, high, size=(batch.points_per_pair * 4, 3))
+            nearest = torch.from_numpy(points.round().astype(int))
+            points = points[scan.body[nearest[:, 2], nearest[:, 1], nearest[:, 0]].numpy()]
+            if len(points) < 32:
+                continue
+            points = points[np.arange(batch.points_per_pair) % len(points)]
+            for view, (lattice, centre, half) in zip(("first", "second"), views, strict=True):
+                crop = cut_crop(scan, centre, lattice, size)
+                rows[view].append(augment(crop.hu, spec, self.recipe.network, rng))
+                in_crop = ((points - centre) / (2 * half) + 0.5) * (np.array(size) - 1)
+                rows[f"{view}_ijk"].append(torch.from_numpy(in_crop.astype(np.float32)))
+            rows["position_mm"].append(torch.from_numpy((points * spacing).astype(np.float32)))
+        stacked = {name: torch.stack(values) for name, values in rows.items()}
+        return PairBatch(**{n: v[:, None] if n in ("first", "second") else v for n, v in stacked.items()})
+
+
+def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int) -> _Sampler:
+    """The sampler that a recipe's objective asks for."""
+    kind = CoordinateSampler if recipe.objective == "coordinates" else PairSampler
+    return kind(scans, recipe, seed, steps)
+
+
+def _move_inside(centre_ijk: np.ndarray, lattice_mm: torch.Tensor, scan: PreparedScan) -> np.ndarray:
+    half = lattice_mm.abs().amax((1, 2, 3)).numpy() / np.diag(scan.grid_to_ras)[:3]
+    shape = np.array(scan.hu.shape[::-1], dtype=float)
+    middle = shape / 2
+    return np.where(shape > 2 * half, np.clip(centre_ijk, half, np.maximum(shape - half, half)), middle)

@@ -1,0 +1,153 @@
+"""Prepared scans: what the sampler draws from. Made once a scan, on the network's working grid, kept as safetensors."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from ..body import BODY_BIN, body_on_grid, flatten_outside
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path
+from ..volume import Volume
+from ..working_grid import crop, resample
+from .frames import FrameGuess, LevelTable, guess_frame
+
+if TYPE_CHECKING:
+    from ..phantom import Phantom
+
+SPACING_MM = (2.0, 2.0, 3.0)
+FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
+_LABEL_LEVELS = ("brainstem", "larynx")  # label centres that stand for a level reading
+_CT_SUFFIXES = (".nii", ".nii.gz", ".nrrd", ".mha", ".mhd")
+
+
+@dataclass(frozen=True)
+class PreparedScan:
+    """One training volume on the working grid.
+
+    hu: int16 (k, j, i), air outside the body. body: bool (k, j, i).
+    grid_to_ras: 4x4, axis-aligned RAS. frame: first guess of RAS -> body.
+    body_field: float32 (3, k, j, i) exact body mm at every FIELD_STEP-th voxel (phantoms only).
+    """
+
+    name: str
+    hu: torch.Tensor
+    body: torch.Tensor
+    grid_to_ras: np.ndarray
+    frame: FrameGuess
+    body_field: torch.Tensor | None = None
+
+    @property
+    def height_range_mm(self) -> tuple[float, float]:
+        """Lowest and highest body height inside the scan."""
+        k = self.hu.shape[0]
+        ends = np.array([[0, 0, 0], [0, 0, k - 1]]) @ self.grid_to_ras[:3, :3].T + self.grid_to_ras[:3, 3]
+        low, high = self.frame.apply(ends)[:, 2]
+        return float(low), float(high)
+
+    def save(self, path: Path) -> None:
+        frame = {k: getattr(self.frame, k).tolist() for k in ("scale", "shift_mm", "scale_sd", "shift_sd_mm")}
+        tensors = {"hu": self.hu, "body": self.body, "grid_to_ras": torch.from_numpy(self.grid_to_ras)}
+        if self.body_field is not None:
+            tensors["body_field"] = self.body_field
+        with atomic_path(path) as temporary:
+            save_file(tensors, str(temporary), {"name": self.name, "frame": json.dumps(frame)})
+
+    @classmethod
+    def load(cls, path: Path) -> "PreparedScan":
+        with safe_open(str(path), "pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+            metadata = file.metadata()
+        frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
+        return cls(
+            metadata["name"],
+            tensors["hu"],
+            tensors["body"],
+            tensors["grid_to_ras"].numpy(),
+            frame,
+            tensors.get("body_field"),
+        )
+
+
+def prepare_volume(volume: Volume, readings: dict[float, float]) -> PreparedScan:
+    """Working grid, body mask and frame guess of one scan. readings: {body height mm: world z mm}."""
+    grid, body = _on_grid(volume)
+    hu = np.rint(flatten_outside(grid.hu.numpy(), body)).astype(np.int16)
+    frame = guess_frame(hu, body, grid.grid_to_ras, readings)
+    return PreparedScan(volume.name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, frame)
+
+
+def prepare_phantom(phantom: "Phantom", name: str) -> PreparedScan:
+    """Working grid of a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
+    grid, body = _on_grid(phantom.volume)
+    nodes = [np.arange(0, n - 1 + FIELD_STEP, FIELD_STEP) for n in grid.hu.shape]
+    kji = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
+    points = kji[..., ::-1].reshape(-1, 3) @ grid.grid_to_ras[:3, :3].T + grid.grid_to_ras[:3, 3]
+    exact = phantom.to_body(points)
+    field = np.ascontiguousarray(np.moveaxis(exact.reshape(kji.shape), -1, 0), dtype=np.float32)
+    shift = exact.mean(0) - points.mean(0)
+    frame = FrameGuess(np.ones(3), shift, np.zeros(3), np.zeros(3))
+    hu = np.rint(flatten_outside(grid.hu.numpy(), body)).astype(np.int16)
+    return PreparedScan(
+        name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, frame, torch.from_numpy(field)
+    )
+
+
+def prepare_folder(
+    folder: Path,
+    levels: LevelTable,
+    destination: Path,
+    report: Callable[[str], None],
+) -> list[Path]:
+    """Prepare every CT of `folder` that has a level reading; already prepared ones are reused.
+
+    A scan that cannot be used is reported by one line and skipped. Returns the prepared files.
+    Raises AnatomicalEmbeddingError when none can be used.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    prepared = []
+    for path in sorted(p for p in folder.iterdir() if p.name.endswith(_CT_SUFFIXES) and ".seg." not in p.name):
+        name = path.name.split(".")[0]
+        target = destination / f"{name}.safetensors"
+        if not target.exists():
+            try:
+                readings = _readings(path, name, levels)
+                prepare_volume(Volume.read(path), readings).save(target)
+            except AnatomicalEmbeddingError as error:
+                report(f"skipped: {error}")
+                continue
+            report(f"prepared {name}")
+        prepared.append(target)
+    if not prepared:
+        raise AnatomicalEmbeddingError(f"{folder}: no scan can be trained on; see the lines above for the reasons.")
+    return prepared
+
+
+def _on_grid(volume: Volume):
+    grid = resample(volume, SPACING_MM, BODY_BIN)
+    return crop(grid, body_on_grid(grid), BODY_BIN)
+
+
+def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:
+    readings = {levels.body_height_mm[level]: z for level, z in levels.readings.get(name, {}).items()}
+    labels = path.with_name(f"{name}.labels.json")
+    if not readings and labels.exists():
+        mask = sitk.ReadImage(str(path.with_name(f"{name}.seg.nii.gz")))
+        statistics = sitk.LabelShapeStatisticsImageFilter()
+        statistics.Execute(sitk.Cast(mask, sitk.sitkUInt16))
+        index_of = {label: int(index) for index, label in json.loads(labels.read_text()).items()}
+        found = [level for level in _LABEL_LEVELS if index_of.get(level) in statistics.GetLabels()]
+        if found:  # their distance varies with the neck's posture: they give one shift, no scale
+            heights = [levels.body_height_mm[level] for level in found]
+            z = [statistics.GetCentroid(index_of[level])[2] for level in found]
+            readings = {float(np.mean(heights)): float(np.mean(z))}
+    if not readings:
+        raise AnatomicalEmbeddingError(f"{path}: has no level reading; add one for it to the level table.")
+    return readings

@@ -1,0 +1,206 @@
+"""The training loop: one visible loop, weights averaged over steps, checkpoints that resume, a CSV of the loss."""
+
+import copy
+import csv
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
+from torch.utils.data import DataLoader, Subset
+
+from ..errors import AnatomicalEmbeddingError, CancelledError
+from ..files import atomic_path
+from ..models.network import STRIDE, CoordinateNetwork
+from .losses import FrameCorrections, coordinate_loss, distance_loss
+from .recipes import Recipe
+from .sampler import CoordinateBatch, PairBatch, make_sampler
+from .scans import PreparedScan
+
+CHECKPOINT = "checkpoint.pt"
+_CHECKPOINT_MINUTES = 5.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of the log. loss: running mean over about 50 steps."""
+
+    step: int
+    steps: int
+    loss: float
+    seconds_per_step: float
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """network: averaged weights, on the CPU, in eval mode. steps: how many were done. minutes: time spent in all."""
+
+    network: CoordinateNetwork
+    steps: int
+    minutes: float
+
+
+def train(
+    scans: list[PreparedScan],
+    recipe: Recipe,
+    folder: Path,
+    steps: int,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    workers: int = 1,
+    start_from: CoordinateNetwork | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> TrainingRun:
+    """Train on prepared scans; continues from `folder`/checkpoint.pt when that is the same recipe, data and length.
+
+    workers: processes that prepare batches beside the loop (0: in the loop). start_from: weights to fine-tune.
+    Raises AnatomicalEmbeddingError when the checkpoint belongs to another run, CancelledError (after saving) on cancel.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    state = _State(scans, recipe, steps, seed, device, start_from)
+    state.resume(folder / CHECKPOINT)
+    sampler = make_sampler(scans, recipe, seed, steps)
+    loader = DataLoader(
+        Subset(sampler, range(state.step, steps)),
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=3 if workers else None,
+        worker_init_fn=_one_thread,
+    )
+    begun, saved, minutes_before = time.monotonic(), time.monotonic(), state.minutes
+    with (folder / "loss.csv").open("a", newline="") as file:
+        log = csv.writer(file)
+        if file.tell() == 0:
+            log.writerow(["step", "loss", "learning_rate", "minutes"])
+        for batch in loader:
+            loss = state.update(_to(batch, device))
+            now = time.monotonic()
+            state.minutes = minutes_before + (now - begun) / 60
+            log.writerow([state.step, f"{loss:.5f}", f"{state.schedule.get_last_lr()[0]:.2e}", f"{state.minutes:.2f}"])
+            if progress is not None:
+                done = state.step - (steps - len(loader))
+                progress(Progress(state.step, steps, state.mean_loss, (now - begun) / done))
+            stop = cancelled is not None and cancelled()
+            if stop or state.step == steps or (now - saved) / 60 > _CHECKPOINT_MINUTES:
+                state.save(folder / CHECKPOINT)
+                file.flush()
+                saved = now
+            if stop:
+                raise CancelledError(f"{folder}: stopped at step {state.step}; run the same command to go on.")
+    return TrainingRun(state.averaged.cpu().eval(), state.step, state.minutes)
+
+
+class _State:
+    """Everything a checkpoint holds."""
+
+    def __init__(
+        self,
+        scans: list[PreparedScan],
+        recipe: Recipe,
+        steps: int,
+        seed: int,
+        device: str,
+        start_from: CoordinateNetwork | None,
+    ):
+        torch.manual_seed(seed)
+        self.recipe = recipe
+        self.identity = json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True)
+        self.network = CoordinateNetwork(recipe.network)
+        if start_from is not None:
+            self.network.load_state_dict(start_from.state_dict())
+        self.network.to(device).train()
+        self.averaged = copy.deepcopy(self.network)
+        self.frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0).to(device)
+        options = recipe.optimiser
+        self.optimiser = torch.optim.AdamW(
+            [
+                {"params": self.network.parameters(), "lr": options.learning_rate},
+                {"params": self.frames.parameters(), "lr": options.frame_learning_rate, "weight_decay": 0.0},
+            ],
+            weight_decay=options.weight_decay,
+            eps=options.epsilon,
+        )
+        if options.schedule == "one-cycle":
+            rates = [options.learning_rate, max(options.frame_learning_rate, 1e-12)]
+            self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+                self.optimiser, rates, total_steps=steps + 1, pct_start=options.warm_up
+            )
+        else:
+            self.schedule = torch.optim.lr_scheduler.ConstantLR(self.optimiser, factor=1.0)
+        self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
+
+    def update(self, batch: CoordinateBatch | PairBatch) -> float:
+        """One step of the optimiser; returns the loss."""
+        loss = self._loss(batch)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.optimiser.gradient_clip)
+        self.optimiser.step()
+        self.schedule.step()
+        self.step += 1
+        self._average()
+        value = float(loss.detach())
+        self.mean_loss = value if self.step == 1 else 0.98 * self.mean_loss + 0.02 * value
+        return value
+
+    def _loss(self, batch: CoordinateBatch | PairBatch) -> torch.Tensor:
+        if isinstance(batch, PairBatch):
+            pairs = len(batch.first)
+            maps = self.network(torch.cat([batch.first, batch.second]))
+            a = sample_cells(maps[:pairs], batch.first_ijk).flatten(0, 1)
+            b = sample_cells(maps[pairs:], batch.second_ijk).flatten(0, 1)
+            return distance_loss(a, b, batch.position_mm.flatten(0, 1), self.recipe.loss.equivariance)
+        unit = self.recipe.network.unit_mm
+        target = self.frames(batch.body_mm / unit, batch.scan)
+        loss = coordinate_loss(self.network(batch.image), target, batch.inside, self.recipe.loss.beta_mm / unit)
+        return loss + self.recipe.loss.frame_prior * self.frames.prior(batch.scan)
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """Exponential mean of the weights; early on a plain mean, so that the start is forgotten."""
+        keep = min(self.recipe.optimiser.ema, (self.step - 1) / (self.step + 9))
+        for mean, value in zip(self.averaged.parameters(), self.network.parameters(), strict=True):
+            mean.lerp_(value, 1 - keep)
+        for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
+            mean.copy_(value)
+
+    def save(self, path: Path) -> None:
+        modules = ("network", "averaged", "frames", "optimiser", "schedule")
+        state = {name: getattr(self, name).state_dict() for name in modules}
+        state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
+        with atomic_path(path) as temporary:
+            torch.save(state, temporary)
+
+    def resume(self, path: Path) -> None:
+        if not path.exists():
+            return
+        state = torch.load(path, weights_only=True)
+        if state["identity"] != self.identity:
+            raise AnatomicalEmbeddingError(
+                f"{path}: belongs to a run with another recipe, data, seed or length; choose another output folder."
+            )
+        for name in ("network", "averaged", "frames", "optimiser", "schedule"):
+            getattr(self, name).load_state_dict(state[name])
+        self.step, self.minutes, self.mean_loss = state["step"], state["minutes"], state["mean_loss"]
+
+
+def sample_cells(maps: torch.Tensor, voxel_ijk: torch.Tensor) -> torch.Tensor:
+    """Trilinear value (n, p, c) of stride-4 maps (n, c, k, j, i) at input voxels (n, p, 3) given as (i, j, k)."""
+    cells = torch.tensor(maps.shape[:1:-1], device=maps.device)
+    grid = (voxel_ijk + 0.5) / STRIDE * (2 / cells) - 1
+    sampled = F.grid_sample(maps, grid[:, :, None, None], padding_mode="border", align_corners=False)
+    return sampled[..., 0, 0].transpose(1, 2)
+
+
+def _to(batch: CoordinateBatch | PairBatch, device: str) -> CoordinateBatch | PairBatch:
+    return type(batch)(**{name: tensor.to(device) for name, tensor in vars(batch).items()})
+
+
+def _one_thread(_: int) -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,104 @@
+"""Small CT-like scans whose HU are a known function of world position, and DICOM series of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pydicom
+from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, MRImageStorage, RLELossless, generate_uid
+
+# HU = HU_OFFSET + HU_GRADIENT . (x, y, z): linear, so that trilinear interpolation of it is exact.
+HU_GRADIENT = np.array((4.0, -3.0, 2.0))
+HU_OFFSET = 20.0
+SUPINE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+
+
+def true_hu(points_ras: np.ndarray) -> np.ndarray:
+    """HU at (...,3) RAS mm."""
+    return HU_OFFSET + points_ras @ HU_GRADIENT
+
+
+def centred_affine(axes: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """(4,4) ijk_to_ras with the given (3,3) axis columns in mm, and the world origin in the middle of (nk,nj,ni)."""
+    affine = np.eye(4)
+    affine[:3, :3] = axes
+    affine[:3, 3] = -axes @ ((np.array(shape[::-1]) - 1) / 2)
+    return affine
+
+
+def voxel_positions(shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> np.ndarray:
+    """(nk,nj,ni,3) RAS mm of the voxel centres."""
+    k, j, i = np.indices(shape)
+    return np.stack((i, j, k), axis=-1) @ ijk_to_ras[:3, :3].T + ijk_to_ras[:3, 3]
+
+
+def linear_ct(shape: tuple[int, int, int] = (24, 26, 28), ijk_to_ras: np.ndarray | None = None) -> tuple:
+    """Return (voxels int16 (k,j,i), ijk_to_ras) of the linear scan, 3 x 3.2 x 3.5 mm unless told."""
+    if ijk_to_ras is None:
+        ijk_to_ras = centred_affine(np.diag((3.0, 3.2, 3.5)), shape)
+    return np.rint(true_hu(voxel_positions(shape, ijk_to_ras))).astype(np.int16), ijk_to_ras
+
+
+def stack_positions(origin_lps: Iterable[float], step_lps: Iterable[float], numbers: Iterable[float]) -> np.ndarray:
+    """(N,3) LPS mm of the first voxel of each slice."""
+    return np.array(origin_lps) + np.array(list(numbers))[:, None] * np.array(step_lps)
+
+
+def write_linear_series(
+    folder: Path,
+    positions_lps: np.ndarray,
+    orientation: Iterable[float] = SUPINE,
+    pixel_spacing: tuple[float, float] = (3.2, 3.0),
+    size: tuple[int, int] = (26, 28),
+    rescale: Iterable[tuple[float, float]] | None = None,
+    compress: bool = False,
+    **tags: object,
+) -> list[Path]:
+    """Write one slice of the linear scan per position; size is (rows, columns).
+
+    rescale: (slope, intercept) per slice. tags: DICOM keywords for every slice, such as Modality or ImageType.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    row, column = np.array(list(orientation)).reshape(2, 3)
+    rescale = list(rescale or [(1.0, -1024.0)] * len(positions_lps))
+    series = tags.pop("SeriesInstanceUID", None) or generate_uid()
+    paths = []
+    for number, (position, (slope, intercept)) in enumerate(zip(positions_lps, rescale, strict=True), start=1):
+        j, i = np.indices(size)
+        lps = position + i[..., None] * row * pixel_spacing[1] + j[..., None] * column * pixel_spacing[0]
+        stored = np.rint((true_hu(lps * (-1, -1, 1)) - intercept) / slope).astype(np.int16)
+        dataset = _dataset(stored, tags.get("Modality", "CT"))
+        dataset.SeriesInstanceUID = series
+        dataset.InstanceNumber = number
+        dataset.ImagePositionPatient = [f"{v:.6f}" for v in position]
+        dataset.ImageOrientationPatient = [f"{v:.8f}" for v in (*row, *column)]
+        dataset.PixelSpacing = list(pixel_spacing)
+        dataset.RescaleSlope, dataset.RescaleIntercept = slope, intercept
+        for keyword, value in tags.items():
+            setattr(dataset, keyword, value)
+        if compress:
+            dataset.compress(RLELossless)
+        # Random names: only the positions in the headers tell the order.
+        path = folder / f"{generate_uid().rsplit('.', 1)[1]}.dcm"
+        dataset.save_as(path, enforce_file_format=True)
+        paths.append(path)
+    return paths
+
+
+def _dataset(stored: np.ndarray, modality: object) -> FileDataset:
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = CTImageStorage if modality == "CT" else MRImageStorage
+    meta.MediaStorageSOPInstanceUID = generate_uid()
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    dataset = FileDataset("", pydicom.Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    dataset.SOPClassUID, dataset.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+    dataset.Modality, dataset.ImageType = "CT", ["ORIGINAL", "PRIMARY", "AXIAL"]
+    dataset.PatientID, dataset.StudyInstanceUID = "test", "1.2.3"
+    dataset.Rows, dataset.Columns = stored.shape
+    dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
+    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = 16, 16, 15, 1
+    dataset.PixelData = stored.astype("<i2").tobytes()
+    return dataset

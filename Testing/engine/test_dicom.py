@@ -1,0 +1,235 @@
+"""DICOM series: whatever the names, the order or the gantry did, HU are right at their world points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pydicom
+import pytest
+from scan_files import stack_positions, true_hu, voxel_positions, write_linear_series
+
+from AnatomicalEmbedding.dicom import list_series
+from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.volume import Volume
+
+ORIGIN = (-40.0, -42.0, -35.0)
+STEP = (0.0, 0.0, 3.5)
+POSITIONS = stack_positions(ORIGIN, STEP, range(20))
+
+
+def assert_true_everywhere(volume: Volume, tolerance: float = 0.51, margin: float = 0.0) -> None:
+    """The scan is a linear function of the world, so every inner point has a known HU."""
+    low, high = volume.bounds_ras
+    margin = max(volume.spacing) / 2 + margin
+    points = np.random.default_rng(0).uniform(low + margin, high - margin, (2000, 3))
+    np.testing.assert_allclose(volume.sample(points), true_hu(points), atol=tolerance)
+
+
+@pytest.mark.parametrize("compress", [False, True], ids=["plain", "rle"])
+def test_series_with_shuffled_names(tmp_path, compress):
+    write_linear_series(tmp_path / "scan", POSITIONS, compress=compress)
+    volume = Volume.read(tmp_path / "scan")
+    assert volume.shape == (20, 26, 28)
+    assert volume.notes == ()
+    assert volume.name == "scan"
+    assert volume.voxels.dtype == np.int16
+    np.testing.assert_allclose(volume.spacing, (3.0, 3.2, 3.5), atol=1e-6)
+    # LPS (-40, -42, -35) is RAS (40, 42, -35); columns run to the patient's left, rows to the back.
+    np.testing.assert_allclose(volume.ijk_to_ras[:3, 3], (40, 42, -35), atol=1e-6)
+    np.testing.assert_allclose(volume.ijk_to_ras[:3, :3], np.diag((-3.0, -3.2, 3.5)), atol=1e-6)
+    assert_true_everywhere(volume)
+
+
+def test_names_without_suffix_in_subfolders(tmp_path):
+    files = write_linear_series(tmp_path / "scan", POSITIONS)
+    (tmp_path / "scan" / "part").mkdir()
+    for n, file in enumerate(files):
+        file.rename(tmp_path / "scan" / ("part" if n % 2 else ".") / f"IM{n:04d}")
+    (tmp_path / "scan" / "notes.txt").write_text("not DICOM")
+    assert_true_everywhere(Volume.read(tmp_path / "scan"))
+
+
+@pytest.mark.parametrize(
+    ("orientation", "normal"),
+    [((0, 1, 0, 0, 0, -1), (-1, 0, 0)), ((1, 0, 0, 0, 0, -1), (0, 1, 0)), ((-1, 0, 0, 0, 1, 0), (0, 0, -1))],
+    ids=["sagittal", "coronal", "mirrored"],
+)
+def test_other_planes(tmp_path, orientation, normal):
+    origin = -45 * (np.array(orientation[:3]) + orientation[3:] + normal)
+    write_linear_series(
+        tmp_path, stack_positions(origin, 3.5 * np.array(normal), range(20)), orientation, size=(28, 28)
+    )
+    assert_true_everywhere(Volume.read(tmp_path))
+
+
+def test_oblique_series_is_kept_oblique(tmp_path):
+    c, s = np.cos(0.3), np.sin(0.3)
+    write_linear_series(tmp_path, stack_positions(ORIGIN, (0, -3.5 * s, 3.5 * c), range(20)), (1, 0, 0, 0, c, s))
+    volume = Volume.read(tmp_path)
+    assert volume.notes == ()
+    assert volume.shape == (20, 26, 28)
+    np.testing.assert_allclose(volume.voxels, true_hu(voxel_positions(volume.shape, volume.ijk_to_ras)), atol=0.51)
+
+
+@pytest.mark.parametrize("tilt", [-12.0, 20.0])
+def test_gantry_tilt_is_resampled_upright(tmp_path, tilt):
+    """The table moves along z while slices lie tilted about x: a sheared grid."""
+    c, s = np.cos(np.radians(tilt)), np.sin(np.radians(tilt))
+    write_linear_series(tmp_path, stack_positions(ORIGIN, STEP, range(30)), (1, 0, 0, 0, c, s))
+    volume = Volume.read(tmp_path)
+    assert volume.notes == (f"gantry tilt {abs(tilt):.1f} deg resampled upright",)
+    unit = volume.ijk_to_ras[:3, :3] / volume.spacing
+    np.testing.assert_allclose(np.abs(unit), np.eye(3), atol=1e-6)
+    # World positions of voxels inside the tilted stack, away from its faces.
+    i, j, k = np.meshgrid(np.arange(1, 27), np.arange(1, 25), np.arange(1, 29), indexing="ij")
+    lps = np.array(ORIGIN) + np.stack((3.0 * i, 3.2 * c * j, 3.2 * s * j + 3.5 * k), axis=-1)
+    points = (lps * (-1, -1, 1)).reshape(-1, 3)
+    assert volume.contains(points).all()
+    np.testing.assert_allclose(volume.sample(points), true_hu(points), atol=1.01)
+    # The upright box is larger than the tilted stack; what that did not cover is air.
+    assert volume.shape[0] > 30
+    assert (volume.voxels == -1000).mean() > 0.05
+
+
+def test_slight_drift_of_the_table_is_no_tilt(tmp_path):
+    write_linear_series(tmp_path, stack_positions(ORIGIN, (0.01, -0.02, 3.5), range(20)))
+    volume = Volume.read(tmp_path)
+    assert volume.notes == ()
+    assert_true_everywhere(volume, tolerance=2.0)
+
+
+@pytest.mark.parametrize("gone", [(7,), (7, 8), (3, 11)], ids=str)
+def test_missing_slices_are_interpolated_and_noted(tmp_path, gone):
+    numbers = [n for n in range(40) if n not in gone]
+    write_linear_series(tmp_path, stack_positions(ORIGIN, (0, 0, 2.0), numbers))
+    volume = Volume.read(tmp_path)
+    assert volume.shape[0] == 40
+    assert f"{len(gone)} missing slice" in volume.notes[0]
+    assert "interpolated" in volume.notes[0]
+    assert_true_everywhere(volume, tolerance=1.01)
+
+
+def test_uneven_steps_are_interpolated_and_noted(tmp_path):
+    numbers = np.arange(30) + np.random.default_rng(1).uniform(-0.2, 0.2, 30)
+    write_linear_series(tmp_path, stack_positions(ORIGIN, (0, 0, 3.0), numbers))
+    volume = Volume.read(tmp_path)
+    assert "uneven slice steps of" in volume.notes[0]
+    assert_true_everywhere(volume, tolerance=1.01)
+
+
+def test_rounded_positions_are_even(tmp_path):
+    positions = np.round(stack_positions(ORIGIN, (0, 0, 1.25), range(60)), 1)
+    write_linear_series(tmp_path, positions)
+    volume = Volume.read(tmp_path)
+    assert volume.shape[0] == 60
+    assert volume.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ([*range(15), *range(22, 40)], "block of slices is missing between z = -7.0 and 9.0 mm"),
+        ([n for n in range(60) if n % 5], "apart and 11 of 59 are missing"),
+        ([*range(20), *range(20, 60, 2)], "apart and 19 of 59 are missing"),
+    ],
+    ids=["block", "every fifth", "change of step"],
+)
+def test_too_many_missing_slices_are_refused(tmp_path, numbers, message):
+    write_linear_series(tmp_path, stack_positions(ORIGIN, (0, 0, 2.0), numbers))
+    with pytest.raises(VolumeError, match=message):
+        Volume.read(tmp_path)
+
+
+def test_rescale_may_differ_from_slice_to_slice(tmp_path):
+    rescale = [(0.5 + 0.05 * n, -1024.0 - n) for n in range(20)]
+    write_linear_series(tmp_path, POSITIONS, rescale=rescale)
+    assert_true_everywhere(Volume.read(tmp_path), tolerance=0.8)
+
+
+def test_one_ct_volume_among_other_series_is_found(tmp_path, capfd):
+    write_linear_series(tmp_path, POSITIONS, SeriesDescription="chest")
+    write_linear_series(tmp_path, POSITIONS, Modality="MR")
+    write_linear_series(tmp_path, POSITIONS[:3], SeriesDescription="bolus tracking")
+    write_linear_series(tmp_path, POSITIONS, ImageType=["ORIGINAL", "PRIMARY", "LOCALIZER"])
+    _write_structure_set(tmp_path / "structures.dcm")
+    assert_true_everywhere(Volume.read(tmp_path))
+    assert capfd.readouterr() == ("", "")
+    infos = {(i.description, i.modality): i.slices for i in list_series(tmp_path)}
+    assert infos == {("chest", "CT"): 20, ("", "MR"): 20, ("bolus tracking", "CT"): 3, ("", "CT"): 0}
+
+
+def test_several_ct_series_must_be_chosen_from(tmp_path):
+    write_linear_series(tmp_path, POSITIONS, SeriesDescription="soft", SeriesInstanceUID="1.2.3.4")
+    lung = write_linear_series(tmp_path, np.add(POSITIONS, (0, 0, 7)), SeriesDescription="lung", SeriesInstanceUID="1.2.3.5")
+    with pytest.raises(VolumeError) as refusal:
+        Volume.read(tmp_path)
+    assert "1.2.3.4 (soft, CT, 20 slices)" in str(refusal.value)
+    assert "1.2.3.5 (lung, CT, 20 slices)" in str(refusal.value)
+    assert Volume.read(tmp_path, series="1.2.3.4").ijk_to_ras[2, 3] == -35
+    assert Volume.read(tmp_path, series="1.2.3.5").ijk_to_ras[2, 3] == -28
+    assert Volume.read(lung[5]).ijk_to_ras[2, 3] == -28
+    with pytest.raises(VolumeError, match=r"has no series 9\.9.*1\.2\.3\.4 \(soft"):
+        Volume.read(tmp_path, series="9.9")
+    spacings = [info.spacing for info in list_series(tmp_path)]
+    np.testing.assert_allclose(spacings, [(3.0, 3.2, 3.5)] * 2, atol=1e-6)
+
+
+def test_a_localizer_or_reformat_inside_the_series_is_left_out(tmp_path):
+    write_linear_series(tmp_path, POSITIONS, SeriesInstanceUID="1.2.3.4")
+    write_linear_series(tmp_path, POSITIONS[:1], SeriesInstanceUID="1.2.3.4", ImageType=["LOCALIZER"])
+    write_linear_series(tmp_path, POSITIONS[:2], (1, 0, 0, 0, 0, -1), SeriesInstanceUID="1.2.3.4")
+    volume = Volume.read(tmp_path)
+    assert volume.notes == ("2 slices of another size or orientation left out",)
+    assert_true_everywhere(volume)
+
+
+def test_doubles_are_noted_and_mixed_phases_refused(tmp_path):
+    files = write_linear_series(tmp_path / "a", POSITIONS, SeriesInstanceUID="1.2.3.4")
+    for file in files:
+        file.with_suffix(".copy.dcm").write_bytes(file.read_bytes())
+    assert Volume.read(tmp_path / "a").notes == ("20 copies of slices left out",)
+    write_linear_series(tmp_path / "a", POSITIONS[6:7], SeriesInstanceUID="1.2.3.4")
+    volume = Volume.read(tmp_path / "a")
+    assert "1 slices at the position of another left out" in volume.notes
+    assert_true_everywhere(volume)
+    write_linear_series(tmp_path / "a", POSITIONS, SeriesInstanceUID="1.2.3.4")
+    with pytest.raises(VolumeError, match="several phases"):
+        Volume.read(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("positions", "tags", "message"),
+    [
+        (POSITIONS, {"Modality": "MR"}, "no CT series but 20 MR images"),
+        (POSITIONS[:9], {}, "has 9 slices"),
+        (POSITIONS, {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER"]}, "has 0 slices"),
+        (POSITIONS + np.arange(20)[:, None] ** 2 * (0.1, 0, 0), {}, "off a straight line"),
+        (POSITIONS, {"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "perpendicular axes"),
+        (POSITIONS * 20, {}, "spacing is 3 x 3.2 x 70"),
+    ],
+    ids=["mr", "few", "localizer", "bent", "orientation", "far apart"],
+)
+def test_what_is_no_ct_volume_is_refused(tmp_path, positions, tags, message):
+    write_linear_series(tmp_path, positions, **tags)
+    with pytest.raises(VolumeError, match=message) as refusal:
+        Volume.read(tmp_path)
+    assert str(tmp_path) in str(refusal.value)
+
+
+def test_a_file_that_holds_no_image_is_refused(tmp_path):
+    write_linear_series(tmp_path, POSITIONS)
+    _write_structure_set(tmp_path / "structures.dcm")
+    with pytest.raises(VolumeError, match="holds no image"):
+        Volume.read(tmp_path / "structures.dcm")
+
+
+def _write_structure_set(path: Path) -> None:
+    meta = pydicom.dataset.FileMetaDataset()
+    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.481.3"
+    meta.MediaStorageSOPInstanceUID = pydicom.uid.generate_uid()
+    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    dataset = pydicom.dataset.FileDataset(path, pydicom.Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    dataset.SOPClassUID, dataset.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+    dataset.Modality, dataset.SeriesInstanceUID = "RTSTRUCT", "1.2.3.9"
+    dataset.save_as(path, enforce_file_format=True)

@@ -1,0 +1,173 @@
+"""Point lists: the world point survives every format, and a bad list is refused in one line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.points import PointList, parse_point, read_points, write_markups
+
+POINTS = PointList(("carina", "left kidney, lower pole"), [[1.5, -2.25, 300.125], [-40, 55, 60]], ("split", ""))
+
+
+def markups(**changes: object) -> str:
+    points = [
+        {"label": "A", "position": [10, 20, 30]},
+        {"label": "B", "position": [0, 0, 0], "positionStatus": "undefined"},
+        {"label": "C", "position": [1, 2, 3], "positionStatus": "defined", "description": "seen"},
+    ]
+    entry = {"type": "Fiducial", "coordinateSystem": "LPS", "controlPoints": points} | changes
+    return json.dumps({"@schema": "x", "markups": [entry]})
+
+
+def test_markups_are_written_in_lps_as_slicer_reads_them(tmp_path):
+    write_markups(tmp_path / "points.mrk.json", POINTS)
+    document = json.loads((tmp_path / "points.mrk.json").read_text(encoding="utf-8"))
+    assert document["@schema"].endswith("/markups-schema-v1.0.3.json#")
+    (markup,) = document["markups"]
+    assert (markup["type"], markup["coordinateSystem"], markup["name"]) == ("Fiducial", "LPS", "points")
+    first = markup["controlPoints"][0]
+    assert first["position"] == [-1.5, 2.25, 300.125]
+    assert (first["label"], first["description"], first["positionStatus"]) == ("carina", "split", "defined")
+    # Slicer finds points again by id.
+    assert len({point["id"] for point in markup["controlPoints"]}) == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["points.mrk.json"]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip),
+            st.tuples(*(st.floats(-1e4, 1e4),) * 3),
+            st.text(st.characters(codec="utf-8"), max_size=20),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_markups_round_trip(tmp_path, rows):
+    labels, points, descriptions = zip(*rows, strict=True)
+    write_markups(tmp_path / "a.mrk.json", PointList(labels, points, descriptions), name="list")
+    read = read_points(tmp_path / "a.mrk.json")
+    assert read.labels == labels
+    assert read.descriptions == (descriptions if any(descriptions) else ())
+    np.testing.assert_array_equal(read.points_ras, np.array(points))
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({}, (-10, -20, 30)),
+        ({"coordinateSystem": "RAS"}, (10, 20, 30)),
+        ({"coordinateUnits": "mm"}, (-10, -20, 30)),
+        ({"coordinateUnits": ["mm", "UCUM", "millimeter"]}, (-10, -20, 30)),
+        ({"type": "Line"}, (-10, -20, 30)),
+    ],
+)
+def test_defined_points_are_read_in_their_coordinate_system(tmp_path, changes, first):
+    path = tmp_path / "a.mrk.json"
+    path.write_text(markups(**changes))
+    read = read_points(path)
+    assert read.labels == ("A", "C")
+    assert read.descriptions == ("", "seen")
+    np.testing.assert_array_equal(read.points_ras[0], first)
+
+
+def test_slicer_takes_lps_when_the_file_does_not_say(tmp_path):
+    document = json.loads(markups())
+    del document["markups"][0]["coordinateSystem"]
+    document["markups"].append({"type": "Fiducial", "controlPoints": [{"label": "D", "position": [5, 5, 5]}]})
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    read = read_points(tmp_path / "a.json")
+    assert read.labels == ("A", "C", "D")
+    np.testing.assert_array_equal(read.points_ras, [[-10, -20, 30], [-1, -2, 3], [-5, -5, 5]])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("label,r,a,s\nA,1,2,3\n\nB,-4.5,5e1,6\n", PointList(("A", "B"), [[1, 2, 3], [-4.5, 50, 6]])),
+        ("\ufeffS , A,R,label,description\r\n3,2,1,A,seen\r\n", PointList(("A",), [[1, 2, 3]], ("seen",))),
+        ('label,r,a,s\n"kidney, left",1,2,3\n,4,5,6\n', PointList(("kidney, left", "2"), [[1, 2, 3], [4, 5, 6]])),
+        (
+            "label,l,p,s,defined,selected,visible,locked,description\nA,1,2,3,1,1,1,0,\nB,0,0,0,0,1,1,0,\n",
+            PointList(("A",), [[-1, -2, 3]]),
+        ),
+    ],
+    ids=["plain", "spreadsheet", "quoted", "slicer"],
+)
+def test_csv(tmp_path, text, expected):
+    path = tmp_path / "a.csv"
+    path.write_text(text, encoding="utf-8")
+    read = read_points(path)
+    assert (read.labels, read.descriptions) == (expected.labels, expected.descriptions)
+    np.testing.assert_array_equal(read.points_ras, expected.points_ras)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.csv", None, "no such file"),
+        ("a.txt", "1 2 3", "not a list of points"),
+        ("a.csv", "", "no column label, r, a, s"),
+        ("a.csv", "label,x,y,z\nA,1,2,3\n", "no column r, a, s;"),
+        ("a.csv", "label,r,a,s\n", "holds no point"),
+        ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 has no three numbers"),
+        ("a.csv", "label,r,a,s\nA,1,2\n", "line 2 has no three numbers"),
+        ("a.csv", "label,r,a,s\nA,1,2,nan\n", "line 2 has no three numbers"),
+        ("a.csv", b"label,r,a,s\n\xff\xfe", "cannot be read as text"),
+        ("a.mrk.json", "{", "line 1 is not JSON"),
+        ("a.mrk.json", "[1]", "no list 'markups'"),
+        ("a.mrk.json", '{"markups": [1]}', "no list 'markups'"),
+        ("a.mrk.json", markups(coordinateSystem="IJK"), "unknown coordinate system 'IJK'"),
+        ("a.mrk.json", markups(coordinateUnits="um"), "coordinates are in 'um'"),
+        ("a.mrk.json", markups(controlPoints=[]), "holds no point"),
+        ("a.mrk.json", markups(controlPoints=[{"position": [1, 2]}]), "control point 1 has no position"),
+        ("a.mrk.json", markups(controlPoints=[{"position": None}]), "control point 1 has no position"),
+        ("a.mrk.json", markups(controlPoints=[3]), "control point 1 has no position"),
+    ],
+)
+def test_bad_lists_are_refused_in_one_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(PointsError) as refusal:
+        read_points(path)
+    assert message in str(refusal.value)
+    assert str(path) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_parse_point():
+    np.testing.assert_array_equal(parse_point(" 12.5, -40,3e2"), (12.5, -40, 300))
+    for text in ("", "1,2", "1,2,3,4", "1;2;3", "a,b,c", "1,2,inf"):
+        with pytest.raises(PointsError, match="is not a point"):
+            parse_point(text)
+
+
+@pytest.mark.parametrize(
+    ("labels", "points", "descriptions", "message"),
+    [
+        (("A",), [[1, 2, 3], [4, 5, 6]], (), "1 labels but points"),
+        (("A",), [1, 2, 3], (), "1 labels but points"),
+        (("A",), [[1, 2, 3]], ("x", "y"), "2 descriptions of 1 points"),
+        (("A",), [[1, 2, np.nan]], (), "NaN or infinite"),
+    ],
+)
+def test_point_list_refuses_what_does_not_fit(labels, points, descriptions, message):
+    with pytest.raises(PointsError, match=message):
+        PointList(labels, points, descriptions)
+
+
+def test_write_refuses_a_name_slicer_would_not_open(tmp_path):
+    with pytest.raises(PointsError, match="must be named"):
+        write_markups(tmp_path / "a.csv", POINTS)
+    (tmp_path / "file").touch()
+    with pytest.raises(PointsError, match="cannot be written"):
+        write_markups(tmp_path / "file" / "a.mrk.json", POINTS)

@@ -1,0 +1,257 @@
+"""The report: pictures show the right place the right way round; the page holds everything and nothing else."""
+
+import base64
+import builtins
+import io
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from AnatomicalEmbedding import pictures
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+from AnatomicalEmbedding.pictures import AXIAL, BONE, CORONAL, LUNG, PLANES, SAGITTAL, SOFT_TISSUE
+from AnatomicalEmbedding.points import PointList
+from AnatomicalEmbedding.report import write_report
+from AnatomicalEmbedding.volume import Volume
+
+Image = pytest.importorskip("PIL.Image")
+pytest.importorskip("jinja2")
+
+CENTRE = pictures.pixels_across() // 2
+SPACING = np.array((2.0, 2.5, 3.0))
+SIZE = np.array((60, 56, 50))  # i, j, k
+ORIGIN = np.array((-40.0, 30.0, 500.0))
+
+
+def rotation(degrees: tuple[float, float, float]) -> np.ndarray:
+    x, y, z = np.radians(degrees)
+    about_x = np.array([(1, 0, 0), (0, np.cos(x), -np.sin(x)), (0, np.sin(x), np.cos(x))])
+    about_y = np.array([(np.cos(y), 0, np.sin(y)), (0, 1, 0), (-np.sin(y), 0, np.cos(y))])
+    about_z = np.array([(np.cos(z), -np.sin(z), 0), (np.sin(z), np.cos(z), 0), (0, 0, 1)])
+    return about_z @ about_y @ about_x
+
+
+def volume_of(hu_at, directions: np.ndarray = np.eye(3), name: str = "scan") -> Volume:
+    """Sample a function of RAS mm (n,3) -> HU on a grid whose i, j, k axes run along the columns of `directions`."""
+    affine = np.eye(4)
+    affine[:3, :3] = directions * SPACING
+    affine[:3, 3] = ORIGIN
+    k, j, i = np.meshgrid(*(np.arange(n) for n in SIZE[::-1]), indexing="ij")
+    ijk = np.stack((i, j, k), axis=-1).reshape(-1, 3)
+    ras = ijk @ affine[:3, :3].T + affine[:3, 3]
+    return Volume(hu_at(ras).reshape(SIZE[::-1]).astype(np.float32), affine, name=name)
+
+
+def middle(volume: Volume) -> np.ndarray:
+    return volume.ijk_to_ras[:3, :3] @ ((SIZE - 1) / 2) + volume.ijk_to_ras[:3, 3]
+
+
+def blob(at: np.ndarray, sigma_mm: float = 6.0):
+    return lambda ras: -1000 + 1200 * np.exp(-((ras - at) ** 2).sum(axis=1) / (2 * sigma_mm**2))
+
+
+HEADERS = {
+    "plain": np.eye(3),
+    "LPS": np.diag((-1.0, -1.0, 1.0)),
+    "feet last": np.diag((1.0, -1.0, -1.0)),
+    "sagittal slices": np.array([(0, 0, 1.0), (1, 0, 0), (0, 1, 0)]),
+    "oblique": rotation((20.0, -15.0, 35.0)),
+    "oblique and flipped": rotation((-25.0, 10.0, 80.0)) @ np.diag((1.0, -1.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("directions", HEADERS.values(), ids=HEADERS)
+@pytest.mark.parametrize("plane", PLANES, ids=lambda plane: plane.name)
+def test_the_point_is_the_centre_pixel_whatever_the_header(directions, plane):
+    at = middle(volume_of(lambda ras: np.zeros(len(ras)), directions)) + (3.3, -4.1, 2.7)
+    hu = pictures.slice_hu(volume_of(blob(at), directions), at, plane)
+    assert hu.shape == (2 * CENTRE + 1, 2 * CENTRE + 1)
+    weight = np.clip(hu + 900, 0, None)
+    rows, columns = np.indices(hu.shape)
+    centroid = ((weight * rows).sum() / weight.sum(), (weight * columns).sum() / weight.sum())
+    assert centroid == pytest.approx((CENTRE, CENTRE), abs=0.5)
+
+
+@pytest.mark.parametrize("directions", HEADERS.values(), ids=HEADERS)
+@pytest.mark.parametrize(
+    ("plane", "world_axis", "pixel_axis", "pixel_sign"),
+    [
+        (AXIAL, 0, 1, -1),  # the patient's right lies on the left of the picture
+        (AXIAL, 1, 0, -1),  # anterior up
+        (CORONAL, 0, 1, -1),
+        (CORONAL, 2, 0, -1),  # superior up
+        (SAGITTAL, 1, 1, -1),  # anterior on the left
+        (SAGITTAL, 2, 0, -1),
+    ],
+)
+def test_radiological_convention_and_scale(directions, plane, world_axis, pixel_axis, pixel_sign):
+    at = middle(volume_of(lambda ras: np.zeros(len(ras)), directions))
+    volume = volume_of(lambda ras: 10.0 * (ras - at)[:, world_axis], directions)
+    hu = pictures.slice_hu(volume, at, plane)
+    near = hu[CENTRE - 40 : CENTRE + 41, CENTRE - 40 : CENTRE + 41]
+    assert near.min() > pictures.OUTSIDE_HU
+    expected = pixel_sign * 10.0 * pictures.PIXEL_MM
+    assert np.diff(near, axis=pixel_axis) == pytest.approx(expected, abs=0.05)
+    assert np.diff(near, axis=1 - pixel_axis) == pytest.approx(0.0, abs=0.05)
+
+
+def test_letters_name_the_side_they_stand_on():
+    letter_of = {(1, 0, 0): "R", (-1, 0, 0): "L", (0, 1, 0): "A", (0, -1, 0): "P", (0, 0, 1): "S", (0, 0, -1): "I"}
+    for plane in PLANES:
+        right, down = np.array(plane.right), np.array(plane.down)
+        assert plane.right_letter == letter_of[tuple(right)]
+        assert plane.left_letter == letter_of[tuple(-right)]
+        assert plane.bottom_letter == letter_of[tuple(down)]
+        assert plane.top_letter == letter_of[tuple(-down)]
+
+
+def test_beyond_the_border_is_black_in_every_window():
+    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
+    corner = volume.bounds_ras[1]
+    for window in (SOFT_TISSUE, LUNG, BONE):
+        grey = window.to_grey(pictures.slice_hu(volume, corner - 0.01, CORONAL))
+        assert grey[CENTRE + 20, CENTRE + 20] > 0  # left of and below the right, upper corner: inside
+        assert not grey[:CENTRE].any()
+        assert not grey[:, :CENTRE].any()
+    assert not SOFT_TISSUE.to_grey(pictures.slice_hu(volume, corner + 500, AXIAL)).any()
+
+
+def test_windows_map_level_to_mid_grey():
+    for window in (SOFT_TISSUE, LUNG, BONE):
+        ends = window.level + np.array((-0.5, 0.0, 0.5)) * window.width
+        assert window.to_grey(ends).tolist() == [0, 128, 255]
+
+
+@pytest.mark.parametrize(
+    ("inside_hu", "window"), [(-850.0, LUNG), (60.0, SOFT_TISSUE), (600.0, BONE), (-1000.0, SOFT_TISSUE)]
+)
+def test_window_follows_the_neighbourhood(inside_hu, window):
+    volume = volume_of(lambda ras: np.full(len(ras), inside_hu))
+    assert pictures.choose_window(volume, middle(volume)) is window
+
+
+def matches(points_ras, **known):
+    fields = {"score": None, "status": None, "expected_error_mm": None, "probability": None} | known
+    return SimpleNamespace(points_ras=np.asarray(points_ras, dtype=float), **fields)
+
+
+@pytest.fixture
+def page(tmp_path):
+    """A template and two targets with three points; the bright dot of each scan lies at its first point."""
+    template_at = np.array((10.0, 90.0, 570.0))
+    target_at = template_at + (5.0, -6.0, 7.0)
+    template = volume_of(blob(template_at, 4.0), name="template")
+    first = volume_of(blob(target_at, 4.0), HEADERS["plain"], name="first")
+    second = volume_of(blob(target_at, 4.0), name="second")
+    offsets = np.array([(0, 0, 0), (12.0, 8.0, -9.0), (300.0, 0, 0)])
+    points = PointList(("carina", "L1 <b>left</b> & right", "far"), template_at + offsets, ("", "a note", ""))
+    found = matches(
+        target_at + offsets,
+        score=np.array((0.91, 0.5, 0.1)),
+        status=("matched", "uncertain", "absent"),
+        expected_error_mm=np.array((3.25, 9.0, np.nan)),
+        probability=np.array((0.97, 0.6, 0.1)),
+    )
+    lost = matches(np.where(np.arange(3)[:, None] == 1, np.nan, target_at + offsets))
+    truth = target_at + offsets + np.array([(0, 3.0, 4.0), (0, 0, 0), (np.nan,) * 3])
+    path = write_report(
+        tmp_path / "deep" / "report.html",
+        template,
+        points,
+        [("a/first.nii.gz", first, found), ("b/second.nii.gz", second, lost)],
+        title="Follow-up & more",
+        truth=[truth, None],
+        model="ape-ct-v1",
+    )
+    return path, path.read_text(encoding="utf-8")
+
+
+def pictures_of(html: str) -> list:
+    sources = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', html)
+    return [Image.open(io.BytesIO(base64.b64decode(source))) for source in sources]
+
+
+def test_page_shows_every_point_in_every_scan(page):
+    _, html = page
+    found = pictures_of(html)
+    assert len(found) == 3 * (3 + 3 + 3) - 3  # one point has no position in the second target
+    assert {picture.size for picture in found} == {(2 * CENTRE + 1, 2 * CENTRE + 1)}
+    for number in (1, 2, 3):
+        assert html.count(f'id="point-{number}"') == 1
+        assert html.count(f'href="#point-{number}"') == 2  # the bar and the table
+    assert html.count("no position in this scan") == 1
+    assert "outside the scan</span>" in html  # the third point lies 300 mm off
+    for text in ("template", "a/first.nii.gz", "b/second.nii.gz", "ape-ct-v1", "a note", "60 × 56 × 50"):
+        assert text in html
+
+
+def test_the_dot_is_under_the_crosshair(page):
+    for picture in pictures_of(page[1])[:9]:  # the first point in all three scans
+        grey = np.asarray(picture, dtype=int)
+        rows, columns = np.nonzero(grey >= grey.max() - 1)
+        assert (rows.mean(), columns.mean()) == pytest.approx((CENTRE, CENTRE), abs=2)
+
+
+def test_overlays_are_centred_on_the_pictures(page):
+    boxes = {tuple(map(float, box.split())) for box in re.findall(r'viewBox="([^"]+)"', page[1])}
+    side = (2 * CENTRE + 1) * pictures.PIXEL_MM
+    assert boxes == {(-side / 2, -side / 2, side, side)}  # in mm, the point at 0 0, where the cross is drawn
+    assert re.search(r'class="cross" d="M-\S+ 0H-7M7 0H', page[1])
+
+
+def test_known_figures_are_shown_and_unknown_ones_are_not(page, tmp_path):
+    _, html = page
+    for text in ("5.0 mm from truth", "±3.2 mm", "97 %", "0.91", 'badge uncertain"'):
+        assert text in html
+    assert "median 2.5 mm, mean 2.5 mm, worst 5.0 mm" in html
+    # The truth lies 3 mm anterior and 4 mm superior: up in the axial slice, up in the coronal, left and up here.
+    marks = re.findall(r'class="truth" cx="([^"]+)" cy="([^"]+)"', html)[:3]
+    assert [(float(x), float(y)) for x, y in marks] == [(0, -3), (0, -4), (-3, -4)]
+    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
+    points = PointList(("one",), middle(volume)[None])
+    plain = write_report(tmp_path / "plain.html", volume, points, [("t", volume, matches(points.points_ras))])
+    text = plain.read_text(encoding="utf-8")
+    for heading in ("Status", "Expected error", "Probability", "Score", "truth</th>"):
+        assert heading not in text
+
+
+def test_page_stands_alone_and_escapes_names(page):
+    path, html = page
+    assert [entry.name for entry in path.parent.iterdir()] == ["report.html"]
+    assert "<script" not in html
+    assert not re.search(r'(src|href)="(?!data:|#)', html)
+    assert "url(" not in html
+    assert "@import" not in html
+    assert "<b>left</b>" not in html
+    assert "L1 &lt;b&gt;left&lt;/b&gt; &amp; right" in html
+    assert "<title>Follow-up &amp; more</title>" in html
+
+
+def test_mismatched_counts_are_refused_and_nothing_is_written(tmp_path):
+    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
+    points = PointList(("one",), middle(volume)[None])
+    target = tmp_path / "report.html"
+    with pytest.raises(PointsError, match="other"):
+        write_report(target, volume, points, [("other", volume, matches(np.zeros((2, 3))))])
+    with pytest.raises(PointsError, match="true points"):
+        write_report(target, volume, points, [("other", volume, matches(np.zeros((1, 3))))], truth=[])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("package", ["jinja2", "PIL"])
+def test_missing_package_says_what_to_install(package, tmp_path, monkeypatch):
+    real_import = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.split(".")[0] == package:
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
+    points = PointList(("one",), middle(volume)[None])
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(AnatomicalEmbeddingError, match=r"AnatomicalEmbedding\[report\]"):
+        write_report(tmp_path / "report.html", volume, points, [("t", volume, matches(points.points_ras))])
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,325 @@
+"""Volume: whatever the file format, axis order or header, the same world point gives the same HU."""
+
+from __future__ import annotations
+
+import struct
+from itertools import permutations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scan_files import centred_affine, linear_ct, true_hu, voxel_positions
+
+from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.files import atomic_path
+from AnatomicalEmbedding.simpleitk_bridge import transform_points
+from AnatomicalEmbedding.volume import Volume, check_ct
+
+ORDERS = [(axes, flips) for axes in permutations(range(3)) for flips in product((False, True), repeat=3)]
+FORMATS = (".nii.gz", ".nii", ".nrrd", ".mha")
+
+
+def rotation(angles_deg: tuple[float, float, float]) -> np.ndarray:
+    matrix = np.eye(3)
+    for axis, angle in enumerate(np.radians(angles_deg)):
+        turn = np.eye(3)
+        a, b = (axis + 1) % 3, (axis + 2) % 3
+        turn[a, a] = turn[b, b] = np.cos(angle)
+        turn[a, b], turn[b, a] = -np.sin(angle), np.sin(angle)
+        matrix = turn @ matrix
+    return matrix
+
+
+def reordered(volume: Volume, axes: tuple[int, ...], flips: tuple[bool, ...]) -> Volume:
+    """The same scan stored with its (i,j,k) axes permuted, then flipped."""
+    ijk = volume.voxels.transpose(2, 1, 0).transpose(axes)
+    matrix = np.eye(4)
+    matrix[:3, :3] = volume.ijk_to_ras[:3, list(axes)]
+    matrix[:3, 3] = volume.ijk_to_ras[:3, 3]
+    for axis, flip in enumerate(flips):
+        if flip:
+            ijk = np.flip(ijk, axis)
+            matrix[:3, 3] += matrix[:3, axis] * (ijk.shape[axis] - 1)
+            matrix[:3, axis] *= -1
+    return Volume(np.ascontiguousarray(ijk.transpose(2, 1, 0)), matrix)
+
+
+@pytest.fixture(scope="module")
+def noisy() -> Volume:
+    """A scan whose every voxel differs, on an oblique grid."""
+    axes = rotation((12, -20, 35)) * (2.5, 3.0, 3.5)
+    shape = (22, 25, 28)
+    voxels, affine = linear_ct(shape, centred_affine(axes, shape))
+    noise = np.random.default_rng(0).integers(-200, 200, shape)
+    return Volume((voxels + noise).astype(np.int16), affine, name="noisy")
+
+
+@pytest.fixture(scope="module")
+def probes(noisy: Volume) -> np.ndarray:
+    """World points in, on the edge of and outside the scan."""
+    return np.random.default_rng(1).uniform(noisy.bounds_ras[0] - 5, noisy.bounds_ras[1] + 5, (500, 3))
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_every_axis_order_samples_the_same(noisy, probes, order):
+    other = reordered(noisy, *order)
+    np.testing.assert_allclose(other.sample(probes), noisy.sample(probes), atol=1e-6)
+    np.testing.assert_allclose(other.bounds_ras, noisy.bounds_ras, atol=1e-6)
+    np.testing.assert_array_equal(other.contains(probes), noisy.contains(probes))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    order=st.sampled_from(ORDERS),
+    suffix=st.sampled_from(FORMATS),
+    angles=st.tuples(*(st.floats(-180, 180),) * 3),
+    spacing=st.tuples(*(st.floats(2.5, 6.0),) * 3),
+    offset=st.tuples(*(st.floats(-600, 600),) * 3),
+)
+def test_any_stored_order_reads_back_to_the_same_world(tmp_path, order, suffix, angles, spacing, offset):
+    shape = (26, 27, 28)
+    affine = centred_affine(rotation(angles) * spacing, shape)
+    voxels, _ = linear_ct(shape, affine)
+    affine[:3, 3] += offset
+    original = Volume(voxels, affine)
+    path = tmp_path / f"scan{suffix}"
+    stored = reordered(original, *order)
+    stored.write(path)
+    read = Volume.read(path)
+    np.testing.assert_array_equal(read.voxels, stored.voxels)
+    corners = np.array(list(product(*((0, n - 1) for n in stored.shape[::-1]))))
+    moved = transform_points(read.ijk_to_ras, corners) - transform_points(stored.ijk_to_ras, corners)
+    assert np.abs(moved).max() < 1e-4
+    points = voxel_positions(shape, affine)[3:-3:4, 3:-3:4, 3:-3:4].reshape(-1, 3) + 0.7
+    np.testing.assert_allclose(read.sample(points), original.sample(points), atol=0.05)
+    np.testing.assert_allclose(read.sample(points), true_hu(points - offset), atol=0.6)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_floats_and_noise_below_air_survive(tmp_path, suffix):
+    voxels, affine = linear_ct()
+    voxels = voxels.astype(np.float32) + 0.25
+    voxels[0] = -1190.5
+    Volume(voxels, affine).write(tmp_path / f"a{suffix}")
+    read = Volume.read(tmp_path / f"a{suffix}")
+    assert read.voxels.dtype == np.float32
+    assert read.notes == ()
+    assert read.name == "a"
+    assert read.path == str(tmp_path / f"a{suffix}")
+    np.testing.assert_array_equal(read.voxels, voxels)
+
+
+def test_whole_floats_become_int16_and_padding_becomes_air(tmp_path):
+    voxels, _ = linear_ct()
+    stored = voxels.astype(np.float64)
+    stored[:, :2] = -3024
+    image = sitk.GetImageFromArray(stored)
+    image.SetSpacing((3, 3, 3))
+    sitk.WriteImage(image, tmp_path / "padded.nrrd")
+    read = Volume.read(tmp_path / "padded.nrrd")
+    assert read.voxels.dtype == np.int16
+    assert (read.voxels[:, :2] == -1024).all()
+    np.testing.assert_array_equal(read.voxels[:, 2:], voxels[:, 2:])
+    assert "padding of -3024" in read.notes[0]
+
+
+def test_detached_headers_and_single_frame_4d_are_read(tmp_path):
+    voxels, affine = linear_ct()
+    image = Volume(voxels, affine).to_sitk()
+    for name in ("a.mhd", "b.nhdr"):
+        sitk.WriteImage(image, tmp_path / name)
+        np.testing.assert_array_equal(Volume.read(tmp_path / name).voxels, voxels)
+    sitk.WriteImage(sitk.JoinSeries([image]), tmp_path / "c.nii.gz")
+    read = Volume.read(tmp_path / "c.nii.gz")
+    np.testing.assert_array_equal(read.voxels, voxels)
+    np.testing.assert_allclose(read.ijk_to_ras, affine, atol=1e-4)
+
+
+def test_nii_beside_nii_gz_is_not_mixed_up(tmp_path):
+    """ITK's NIfTI library reads the voxels of scan.nii for scan.nii.gz; the reader here does not."""
+    voxels, affine = linear_ct()
+    Volume(voxels, affine).write(tmp_path / "scan.nii.gz")
+    Volume(voxels + np.int16(40), affine).write(tmp_path / "scan.nii")
+    np.testing.assert_array_equal(Volume.read(tmp_path / "scan.nii.gz").voxels, voxels)
+    np.testing.assert_array_equal(Volume.read(tmp_path / "scan.nii").voxels, voxels + 40)
+
+
+def test_nifti_header_is_not_guessed_in_silence(tmp_path):
+    """Contradicting headers are refused, missing or double ones noted."""
+    volume = Volume(*linear_ct())
+    volume.write(tmp_path / "good.nii")
+    header = (tmp_path / "good.nii").read_bytes()
+
+    def changed(name: str, **fields: tuple) -> Path:
+        data = bytearray(header)
+        for offset, code, values in fields.values():
+            struct.pack_into("<" + code, data, offset, *values)
+        (tmp_path / name).write_bytes(data)
+        return tmp_path / name
+
+    sheared = (280, "12f", (3, 0, 0, 0, 0, 3.2, 1, 0, 0, 0, 3.35, 0))
+    scaled = (280, "12f", (1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0))
+    moved = (280, "12f", (3, 0, 0, 50, 0, 3.2, 0, 0, 0, 0, 3.5, 0))
+    only_sform, both, neither = ((252, "2h", codes) for codes in ((0, 1), (1, 2), (0, 0)))
+    for name, fields, message in (
+        ("shear.nii", {"codes": only_sform, "srow": sheared}, "sform in the header is sheared"),
+        ("shear_qform.nii", {"codes": both, "srow": sheared}, "sform in the header is sheared"),
+        ("scaled.nii", {"codes": both, "srow": scaled}, "two spacings"),
+        ("empty_sform.nii", {"codes": only_sform, "srow": (280, "12f", (0,) * 12)}, "sform in the header is empty"),
+        ("nan_sform.nii", {"codes": only_sform, "srow": (280, "12f", (np.nan,) * 12)}, "not a number"),
+        ("zero.nii", {"pixdim": (76, "4f", (1, 3, 3.2, 0))}, "spacing is 3 x 3.2 x 0 mm"),
+        ("pair.nii", {"magic": (344, "3s", (b"ni1",))}, "not a NIfTI file"),
+    ):
+        with pytest.raises(VolumeError, match=message):
+            Volume.read(changed(name, **fields))
+    assert "no position or orientation" in Volume.read(changed("none.nii", codes=neither)).notes[0]
+    noted = Volume.read(changed("both.nii", codes=both, srow=moved))
+    assert "qform used" in noted.notes[0]
+    np.testing.assert_allclose(noted.ijk_to_ras, volume.ijk_to_ras, atol=1e-4)
+
+
+def test_simpleitk_is_lps_and_round_trips(noisy):
+    image = noisy.to_sitk()
+    index = (3, 5, 7)
+    lps = np.array(image.TransformIndexToPhysicalPoint(index))
+    np.testing.assert_allclose(lps * (-1, -1, 1), (noisy.ijk_to_ras @ (*index, 1))[:3], atol=1e-9)
+    assert image[index] == noisy.voxels[7, 5, 3]
+    back = Volume.from_sitk(image, name="back")
+    np.testing.assert_allclose(back.ijk_to_ras, noisy.ijk_to_ras, atol=1e-9)
+    np.testing.assert_array_equal(back.voxels, noisy.voxels)
+
+
+def test_sample_is_linear_inside_and_flat_to_the_edge():
+    voxels, affine = linear_ct()
+    volume = Volume(voxels, affine)
+    low, high = volume.bounds_ras
+    np.testing.assert_allclose(high - low, np.array(volume.shape[::-1]) * volume.spacing)
+    points = np.random.default_rng(2).uniform(low + 2, high - 2, (200, 3))
+    np.testing.assert_allclose(volume.sample(points), true_hu(points), atol=0.51)
+    first = affine[:3, 3]
+    assert volume.sample(np.array([first - 1.4]))[0] == voxels[0, 0, 0]
+    outside = np.array([low - 0.1, high + 0.1])
+    assert not volume.contains(outside).any()
+    assert volume.contains(np.array([low, high])).all()
+    np.testing.assert_array_equal(volume.sample(outside, outside=-7), (-7, -7))
+    assert volume.sample(np.empty((0, 3))).shape == (0,)
+
+
+@pytest.mark.parametrize("suffix", [".nrrd", ".mha"])
+def test_sheared_header_is_resampled_upright(tmp_path, suffix):
+    """HU are a linear function of the world, so the truth is known at every point of the upright grid."""
+    shape = (30, 32, 28)
+    axes = np.column_stack(((3.0, 0, 0), (0, 3.0, 0), (0, 1.1, 3.0)))
+    voxels, affine = linear_ct(shape, centred_affine(axes, shape))
+    image = sitk.GetImageFromArray(voxels)
+    lps = np.diag((-1, -1, 1)) @ axes
+    image.SetSpacing(np.linalg.norm(lps, axis=0).tolist())
+    image.SetDirection((lps / np.linalg.norm(lps, axis=0)).ravel().tolist())
+    image.SetOrigin((np.diag((-1, -1, 1)) @ affine[:3, 3]).tolist())
+    sitk.WriteImage(image, tmp_path / f"sheared{suffix}")
+    read = Volume.read(tmp_path / f"sheared{suffix}")
+    assert "gantry tilt 20.1 deg resampled upright" in read.notes
+    unit = read.ijk_to_ras[:3, :3] / read.spacing
+    np.testing.assert_allclose(unit.T @ unit, np.eye(3), atol=1e-6)
+    inner = voxel_positions(shape, affine)[2:-2, 2:-2, 2:-2].reshape(-1, 3)
+    # Both grids are stored as whole HU.
+    np.testing.assert_allclose(read.sample(inner), true_hu(inner), atol=1.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v, a: (v[0], a), "2-D array"),
+        (lambda v, a: (v[None], a), "4-D array"),
+        (lambda v, a: (v[:0], a), "no voxels"),
+        (lambda v, a: (v > 0, a), "type bool"),
+        (lambda v, a: (np.where(v > 100, np.nan, v), a), "NaN or infinite"),
+        (lambda v, a: (v, a[:3]), "4x4 affine"),
+        (lambda v, a: (v, a * np.nan), "4x4 affine"),
+        (lambda v, a: (v, np.where(np.eye(4, k=3), np.inf, a)), "not a number"),
+        (lambda v, a: (v, a @ np.diag((1, 1, 0, 1))), "spacing is 3 x 3.2 x 0 mm"),
+        (lambda v, a: (v, a @ np.diag((0.001, 1, 1, 1))), "spacing is 0.003"),
+        (lambda v, a: (v, a @ np.diag((1, 10, 1, 1))), "spacing is 3 x 32"),
+        (lambda v, a: (v, a + np.eye(4, k=1) * (1, 1, 0, 0)), "meet at"),
+        (lambda v, a: (v, np.vstack((a[[0, 0, 2]], a[3]))), "meet at|spacing"),
+    ],
+)
+def test_constructor_refuses_what_is_no_volume(change, message):
+    with pytest.raises(VolumeError, match=message):
+        Volume(*change(*linear_ct()))
+
+
+def test_constructor_keeps_values_of_other_types():
+    voxels, affine = linear_ct()
+    for dtype in (np.int8, np.uint16, np.int32, np.int64, np.float64):
+        values = np.clip(voxels, 0, 100).astype(dtype)
+        volume = Volume(values, affine)
+        assert volume.voxels.dtype == (np.float32 if dtype is np.float64 else np.int16)
+        np.testing.assert_array_equal(volume.voxels, values)
+    assert Volume(voxels.astype(np.int32) + 40_000, affine).voxels.dtype == np.float32
+
+
+def test_check_ct_accepts_crops_windows_and_wide_air():
+    """Scans without air, flattened or clipped, or with little patient in a wide field are CTs all the same."""
+    rng = np.random.default_rng(3)
+    shape = (24, 40, 40)
+    affine = centred_affine(np.eye(3) * 3, shape)
+    tissue = np.where(rng.random(shape) < 0.3, rng.normal(-100, 15, shape), rng.normal(60, 20, shape))
+    in_air = np.full(shape, -1000.0)
+    in_air[:, 17:24, 17:24] = tissue[:, 17:24, 17:24]
+    brain = rng.normal(35, 15, shape)
+    for voxels in (tissue, in_air, np.clip(tissue, -160, 240), np.where(in_air == -1000, -2000, in_air), brain):
+        check_ct(Volume(voxels.astype(np.int16), affine))
+
+
+def test_slices_are_counted_along_the_patient():
+    voxels, affine = linear_ct((100, 40, 15), centred_affine(np.diag((5.0, 3.0, 3.0)), (100, 40, 15)))
+    check_ct(Volume(voxels, affine))
+    sagittal = reordered(Volume(voxels, affine), (1, 2, 0), (False, False, False))
+    check_ct(sagittal)
+    lying = Volume(voxels, affine[[2, 1, 0, 3]])
+    with pytest.raises(VolumeError, match="15 axial slices"):
+        check_ct(lying)
+
+
+def test_write_refuses_other_suffixes_and_leaves_nothing(tmp_path):
+    volume = Volume(*linear_ct())
+    for name in ("a.png", "a.dcm", "a.mhd", "a"):
+        with pytest.raises(VolumeError, match="cannot write this kind"):
+            volume.write(tmp_path / name)
+    (tmp_path / "taken.nrrd").mkdir()
+    with pytest.raises(VolumeError, match="cannot be written"):
+        volume.write(tmp_path / "taken.nrrd")
+    assert [p.name for p in tmp_path.iterdir()] == ["taken.nrrd"]
+
+
+def test_atomic_path_keeps_the_old_file_on_failure(tmp_path):
+    target = tmp_path / "new" / "a.nii.gz"
+    with atomic_path(target) as temporary:
+        assert temporary.name.endswith(".nii.gz")
+        assert temporary.parent == target.parent
+        temporary.write_text("one")
+        assert not target.exists()
+
+    def fail() -> None:
+        with atomic_path(target) as temporary:
+            temporary.write_text("two")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert target.read_text() == "one"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_every_real_scan_is_accepted(real_data: Path):
+    """Crops inside the body, flattened air and wide fields of view; each label map is refused as one."""
+    for path in sorted(real_data.glob("dev/*.nii.gz")):
+        if path.name.endswith(".seg.nii.gz"):
+            with pytest.raises(VolumeError, match="label map"):
+                Volume.read(path)
+        else:
+            assert Volume.read(path).voxels.dtype == np.int16
