@@ -2,7 +2,8 @@
 
 import numpy as np
 import SimpleITK as sitk
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch
+import torch.nn.functional as F
 
 from .working_grid import AIR_HU, WorkingGrid
 
@@ -20,24 +21,17 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
     hu: float or int array (k, j, i) with axial slices along k, about 4 mm a voxel (noise must be averaged out).
     Lungs that a narrow field of view cuts open are kept too: air is told from lung by its density there.
     """
-    image = sitk.GetImageFromArray(np.ascontiguousarray(hu, dtype=np.float32))
-    image.SetSpacing([float(s) for s in spacing_mm])
-    tissue = sitk.BinaryThreshold(image, _TISSUE_HU, 1e6)
-    radius = [max(1, round(_OPENING_MM / 2 / s)) for s in spacing_mm]
-    radius[2] = 0  # in-plane: a thin table is long in z
-    parts = sitk.RelabelComponent(sitk.ConnectedComponent(sitk.BinaryMorphologicalOpening(tissue, radius)))
-    shape = sitk.LabelShapeStatisticsImageFilter()
-    shape.Execute(parts)
-    labels = shape.GetLabels()
-    if not labels:
+    tissue = hu > _TISSUE_HU
+    reach = max(1, round(_OPENING_MM / 2 / min(spacing_mm[:2])))
+    opened = _dilate(~_dilate(~tissue, reach), reach)
+    parts = sitk.RelabelComponent(sitk.ConnectedComponent(sitk.GetImageFromArray(opened.astype(np.uint8))))
+    labels = sitk.GetArrayViewFromImage(parts)
+    sizes = np.bincount(labels.ravel())[1:]
+    if not len(sizes):
         return np.zeros(hu.shape, dtype=bool)
-    largest = shape.GetNumberOfPixels(1)
-    kept = [label for label in labels if shape.GetNumberOfPixels(label) >= _SMALL_PART * largest]
-    trunk = sitk.BinaryThreshold(parts, 1, max(kept))
-    # the opening rounds corners off: grow back inside tissue only
-    trunk = sitk.And(sitk.BinaryDilate(trunk, radius), tissue)
-    trunk = sitk.BinaryMorphologicalClosing(trunk, radius)
-    body = sitk.GetArrayFromImage(trunk).astype(bool)
+    trunk = (labels > 0) & (labels <= np.count_nonzero(sizes >= _SMALL_PART * sizes[0]))
+    trunk = _dilate(trunk, reach) & tissue  # the opening rounds corners off: grow back inside tissue only
+    body = ~_dilate(~_dilate(trunk, reach), reach)
     body = _fill_slices(body)
     return _add_open_lungs(np.asarray(hu), body)
 
@@ -54,6 +48,12 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
 def flatten_outside(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
     """Copy of `hu` with everything outside `body` set to air, as in the training scans."""
     return np.where(body, hu, np.float32(AIR_HU))
+
+
+def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
+    """In-plane dilation by a square; in-plane only, as a thin table is long in z. Beyond the border nothing is set."""
+    image = torch.from_numpy(mask).float()[:, None]
+    return F.max_pool2d(image, 2 * reach + 1, stride=1, padding=reach)[:, 0].numpy() > 0.5
 
 
 def _fill_slices(body: np.ndarray) -> np.ndarray:
@@ -74,6 +74,5 @@ def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
     if open_air[border].mean() > 0.25:
         return body  # air surrounds the patient: nothing is cut open
     lung = (hu >= _OPEN_AIR_HU) & ~body
-    image = sitk.BinaryMorphologicalOpening(sitk.GetImageFromArray(lung.astype(np.uint8)), [2, 2, 1])
-    lung = sitk.GetArrayFromImage(image).astype(bool)
+    lung = _dilate(~_dilate(~lung, 2), 2)
     return _fill_slices(body | lung)

@@ -203,9 +203,7 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
     """Return the placed slices of the series asked for, or of the only CT volume there is."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: has no series {series}; choose one of {_describe(groups, list(groups))}.")
-    volumes = [
-        uid for uid, group in groups.items() if group[0].modality == "CT" and len(_placed(group)) >= MIN_SLICES
-    ]
+    volumes = [uid for uid, group in groups.items() if group[0].modality == "CT" and len(_placed(group)) >= MIN_SLICES]
     if series is None and len(volumes) > 1:
         raise VolumeError(f"{path}: holds {len(volumes)} CT series; pass one as series: {_describe(groups, volumes)}.")
     uid = series or (volumes[0] if volumes else max(groups, key=lambda u: _rank(groups[u])))

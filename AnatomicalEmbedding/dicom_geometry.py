@@ -136,9 +136,7 @@ def _line(
     return positions.mean(axis=0) + centred[0] * along, along
 
 
-def _grid_length(
-    positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str
-) -> tuple[int, list[str]]:
+def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
     """Number of slices of the even grid, and a note when slices are missing or uneven."""
     steps = np.diff(distance)
     median = float(np.median(steps))

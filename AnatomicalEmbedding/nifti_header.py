@@ -3,7 +3,7 @@
 SimpleITK (its NIfTI library) fills the missing end of a truncated file with whatever memory holds, turns NaN into 0,
 replaces a zero spacing by 1 and drops a sheared sform in favour of the qform, all without an error; so the header, the
 length and floating-point voxels are checked here first.
-Layout: https://nifti.nimh.nih.gov (nifti1.h, nifti2.h).
+Layout: nifti1.h, https://nifti.nimh.nih.gov/nifti-1.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .volume_checks import MAX_SHEAR, check_spacing, worst_shear
 _CHUNK = 1 << 20
 # With a qform to fall back on, SimpleITK reads past a slight shear of the sform: 0.5 mm over 500 mm.
 _MAX_SHEAR_WITH_QFORM = 1e-3
-# Field -> (offset, struct format), by the header's first number, its own length in bytes.
-_LAYOUTS = {
-    348: {"magic": (344, "3s"), "dim": (40, "8h"), "bitpix": (72, "h"), "pixdim": (76, "8f"), "vox_offset": (108, "f"),
-          "datatype": (70, "h"), "codes": (252, "2h"), "srow": (280, "12f")},
-    540: {"magic": (4, "3s"), "dim": (16, "8q"), "bitpix": (14, "h"), "pixdim": (104, "8d"), "vox_offset": (168, "q"),
-          "datatype": (12, "h"), "codes": (344, "2i"), "srow": (400, "12d")},
+_HEADER_BYTES = 348
+_NIFTI2_HEADER_BYTES = 540
+# Field of the NIfTI-1 header -> (offset, struct format).
+_LAYOUT = {
+    "dim": (40, "8h"), "datatype": (70, "h"), "bitpix": (72, "h"), "pixdim": (76, "8f"), "vox_offset": (108, "f"),
+    "codes": (252, "2h"), "srow": (280, "12f"), "magic": (344, "3s"),
 }  # fmt: skip
 _FLOAT_CODES = {16: "f4", 64: "f8"}
 
@@ -58,22 +58,20 @@ def check_nifti(path: Path) -> NiftiGeometry:
             _check_data(stream, fields, path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise VolumeError(f"{path}: is truncated or damaged (compressed data ends early); copy it again.") from error
-    except OSError as error:
-        raise VolumeError(f"{path}: cannot be read ({error.strerror}); check the file and its permissions.") from error
     return geometry
 
 
 def _read_fields(stream: BinaryIO, path: Path) -> dict[str, tuple]:
     """Return the header's fields, and "order", the byte order as a struct prefix."""
-    header = stream.read(540)
-    for order in "<>":
-        layout = _LAYOUTS.get(struct.unpack_from(order + "i", header)[0]) if len(header) >= 348 else None
-        if layout is None or len(header) < max(offset + struct.calcsize(code) for offset, code in layout.values()):
-            continue
-        fields = {name: struct.unpack_from(order + code, header, at) for name, (at, code) in layout.items()}
+    header = stream.read(_HEADER_BYTES)
+    for order in "<>" if len(header) == _HEADER_BYTES else "":
+        length = struct.unpack_from(order + "i", header)[0]
+        if length == _NIFTI2_HEADER_BYTES:
+            raise VolumeError(f"{path}: is a NIfTI-2 file, which SimpleITK cannot read; convert it to NIfTI-1 or NRRD.")
+        fields = {name: struct.unpack_from(order + code, header, at) for name, (at, code) in _LAYOUT.items()}
         dim, offset = fields["dim"], fields["vox_offset"][0]
         # Another magic means voxels in a second file.
-        known = fields["magic"][0] in (b"n+1", b"n+2")
+        known = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
         if known and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
             return fields | {"order": (order,)}
     raise VolumeError(f"{path}: is not a NIfTI file, or its header is damaged; copy or export it again.")

@@ -106,9 +106,7 @@ def write_report(
     page_template = _load_template()
     truth = [None] * len(targets) if truth is None else list(truth)
     truth_ras = _check_counts(points, targets, truth)
-    rows = [
-        _make_row(index, template, points, targets, truth_ras) for index in range(len(points.labels))
-    ]
+    rows = [_make_row(index, template, points, targets, truth_ras) for index in range(len(points.labels))]
     scans = [_describe("Template", template.name, template)]
     for column, (name, volume, _) in enumerate(targets):
         errors = [row.answers[column].error_mm for row in rows if row.answers[column].error_mm is not None]

@@ -64,16 +64,19 @@ class Volume:
         Raises VolumeError when the file is missing, damaged or not a CT volume in Hounsfield units.
         """
         path = Path(path)
-        if not path.exists():
-            raise VolumeError(f"{path}: no such file or folder; check the path.")
-        if path.is_dir() or dicom.is_dicom_file(path):
-            found = dicom.read_series(path, series)
-            volume = _from_arrays(found.voxels, found.ijk_to_ras, display_name(path), path, found.notes)
-        elif series is not None:
-            raise VolumeError(f"{path}: series can be chosen in a DICOM folder only; leave series out.")
-        else:
-            image, notes = read_image(path)
-            volume = cls.from_sitk(image, display_name(path), path, notes)
+        try:
+            if not path.exists():
+                raise VolumeError(f"{path}: no such file or folder; check the path.")
+            if path.is_dir() or dicom.is_dicom_file(path):
+                found = dicom.read_series(path, series)
+                volume = _from_arrays(found.voxels, found.ijk_to_ras, display_name(path), path, found.notes)
+            elif series is not None:
+                raise VolumeError(f"{path}: series can be chosen in a DICOM folder only; leave series out.")
+            else:
+                image, notes = read_image(path)
+                volume = cls.from_sitk(image, display_name(path), path, notes)
+        except OSError as error:
+            raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
         check_ct(volume)
         return volume
 
@@ -92,9 +95,7 @@ class Volume:
             raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
 
     @classmethod
-    def from_sitk(
-        cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()
-    ) -> Volume:
+    def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
         """Take over a SimpleITK image (LPS). A sheared image is resampled upright, which is noted."""
         where = str(path) or name or "image"
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:

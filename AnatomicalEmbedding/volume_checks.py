@@ -136,5 +136,6 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     has_tissue = tissue >= max(0.01 * inside.size, 0.3 * np.count_nonzero(inside > -500))
     p10, p90 = np.percentile(inside, (10, 90))
     is_organ = low < -5 and p10 > -30 and 10 <= p50 <= 90 and p90 < 150
-    if not (has_fat and has_tissue and p99 - p1 >= 150 or is_organ):
+    is_body = has_fat and has_tissue and p99 - p1 >= 150
+    if not (is_body or is_organ):
         raise VolumeError(f"{where}: not a CT in Hounsfield units ({seen}); give a CT, not MR, PET or a picture.")

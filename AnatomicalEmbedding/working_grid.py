@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 
 from .volume import Volume
 
 AIR_HU = -1000.0
+_ALIGNED_VOXELS = 0.05
 
 
 @dataclass(frozen=True)
@@ -57,32 +58,35 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
     return voxels[slices], matrix
 
 
-def resample(volume: Volume, spacing_mm: tuple[float, float, float], multiple: int) -> WorkingGrid:
+def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, step: int) -> WorkingGrid:
     """Resample a scan onto the world lattice.
 
     Voxels finer than the grid are averaged in whole-number bins first (no aliasing of noise), then interpolated
-    linearly. The extent is the scan's, rounded outwards to `multiple` grid voxels of the world lattice.
+    linearly. The extent is the scan's; it starts on the lattice of `lattice` grid voxels and is a multiple of `step`.
     """
     array, ijk_to_ras = canonical_axes(volume)
-    array, ijk_to_ras = _average_bins(array, ijk_to_ras, spacing_mm)
-    pitch = np.asarray(spacing_mm) * multiple
+    spacing = np.asarray(spacing_mm)
     low, high = volume.bounds_ras
-    first = np.floor(low / pitch + 1e-6)
-    count = np.maximum(np.ceil(high / pitch - 1e-6) - first, 1).astype(int)
-    origin = first * pitch + np.asarray(spacing_mm) / 2
-    size_ijk = count * multiple
-    grid_to_ijk = np.linalg.inv(ijk_to_ras) @ WorkingGrid(torch.empty(0), origin, spacing_mm).grid_to_ras
-    return WorkingGrid(_sample(array, grid_to_ijk, size_ijk), origin, tuple(spacing_mm))
+    start = np.floor(low / (spacing * lattice) + 1e-6) * spacing * lattice
+    size_ijk = np.maximum(np.ceil((high - start) / (spacing * step) - 1e-6), 1).astype(int) * step
+    origin = start + spacing / 2
+    grid_to_ras = WorkingGrid(torch.empty(0), origin, spacing_mm).grid_to_ras
+    bins = np.floor(spacing / np.linalg.norm(ijk_to_ras[:3, :3], axis=0) + 0.05).astype(int)
+    bins = np.clip(bins, 1, array.shape[::-1])
+    grid_to_ijk = np.linalg.inv(_binned(ijk_to_ras, bins)) @ grid_to_ras
+    tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk  # voxels that the axes drift over the grid
+    sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
+    return WorkingGrid(sample(array, bins, grid_to_ijk, size_ijk), origin, tuple(spacing_mm))
 
 
-def crop(grid: WorkingGrid, inside: np.ndarray, multiple: int) -> tuple[WorkingGrid, np.ndarray]:
-    """Cut a working grid (and the mask `inside`, same shape) to the mask's box, rounded outwards on the lattice."""
+def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tuple[WorkingGrid, np.ndarray]:
+    """Cut a working grid (and the mask `inside`, same shape) to the mask's box, rounded outwards as in `resample`."""
     if not inside.any():
         return grid, inside
     slices = []
     for axis in range(3):
         hit = np.flatnonzero(inside.any(axis=tuple(a for a in range(3) if a != axis)))
-        slices.append(slice(hit[0] // multiple * multiple, -(-(hit[-1] + 1) // multiple) * multiple))
+        slices.append(slice(hit[0] // lattice * lattice, -(-(hit[-1] + 1) // step) * step))
     start_ijk = np.array([s.start for s in reversed(slices)])
     origin = grid.origin_ras + start_ijk * np.asarray(grid.spacing_mm)
     cut = np.ascontiguousarray(inside[tuple(slices)])
@@ -101,35 +105,54 @@ def _assign_axes(strength: np.ndarray) -> list[int]:
     return axis_of_world
 
 
-def _average_bins(
-    array: np.ndarray, ijk_to_ras: np.ndarray, spacing_mm: tuple[float, float, float]
-) -> tuple[torch.Tensor, np.ndarray]:
-    fine = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
-    bins = np.maximum(np.floor(np.asarray(spacing_mm) / fine + 0.05), 1).astype(int)
-    bins = np.minimum(bins, array.shape[::-1])
-    bi, bj, bk = (int(b) for b in bins)
-    slabs = []
-    for k in range(0, array.shape[0] - bk + 1, bk):  # slab by slab: the float copy never exceeds a few slices
-        slab = torch.from_numpy(np.ascontiguousarray(array[k : k + bk])).float()
-        slab = slab.mean(0) if bk > 1 else slab[0]
-        if bi > 1 or bj > 1:
-            slab = F.avg_pool2d(slab[None, None], (bj, bi))[0, 0]
-        slabs.append(slab)
+def _binned(ijk_to_ras: np.ndarray, bins: np.ndarray) -> np.ndarray:
+    """Voxel matrix after averaging whole bins of voxels."""
     matrix = ijk_to_ras.copy()
     matrix[:3, :3] *= bins
     matrix[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
-    return torch.stack(slabs), matrix
+    return matrix
 
 
-def _sample(array: torch.Tensor, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 32) -> torch.Tensor:
-    """Linear interpolation of `array` (k, j, i) at every grid voxel, air outside; slab by slab in k."""
+def _sample_aligned(
+    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
+) -> torch.Tensor:
+    """Averaging and interpolation of an axis-aligned scan: one small matrix an axis, in-plane slab by slab."""
+    along_i, along_j, along_k = (
+        _axis_matrix(array.shape[2 - axis], int(bins[axis]), grid_to_ijk[axis, axis], grid_to_ijk[axis, 3], int(size))
+        for axis, size in enumerate(size_ijk)
+    )
+    planes = torch.empty(array.shape[0], along_j.shape[0], along_i.shape[0])
+    for k in range(0, array.shape[0], slab):
+        part = torch.from_numpy(np.ascontiguousarray(array[k : k + slab])).float() - AIR_HU
+        planes[k : k + slab] = along_j @ (part @ along_i.T)
+    return torch.tensordot(along_k, planes, dims=1).add_(AIR_HU)
+
+
+def _axis_matrix(voxels: int, bins: int, scale: float, shift: float, size: int) -> torch.Tensor:
+    """(size, voxels): grid voxel n reads binned voxel scale * n + shift linearly; zero outside."""
+    binned = voxels // bins
+    position = scale * np.arange(size) + shift
+    lower = np.floor(position).astype(int)
+    matrix = np.zeros((size, binned))
+    for index, weight in ((lower, 1 - (position - lower)), (lower + 1, position - lower)):
+        inside = (index >= 0) & (index < binned)
+        matrix[np.flatnonzero(inside), index[inside]] += weight[inside]
+    wide = np.zeros((size, voxels))
+    wide[:, : binned * bins] = np.repeat(matrix / bins, bins, axis=1)
+    return torch.from_numpy(wide).float()
+
+
+def _sample_oblique(
+    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 32
+) -> torch.Tensor:
+    """The same for any header, point by point; slab by slab in k."""
+    source = _average_bins(array, bins)
     ni, nj, nk = (int(n) for n in size_ijk)
-    shape_ijk = np.array(array.shape[::-1], dtype=float)
+    shape_ijk = np.array(source.shape[::-1], dtype=float)
     # grid index -> grid_sample's normalised coordinate of the source (align_corners=False)
     normalise = np.diag([*(2 / shape_ijk), 1.0])
     normalise[:3, 3] = 1 / shape_ijk - 1
     theta = torch.from_numpy(normalise @ grid_to_ijk)
-    source = (array - AIR_HU)[None, None]
     out = torch.empty(nk, nj, ni)
     i = torch.arange(ni, dtype=torch.float64)
     j = torch.arange(nj, dtype=torch.float64)
@@ -141,5 +164,15 @@ def _sample(array: torch.Tensor, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, 
             + k[:, None, None, None] * theta[:3, 2]
             + theta[:3, 3]
         ).float()
-        out[k0 : k0 + len(k)] = F.grid_sample(source, points[None], align_corners=False)[0, 0]
-    return out + AIR_HU
+        out[k0 : k0 + len(k)] = F.grid_sample(source[None, None], points[None], align_corners=False)[0, 0]
+    return out.add_(AIR_HU)
+
+
+def _average_bins(array: np.ndarray, bins: np.ndarray) -> torch.Tensor:
+    """HU above air, averaged over bins (i, j, k) of voxels; the float copy never exceeds a few slices."""
+    bi, bj, bk = (int(b) for b in bins)
+    slabs = []
+    for k in range(0, array.shape[0] - bk + 1, bk):
+        slab = torch.from_numpy(np.ascontiguousarray(array[k : k + bk])).float().mean(0) - AIR_HU
+        slabs.append(F.avg_pool2d(slab[None, None], (bj, bi))[0, 0])
+    return torch.stack(slabs)

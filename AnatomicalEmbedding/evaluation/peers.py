@@ -5,6 +5,7 @@ elastix: Klein et al., IEEE TMI 2010; from the optional package itk-elastix.
 
 from __future__ import annotations
 
+import time
 from importlib import metadata
 from typing import Any
 
@@ -52,18 +53,24 @@ class BodyCentre:
     def __init__(self) -> None:
         self._centres: dict[str, np.ndarray] = {}
 
-    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        return points_ras + self._centre(target) - self._centre(template)
+    def prepare(self, case: Case) -> float:
+        """Find the scan's body centre unless it is known; return the seconds it took."""
+        if case.id in self._centres:
+            return 0.0
+        volume = case.volume
+        start = time.perf_counter()
+        self._centres[case.id] = body_centre(volume)
+        return time.perf_counter() - start
 
-    def _centre(self, case: Case) -> np.ndarray:
-        if case.id not in self._centres:
-            self._centres[case.id] = body_centre(case.volume)
-        return self._centres[case.id]
+    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
+        self.prepare(template)
+        self.prepare(target)
+        return points_ras + self._centres[target.id] - self._centres[template.id]
 
 
 def body_centre(volume: Volume) -> np.ndarray:
     """(3,) RAS mm: centre of mass of the body, or the middle of the scan where there is no body."""
-    grid = resample(volume, _BODY_SPACING_MM, 1)
+    grid = resample(volume, _BODY_SPACING_MM, lattice=1, step=1)
     inside = np.argwhere(body_mask(grid.hu.numpy(), grid.spacing_mm))
     if not len(inside):
         return volume.bounds_ras.mean(axis=0)
@@ -125,9 +132,10 @@ class Elastix:
 
 
 def _load_itk() -> Any:
-    """Import itk when it is first needed: it takes seconds."""
+    """Import itk when it is first needed. Its parts load when touched, which takes longer than a registration."""
     import itk
 
+    _ = itk.ElastixRegistrationMethod, itk.ParameterObject
     return itk
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 MIN_VOXELS = 50
 
-# Words (as regular expressions) in a name that say the structure is not one anatomical place shared by patients, and why.
+# Words of a name (regular expressions) that say the structure is no place shared by patients, and why.
 LEFT_OUT_WORDS = {
     "a finding, at another place in every patient": (
         "tumor", "tumour", "lesion", "cyst", "nodule", "metastas[ei]s", "lymph_?node", "gtv", "ctv", "ptv",

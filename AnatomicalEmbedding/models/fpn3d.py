@@ -8,7 +8,7 @@ linear map per level, coarse to fine.
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812 - torch's own convention
+from torch.nn import functional as F
 
 WIDTHS = (96, 192, 384, 768)
 ENCODER_DEPTHS = (3, 3, 9)

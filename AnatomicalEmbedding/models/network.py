@@ -1,4 +1,4 @@
-"""The APE network: a strided stem, a 3-D U-Net on the stride-4 grid, three outputs a cell (Goncharov 2024, section 2.1)."""
+"""The APE network (Goncharov 2024, section 2.1): strided stem, 3-D U-Net on the stride-4 grid, three outputs a cell."""
 
 from dataclasses import asdict, dataclass
 
@@ -37,11 +37,12 @@ class NetworkSpec:
 class CoordinateNetwork(nn.Module):
     """Volume -> coordinates on the stride-4 grid.
 
-    forward: (b, 1, k, j, i) network input with k, j, i multiples of `size_multiple` -> (b, 3, k/4, j/4, i/4),
+    forward: (b, 1, k, j, i) network input with k, j, i multiples of `size_step` -> (b, 3, k/4, j/4, i/4),
     channels along R, A, S in units of `unit_mm`.
     """
 
     stride = STRIDE
+    size_step = STRIDE
 
     def __init__(self, spec: NetworkSpec):
         super().__init__()
@@ -51,7 +52,7 @@ class CoordinateNetwork(nn.Module):
         self.encoder = nn.ModuleList(
             _double_convolution(widths[max(level - 1, 0)], width) for level, width in enumerate(widths)
         )
-        self.pool = nn.MaxPool3d(2)
+        self.pool = nn.MaxPool3d(2, ceil_mode=True)
         coarse_to_fine = range(len(widths) - 1, 0, -1)
         self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], 2, stride=2) for n in coarse_to_fine)
         self.decoder = nn.ModuleList(_double_convolution(2 * widths[n - 1], widths[n - 1]) for n in coarse_to_fine)
@@ -67,9 +68,14 @@ class CoordinateNetwork(nn.Module):
         return self.spec.unit_mm
 
     @property
-    def size_multiple(self) -> int:
-        """Input sizes must be multiples of this many voxels."""
+    def lattice(self) -> int:
+        """Total stride in voxels: shifting the input by multiples of it shifts the output exactly."""
         return STRIDE * 2 ** (len(self.spec.widths) - 1)
+
+    @property
+    def bytes_per_voxel(self) -> float:
+        """Peak memory of one forward pass for each input voxel: grids and input, then the finest level's activations."""
+        return 16.0 + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:
         """HU (k, j, i) -> network input (1, k, j, i); air is 0, so padding with zeros is padding with air."""
@@ -83,15 +89,18 @@ class CoordinateNetwork(nn.Module):
             skips.append(x)
         skips.pop()
         for up, block in zip(self.up, self.decoder, strict=True):
-            x = block(torch.cat([up(x), skips.pop()], dim=1))
-        return self.output_norm(self.coordinate(x))
+            skip = skips.pop()
+            k, j, i = skip.shape[2:]
+            x = block(torch.cat([up(x)[:, :, :k, :j, :i], skip], dim=1))
+        with torch.autocast(x.device.type, enabled=False):  # half floats hold 800 mm to half a mm only
+            return self.output_norm(self.coordinate(x.float()))
 
 
 def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]) -> torch.Tensor:
     """Continuous piecewise-linear function through (knots, values), constant beyond the ends."""
     y = torch.full_like(x, values[0])
     for k0, k1, v0, v1 in zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True):
-        y += (x.clamp(k0, k1) - k0) * ((v1 - v0) / (k1 - k0))
+        y.add_(x.clamp(k0, k1).sub_(k0), alpha=(v1 - v0) / (k1 - k0))
     return y
 
 

@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
-from torch.nn import functional as F  # noqa: N812 - torch's own convention
+from torch.nn import functional as F
 
 from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..files import atomic_path

@@ -23,7 +23,8 @@ STEP_MM = 2.0
 class Anatomy:
     """Structure and tissue on a regular grid of the body frame.
 
-    `label` and `tissue` are (k, j, i) uint8 (see `tissues.LABEL_ID`, `tissues.TISSUE_ID`); index (i, j, k) lies at `low + step * (i, j, k)` mm.
+    `label` and `tissue` are (k, j, i) uint8 (see `tissues.LABEL_ID`, `tissues.TISSUE_ID`); index (i, j, k) lies at
+    `low + step * (i, j, k)` mm.
     """
 
     label: np.ndarray

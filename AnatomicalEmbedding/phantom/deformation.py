@@ -5,7 +5,8 @@
 1. a rigid motion (table position and small rotations);
 2. heights: z -> s z + sum of cosines, slope bounded away from 0 (trunk, neck and head proportions);
 3. bending: x and y shifted by functions of height (lordosis, kyphosis, scoliosis, lean);
-4. width, depth and subcutaneous fat: x and y scaled by functions of height, then a monotone radial map outside the muscle wall;
+4. width, depth and subcutaneous fat: x and y scaled by functions of height, then a monotone radial map outside the
+   muscle wall;
 5. organs: p -> p + sum of compact bumps whose Lipschitz constants sum to less than 1 wherever they overlap, hence a
    bijection (Banach), inverted by fixed-point iteration.
 """
@@ -95,18 +96,23 @@ class Bumps:
     def slope_bound(self) -> float:
         """Upper bound of the Lipschitz constant.
 
-        In each cell of a lattice that covers all supports every bump's slope is bounded by its largest value at the distances
-        that occur in the cell; the largest sum over the cells bounds the whole.
+        In each cell of a lattice that covers all supports every bump's slope is bounded by its largest value at the
+        distances that occur in the cell; the largest sum over the cells bounds the whole.
         """
-        cell = 20.0
-        low, high = (self.center - self.reach_mm[:, None]).min(axis=0), (self.center + self.reach_mm[:, None]).max(axis=0)
+        cell = 28.0
+        low, high = (
+            (self.center - self.reach_mm[:, None]).min(axis=0),
+            (self.center + self.reach_mm[:, None]).max(axis=0),
+        )
         axes = [np.arange(a, b + cell, cell) for a, b in zip(low, high, strict=True)]
         middles = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
         corner = cell * np.sqrt(3) / 2
         total = np.zeros(len(middles))
         for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
             distance = np.linalg.norm(middles - center, axis=1)
-            steepest = np.clip(reach / np.sqrt(5), distance - corner, distance + corner)  # the slope rises up to there, then falls
+            steepest = np.clip(
+                reach / np.sqrt(5), distance - corner, distance + corner
+            )  # the slope rises up to there, then falls
             t = np.minimum(steepest / reach, 1)
             total += np.linalg.norm(shift) / reach * 6 * t * np.square(1 - t * t)
         return float(total.max())
@@ -114,17 +120,20 @@ class Bumps:
     def __call__(self, points: np.ndarray) -> np.ndarray:
         total = np.zeros_like(points)
         for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
-            far = np.square(points - center).sum(-1) / reach**2
-            active = far < 1
-            total[active] += (1 - far[active, None]) ** 3 * shift
+            near = np.flatnonzero(np.abs(points[:, 2] - center[2]) < reach)
+            away = (points[near] - center) / reach
+            room = 1 - np.einsum("ij,ij->i", away, away)
+            active = room > 0
+            total[near[active]] += room[active, None] ** 3 * shift
         return total
 
 
 @dataclass(frozen=True)
 class FatLayer:
-    """Stretches what lies outside the muscle wall: radius r (1 = wall) becomes r - change * softplus(r - 1) in the body.
+    """Stretches what lies outside the muscle wall: in the body, radius r (1 = wall) is r - change * softplus(r - 1).
 
-    `change` is a function of height, below 1; positive makes the patient fatter than the canonical body, negative leaner.
+    `change` is below 1; positive makes the patient fatter than the canonical body, negative leaner. It fades
+    out towards the neck.
     """
 
     change: float
@@ -206,8 +215,8 @@ class Deformation:
             depth=Waves.random(rng, (16.0, 7.0), (850.0, 430.0)),
             widths=Waves.random(rng, (0.05, 0.03), (700.0, 380.0)),
             thickness=Waves.random(rng, (0.06, 0.03), (700.0, 380.0)),
-            width_scale=1 / (np.sqrt(size) * rng.uniform(0.93, 1.09)),
-            thickness_scale=1 / (np.sqrt(size) * rng.uniform(0.92, 1.12)),
+            width_scale=1 / (np.sqrt(size) * rng.uniform(0.94, 1.10)),
+            thickness_scale=1 / (np.sqrt(size) * rng.uniform(0.95, 1.15)),
             fat=FatLayer(rng.uniform(-0.5, 0.6)),
             bumps=Bumps.random(rng),
         )

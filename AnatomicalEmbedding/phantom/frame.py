@@ -1,8 +1,8 @@
-"""The canonical body frame: heights of standard levels, the spine's course, and the outlines everything else hangs on.
+"""The canonical body frame: heights of standard levels, the course of the spine, and the outlines.
 
-Axes in mm: +x to the patient's right, +y anterior, +z superior. x = 0 is the mid-sagittal plane, y = 0 runs about through the middle of the
-vertebral bodies, z = 0 through the centres of the femoral heads. The heights are those of an average adult: the mean of many scans
-after a scale and a shift per scan.
+Axes in mm: +x to the patient's right, +y anterior, +z superior. x = 0 is the mid-sagittal plane, y = 0 runs about
+through the middle of the vertebral bodies, z = 0 through the centres of the femoral heads. The heights are those of an
+average adult: the mean of many scans after a scale and a shift per scan.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .solids import Loft, smooth
+from .solids import Loft, Spline
 from .tissues import VERTEBRAE
 
 LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # the drawn region
@@ -42,8 +42,9 @@ _HEIGHTS = (
 )
 VERTEBRA_Z = MappingProxyType(dict(zip(VERTEBRAE, map(float, _HEIGHTS), strict=True)))
 
-_SPINE = np.array(
-    [
+# z and y of the middle of the vertebral bodies.
+_SPINE = Spline(
+    *zip(
         (-20, -60),
         (25, -58),
         (60, -36),
@@ -63,8 +64,8 @@ _SPINE = np.array(
         (580, 15),
         (614, 20),
         (652, 22),
-    ],
-    float,
+        strict=True,
+    )
 )
 
 # z, half width, front, back of the skin of trunk and neck.
@@ -119,19 +120,31 @@ CAVITY = Loft(
     squareness=0.25,
 )
 
-_FAT = np.array(
-    [(-130, 20), (0, 24), (80, 23), (150, 19), (257, 16), (378, 14), (469, 13), (520, 10), (555, 7), (590, 4)], float
+_FAT = Spline(
+    *zip(
+        (-130, 20),
+        (0, 24),
+        (80, 23),
+        (150, 19),
+        (257, 16),
+        (378, 14),
+        (469, 13),
+        (520, 10),
+        (555, 7),
+        (590, 4),
+        strict=True,
+    )
 )
 
 
 def fat_mm(z: np.ndarray) -> np.ndarray:
     """Thickness of skin and subcutaneous fat at height z in the canonical body, mm."""
-    return smooth(np.asarray(z, float), _FAT[:, 0], _FAT[:, 1])
+    return _FAT(z)
 
 
 def spine_y(z: np.ndarray | float) -> np.ndarray:
     """y of the centre of the vertebral bodies at height z, mm."""
-    return smooth(np.asarray(z, float), _SPINE[:, 0], _SPINE[:, 1])
+    return _SPINE(z)
 
 
 def spine_axes(z: float) -> np.ndarray:
@@ -142,7 +155,7 @@ def spine_axes(z: float) -> np.ndarray:
 
 
 def diaphragm_z(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Height of the diaphragm above a point of the (x, y) plane: right dome, left dome and the central tendon under the heart."""
+    """Height of the diaphragm at (x, y), mm: the highest of right dome, left dome and central tendon."""
     right = 383 - 98 * np.square(np.square((x - 72) / 80) + np.square((y - 14) / 98))
     left = 372 - 98 * np.square(np.square((x + 76) / 76) + np.square((y - 10) / 96))
     middle = 360 - 80 * np.square(np.square((x + 10) / 75) + np.square((y - 55) / 70))

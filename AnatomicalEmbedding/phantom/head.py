@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .solids import Canvas, Ellipsoid, Piece, axes_along, curve, mirrored, sheet
+from .solids import Canvas, Ellipsoid, Piece, curve, mirrored, sheet
 
 CRANIUM = np.array([0.0, 36.0, 736.0])
 CRANIUM_RADII = (73.0, 93.0, 83.0)
@@ -33,20 +33,37 @@ def _cut_below(solid: Ellipsoid, slope: float, height: float) -> Piece:
 
 def _draw_skull(canvas: Canvas) -> None:
     outer = Ellipsoid(CRANIUM, CRANIUM_RADII)
-    canvas.paint(_cut_below(outer, 0.32, 668), "cortical_bone", "skull")
+    canvas.paint(_cut_below(outer, 0.32, 668), "dense_bone", "skull")
     canvas.paint(_cut_below(outer.shrunk(2.2), 0.32, 671), "marrow", "skull")
-    canvas.paint(_cut_below(outer.shrunk(4.4), 0.32, 673), "cortical_bone", "skull")
+    canvas.paint(_cut_below(outer.shrunk(4.4), 0.32, 673), "dense_bone", "skull")
     occiput = Ellipsoid((0, -6, 688), (50, 43, 33))
     canvas.paint(occiput, "cortical_bone", "skull", over=("muscle", "fat", "marrow"))
-    petrous = [curve([(14, 34, 676), (34, 20, 682), (56, 4, 690)], [6, 9, 10]), curve([(60, -4, 690), (61, 2, 666)], [12, 8])]
+    petrous = [
+        curve([(14, 34, 676), (34, 20, 682), (56, 4, 690)], [6, 9, 10]),
+        curve([(60, -4, 690), (61, 2, 666)], [12, 8]),
+    ]
     for paths in (petrous, [curve(mirrored(p.points[[0, len(p.points) // 2, -1]]), [6, 9, 10]) for p in petrous]):
         canvas.paint(paths, "dense_bone", "skull")
     for side in (1, -1):
         canvas.paint(Ellipsoid((side * 60, -2, 680), (9, 10, 16)), "mastoid", "skull")
         canvas.paint(curve([(side * 80, 18, 688), (side * 46, 16, 688)], 3.5), "air", "body_other")
     canvas.paint(curve([(0, 52, 694), (0, 42, 670)], [10, 7]), "cortical_bone", "skull")  # clivus
-    cheeks = [curve([(side * 36, 92, 676), (side * 58, 76, 676), (side * 66, 40, 682)], [6, 5.5, 4.5]) for side in (1, -1)]
-    orbits = [curve([(side * 12, 112, 704), (side * 34, 118, 722), (side * 56, 98, 704), (side * 40, 106, 682), (side * 16, 108, 688)], 4.2) for side in (1, -1)]
+    cheeks = [
+        curve([(side * 36, 92, 676), (side * 58, 76, 676), (side * 66, 40, 682)], [6, 5.5, 4.5]) for side in (1, -1)
+    ]
+    orbits = [
+        curve(
+            [
+                (side * 12, 112, 704),
+                (side * 34, 118, 722),
+                (side * 56, 98, 704),
+                (side * 40, 106, 682),
+                (side * 16, 108, 688),
+            ],
+            4.2,
+        )
+        for side in (1, -1)
+    ]
     canvas.paint([*cheeks, *orbits], "cortical_bone", "skull")
     palate = sheet([(-24, 108, 655), (-26, 62, 657)], [(24, 108, 655), (26, 62, 657)], 3.0)
     arch = curve([(-27, 78, 650), (-20, 104, 650), (0, 116, 650), (20, 104, 650), (27, 78, 650)], 6)
@@ -54,7 +71,7 @@ def _draw_skull(canvas: Canvas) -> None:
 
 
 def _draw_brain(canvas: Canvas) -> None:
-    inner = Ellipsoid(CRANIUM + [0, 0, 1], tuple(r - _SKULL_MM for r in CRANIUM_RADII))
+    inner = Ellipsoid(np.add(CRANIUM, (0, 0, 1)), tuple(r - _SKULL_MM for r in CRANIUM_RADII))
     canvas.paint(_cut_below(inner, 0.32, 679), "csf", "brain")
     canvas.paint(_cut_below(inner.shrunk(3.5), 0.32, 682), "grey_matter", "brain")
     canvas.paint(Ellipsoid((0, -6, 689), (45, 38, 28)), "grey_matter", "brain")
@@ -67,7 +84,9 @@ def _draw_brain(canvas: Canvas) -> None:
     canvas.paint(Ellipsoid((0, 2, 690), (8, 6, 9)), "csf", "ventricle")
     falx = Piece(np.array([-1.5, -56, 762]), np.array([1.5, 128, 818]), lambda x, y, z: np.abs(x) < 1.2)
     canvas.paint(falx, "cord", "brain", over=("grey_matter", "white_matter"))
-    canvas.paint(curve([(0, 26, 712), (0, 24, 690), tuple(BRAINSTEM), (0, 12, 650)], [14, 13, 11, 8]), "white_matter", "brain")
+    canvas.paint(
+        curve([(0, 26, 712), (0, 24, 690), tuple(BRAINSTEM), (0, 12, 650)], [14, 13, 11, 8]), "white_matter", "brain"
+    )
     sinus = curve([(0, -44, 796), (0, -55, 750), (0, -52, 715)], 3.5)
     canvas.paint(sinus, "vein", "brain")
 
@@ -79,10 +98,10 @@ def _draw_eyes(canvas: Canvas) -> None:
         canvas.paint(cone, "fat", "body_other")
         canvas.paint(curve([eye, (side * 12, 56, 706)], 2.2), "soft", "body_other")
         for dx in (-10, 10):
-            canvas.paint(curve([eye + [dx, -4, 0], (side * 14, 60, 704)], 2.0), "muscle", "body_other")
+            canvas.paint(curve([np.add(eye, (dx, -4, 0)), (side * 14, 60, 704)], 2.0), "muscle", "body_other")
         canvas.paint(Ellipsoid(eye, (12.5, 12.5, 12.5)), "muscle", f"eye_{name}")
         canvas.paint(Ellipsoid(eye, (11.3, 11.3, 11.3)), "eye", f"eye_{name}")
-        canvas.paint(Ellipsoid(eye + [0, 8.5, 0], (5, 2.6, 5)), "lens", f"eye_{name}")
+        canvas.paint(Ellipsoid(np.add(eye, (0, 8.5, 0)), (5, 2.6, 5)), "lens", f"eye_{name}")
 
 
 def _draw_face(canvas: Canvas) -> None:
@@ -99,7 +118,11 @@ def _draw_face(canvas: Canvas) -> None:
             canvas.paint(curve([(side * 9, 60, z), (side * 8, 112, z)], 3.0), "soft", "sinuses")
     septum = Piece(np.array([-1.5, 54, 658]), np.array([1.5, 132, 700]), lambda x, y, z: np.abs(x) < 1.4)
     canvas.paint(septum, "soft", "sinuses", over=("airway",))
-    canvas.paint(curve([(0, 66, 672), (0, 57, 655), (0, 50, 630), (0, 46, 606)], [11, 9, 9, 11], squash=(1.5, 0.8, 1)), "airway", "pharynx")
+    canvas.paint(
+        curve([(0, 66, 672), (0, 57, 655), (0, 50, 630), (0, 46, 606)], [11, 9, 9, 11], squash=(1.5, 0.8, 1)),
+        "airway",
+        "pharynx",
+    )
 
 
 def _draw_jaw(canvas: Canvas) -> None:
@@ -116,18 +139,36 @@ def _draw_jaw(canvas: Canvas) -> None:
                 canvas.paint(Ellipsoid(point, (3, 3, 6)), "tooth", "teeth")
     canvas.paint(Ellipsoid((0, 78, 636), (21, 30, 16)), "muscle", "tongue")
     for name, side in (("right", 1), ("left", -1)):
-        canvas.paint(Ellipsoid((side * 55, 24, 646), (12, 14, 24)), "gland", f"parotid_{name}", over=("muscle", "fat", "soft"))
+        canvas.paint(
+            Ellipsoid((side * 55, 24, 646), (12, 14, 24)), "gland", f"parotid_{name}", over=("muscle", "fat", "soft")
+        )
         canvas.paint(Ellipsoid((side * 32, 64, 616), (11, 15, 9)), "gland", "body_other", over=("muscle", "fat"))
 
 
 def _draw_neck(canvas: Canvas) -> None:
     canvas.paint(curve([(0, 40, 606), (0, 40, 578)], [13, 12], squash=(1.2, 1, 1)), "cartilage", "larynx")
     canvas.paint(curve([(0, 40, 606), (0, 39, 578)], [10.5, 9.5], squash=(1.2, 1, 1)), "soft", "larynx")
-    canvas.paint(curve([(0, 42, 612), (0, 40, 594), (0, 39, 590), (0, 37, 575)], [9, 5, 5, 9], squash=(1, 1.2, 1)), "airway", "larynx")
+    canvas.paint(
+        curve([(0, 42, 612), (0, 40, 594), (0, 39, 590), (0, 37, 575)], [9, 5, 5, 9], squash=(1, 1.2, 1)),
+        "airway",
+        "larynx",
+    )
     canvas.bone(curve([(20, 46, 612), (12, 60, 611), (-12, 60, 611), (-20, 46, 612)], 3), "larynx", shell=1.5)
     for side in (1, -1):
-        canvas.paint(Ellipsoid((side * 17, 34, 562), (9, 10, 21)), "thyroid", "thyroid_gland", over=("muscle", "fat", "soft", "visceral_fat"))
+        canvas.paint(
+            Ellipsoid((side * 17, 34, 562), (9, 10, 21)),
+            "thyroid",
+            "thyroid_gland",
+            over=("muscle", "fat", "soft", "visceral_fat"),
+        )
         path = [(side * 50, 4, 668), (side * 48, 26, 620), (side * 36, 50, 575), (side * 20, 58, 528)]
-        canvas.paint(curve([np.array(p, float) + [0, -2, 0] for p in path], [13, 13, 12, 9]), "fat", "muscle", over=("muscle",))
+        canvas.paint(
+            curve([np.add(np.array(p, float), (0, -2, 0)) for p in path], [13, 13, 12, 9]),
+            "fat",
+            "muscle",
+            over=("muscle",),
+        )
         canvas.paint(curve(path, [11, 11.5, 10, 7]), "muscle", "muscle", over=("muscle", "fat"))
-    canvas.paint(curve([(0, 47, 568), (0, 45, 555)], 4, squash=(2.5, 1, 1)), "thyroid", "thyroid_gland", over=("muscle", "fat"))
+    canvas.paint(
+        curve([(0, 47, 568), (0, 45, 555)], 4, squash=(2.5, 1, 1)), "thyroid", "thyroid_gland", over=("muscle", "fat")
+    )

@@ -24,7 +24,7 @@ def _sided(name: str, right: Point, label: str = "{}") -> dict[str, tuple[Point,
 
 def _table() -> dict[str, tuple[Point, str]]:
     points: dict[str, tuple[Point, str]] = {
-        "carina": (tuple(CARINA + [0, 0, 1]), "trachea"),
+        "carina": (tuple(np.add(CARINA, (0, 0, 1))), "trachea"),
         "aortic_arch_top": (AORTIC_ARCH_TOP, "aorta"),
         "aortic_bifurcation": (AORTIC_BIFURCATION, "aorta"),
         "heart_apex": (tuple(HEART_APEX - [-3, 2, -2]), "heart_myocardium"),

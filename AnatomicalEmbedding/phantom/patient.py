@@ -27,12 +27,13 @@ class Phantom:
 
     volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> TotalSegmentator-like name.
     points_ras: name -> (3,) RAS mm of the named points that lie inside the volume.
+    contrast: the contrast phase. deformation: the patient's map.
     """
 
     volume: Volume
-    labels: np.ndarray
-    label_names: Mapping[int, str]
-    points_ras: Mapping[str, np.ndarray]
+    labels: np.ndarray = field(repr=False)
+    label_names: Mapping[int, str] = field(repr=False)
+    points_ras: Mapping[str, np.ndarray] = field(repr=False)
     contrast: str
     deformation: Deformation = field(repr=False)
 
@@ -61,14 +62,14 @@ def make_phantom(
 ) -> Phantom:
     """Make one synthetic patient and scan it.
 
-    The seed alone decides the patient: the same seed with another spacing, coverage, field of view or phase is the same person
-    in the same position on the table.
+    The seed alone decides the patient: the same seed with another spacing, coverage, field of view or phase is the same
+    person in the same position on the table.
 
     Args:
         seed: which patient, 0 or more.
         spacing: voxel size in x, y, z, mm.
-        coverage_mm: lowest and highest body height shown (mm above the femoral heads: carina 469, kidneys 257), None for thighs to
-            vertex.
+        coverage_mm: lowest and highest body height shown (mm above the femoral heads: kidneys 257, carina 469); None
+            shows thighs to vertex.
         in_plane_mm: side of a square field of view about the body's middle, which may cut the body; None fits the body.
         noise_hu: standard deviation of the image noise.
         table: draw the couch.
@@ -94,15 +95,18 @@ def make_phantom(
 
 
 def _check(
-    spacing: tuple[float, float, float], coverage_mm: tuple[float, float] | None, in_plane_mm: float | None, contrast: str | None
+    spacing: tuple[float, float, float],
+    coverage_mm: tuple[float, float] | None,
+    in_plane_mm: float | None,
+    contrast: str | None,
 ) -> tuple[float, float]:
     if len(spacing) != 3 or not all(0.2 <= s <= 20 for s in spacing):
         raise VolumeError(f"phantom: spacing {spacing} is not usable; give three sizes between 0.2 and 20 mm.")
     low, high = BODY_RANGE_MM if coverage_mm is None else coverage_mm
     if not BODY_RANGE_MM[0] - 1 <= low < high - 4 * spacing[2] or high > BODY_RANGE_MM[1] + 1:
         raise VolumeError(
-            f"phantom: coverage {low:g} to {high:g} mm is not usable; give two body heights between {BODY_RANGE_MM[0]:g} and "
-            f"{BODY_RANGE_MM[1]:g} mm, the lower first."
+            f"phantom: coverage {low:g} to {high:g} mm is not usable; give two body heights between "
+            f"{BODY_RANGE_MM[0]:g} and {BODY_RANGE_MM[1]:g} mm, the lower first."
         )
     if in_plane_mm is not None and in_plane_mm < 8 * max(spacing[:2]):
         raise VolumeError(f"phantom: a field of view of {in_plane_mm:g} mm is too small; give at least 8 voxels.")

@@ -14,7 +14,7 @@ from .deformation import Deformation
 from .tissues import TEXTURE_HU
 
 _AIR_HU = -1000.0
-_LATTICE_MM = 8.0  # the map is exact here and linear in between; its curvature keeps the error below 0.2 mm
+_LATTICE_MM = 8.0  # the map is exact here and linear in between; its curvature keeps the error below 0.3 mm
 _SLAB = 24  # slices handled at a time, bounds the memory
 _TEXTURE_SIZE = 96
 
@@ -60,8 +60,9 @@ def render(
         rows = np.arange(k, min(k + _SLAB, grid.shape[0]), dtype=float)
         voxels[k : k + _SLAB] = 0
         for shift in (np.arange(sub) + 0.5) / sub - 0.5:
-            voxels[k : k + _SLAB] += _linear(source, body_index.at(rows + shift), first_k) / sub
-        labels[k : k + _SLAB] = _nearest(anatomy.label, body_index.at(rows))
+            index = body_index.at(rows + shift)
+            voxels[k : k + _SLAB] += _linear(source, index, first_k) / sub
+        labels[k : k + _SLAB] = _nearest(anatomy.label, index if sub == 1 else body_index.at(rows))
     if table:
         _draw_table(voxels, labels, grid)
     if noise_hu > 0:
@@ -82,7 +83,7 @@ class _BodyIndex:
         index = anatomy.index(deformation.to_body(ijk @ grid.ijk_to_ras[:3].T))
         coarse = index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)  # (K, J, I, 3)
         self._heights = coarse[..., 2]
-        nk, nj, ni = grid.shape
+        nj, ni = grid.shape[1:]
         self._across = _hat_weights(np.arange(ni), self._lattice[0])
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
         self._coarse = coarse
@@ -104,13 +105,18 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
     return np.maximum(1 - np.abs(position[:, None] - np.arange(len(knots))), 0).astype(np.float32)
 
 
-def _hounsfield(anatomy: Anatomy, hu: np.ndarray, heights: tuple[float, float], rng: np.random.Generator) -> tuple[torch.Tensor, int]:
-    """CT numbers above air of the canonical body between two heights, softened by partial volume; and its first slice."""
+def _hounsfield(
+    anatomy: Anatomy, hu: np.ndarray, heights: tuple[float, float], rng: np.random.Generator
+) -> tuple[torch.Tensor, int]:
+    """CT numbers above air of the canonical body between two heights, with partial volume; and the first slice."""
     first = int(np.clip(np.floor(heights[0]) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights[1]) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
     tile = _texture_tile()
-    axes = [(np.arange(n) + start) % _TEXTURE_SIZE for n, start in zip(tissue.shape, rng.integers(0, _TEXTURE_SIZE, 3) + [first, 0, 0], strict=True)]
+    axes = [
+        (np.arange(n) + start) % _TEXTURE_SIZE
+        for n, start in zip(tissue.shape, rng.integers(0, _TEXTURE_SIZE, 3) + np.array([first, 0, 0]), strict=True)
+    ]
     values = TEXTURE_HU[tissue] * tile[axes[0]][:, axes[1]][:, :, axes[2]]
     values += (hu - np.float32(_AIR_HU))[tissue]
     soft = torch.from_numpy(values)[None, None]
@@ -138,7 +144,10 @@ def _texture_tile() -> np.ndarray:
     noise = np.fft.rfftn(rng.standard_normal((_TEXTURE_SIZE,) * 3))
     f = np.fft.fftfreq(_TEXTURE_SIZE)
     squared = f[:, None, None] ** 2 + f[None, :, None] ** 2 + np.fft.rfftfreq(_TEXTURE_SIZE)[None, None, :] ** 2
-    fields = [np.fft.irfftn(noise * np.exp(-2 * np.pi**2 * sigma**2 * squared), s=(_TEXTURE_SIZE,) * 3) for sigma in (0.9, 2.5)]
+    fields = [
+        np.fft.irfftn(noise * np.exp(-2 * np.pi**2 * sigma**2 * squared), s=(_TEXTURE_SIZE,) * 3, axes=(0, 1, 2))
+        for sigma in (0.9, 2.5)
+    ]
     mixed = sum(w * (field - field.mean()) / field.std() for w, field in zip((0.75, 0.6), fields, strict=True))
     return (mixed / mixed.std()).astype(np.float32)
 
@@ -163,7 +172,7 @@ def _nearest(labels: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 def _draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
     """A curved couch: a thin shell filled with foam, touching the lowest point of the back."""
-    nk, nj, ni = labels.shape
+    nj, ni = labels.shape[1:]
     covered = (labels > 0).any(axis=0)
     if not covered.any():
         return
@@ -178,7 +187,7 @@ def _draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
     foam = (depth > 3) & (depth < 26 - rise * 0.8) & wide
     outside = labels == 0
     voxels[outside & foam & (voxels < -900)] = -955
-    voxels[outside & shell & (voxels < -600)] = -80
+    voxels[outside & shell & (voxels < -600)] = 60
 
 
 def _add_noise(voxels: np.ndarray, noise_hu: float, rng: np.random.Generator) -> None:

@@ -12,7 +12,7 @@ FEMORAL_HEAD = np.array([89.0, 16.0, 0.0])
 ACETABULUM_MM = 25.0
 SYMPHYSIS = np.array([0.0, 66.0, -33.0])
 ILIAC_CREST = np.array([122.0, 8.0, 152.0])
-PROMONTORY = np.array([0.0, 4.0, 101.0])
+PROMONTORY = np.array([0.0, 3.0, 101.0])
 XIPHOID = np.array([0.0, 108.0, 352.0])
 STERNAL_NOTCH = np.array([0.0, 64.0, 514.0])
 
@@ -37,7 +37,9 @@ def vertebra_radii(name: str) -> tuple[float, float]:
     """Half width and half depth of a vertebral body, mm."""
     z = VERTEBRA_Z[name]
     knots = (118, 187, 254, 339, 433, 512, 547, 652)
-    return float(np.interp(z, knots, (25, 24, 21, 17, 15, 15, 14, 11))), float(np.interp(z, knots, (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8)))
+    return float(np.interp(z, knots, (25, 24, 21, 17, 15, 15, 14, 11))), float(
+        np.interp(z, knots, (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8))
+    )
 
 
 def _frame_point(name: str, right: float, ahead: float, up: float) -> np.ndarray:
@@ -75,7 +77,10 @@ def _draw_spine(canvas: Canvas) -> None:
         reach, droop = (24, -4) if lumbar else (9, -3) if neck else (13, -16)
         wing = 42 if lumbar else 22 if neck else 31
         spinous = [(0, back - canal, 0), (0, back - canal - reach, droop)]
-        arch = [_frame_point(name, (canal + 2) * np.sin(a), back - (canal + 2) * np.cos(a), 0) for a in np.linspace(-2.3, 2.3, 15)]
+        arch = [
+            _frame_point(name, (canal + 2) * np.sin(a), back - (canal + 2) * np.cos(a), 0)
+            for a in np.linspace(-2.3, 2.3, 15)
+        ]
         parts: list[Tube] = [
             curve(arch, 3.8, squash=(1, 1, 0.42 * below / 4.5)),
             curve([_frame_point(name, *p) for p in spinous], 3.2, squash=(1, 1, 0.35 * below / 3.6)),
@@ -101,12 +106,18 @@ def _draw_cord(canvas: Canvas) -> None:
     canvas.paint(Tube(tube.points[above], np.full(above.sum(), 5.0)), "cord", "spinal_cord")
     below = tube.points[~above]
     for dx in (-3, 3):
-        canvas.paint(Tube(below + [dx, -2, 0], np.full(len(below), 2.0)), "cord", "spinal_cord")
+        canvas.paint(Tube(np.add(below, (dx, -2, 0)), np.full(len(below), 2.0)), "cord", "spinal_cord")
 
 
 def _draw_sacrum(canvas: Canvas) -> None:
-    middle = curve([(0, -7, 91), (0, -24, 68), (0, -44, 44), (0, -57, 15), (0, -56, -12)], [15, 13, 11, 9, 5], squash=(1.6, 1, 1))
-    wings = [t for side in (1, -1) for t in sheet([(side * 14, -12, 90), (side * 12, -40, 45)], [(side * 48, -34, 84), (side * 30, -52, 40)], 9)]
+    middle = curve(
+        [(0, -6, 93), (0, -24, 68), (0, -44, 44), (0, -57, 15), (0, -56, -12)], [15, 13, 11, 9, 5], squash=(1.6, 1, 1)
+    )
+    wings = [
+        t
+        for side in (1, -1)
+        for t in sheet([(side * 14, -12, 90), (side * 12, -40, 45)], [(side * 48, -34, 84), (side * 30, -52, 40)], 9)
+    ]
     canvas.bone([middle, *wings], "sacrum")
     canvas.paint(curve([(0, -30, 92), (0, -50, 55), (0, -66, 25)], [8, 7, 4]), "csf", "sacrum")
     for z, y in ((70, -30), (48, -46)):
@@ -134,7 +145,10 @@ def _draw_thorax(canvas: Canvas) -> None:
         for name, side in _SIDES:
             vertebra = f"T{number}"
             rx, ry = vertebra_radii(vertebra)
-            neck = [_frame_point(vertebra, side * (rx + 1), -ry * 0.7, 7), _frame_point(vertebra, side * (rx + 16), -ry - 12, 6)]
+            neck = [
+                _frame_point(vertebra, side * (rx + 1), -ry * 0.7, 7),
+                _frame_point(vertebra, side * (rx + 16), -ry - 12, 6),
+            ]
             bony = min(end, _BONY)
             path = [*neck, *(rib_point(number, w, side) for w in np.linspace(0.1, bony, 22))]
             radius = [4.0, 4.0, *np.full(20, 4.4), 4.6, 4.8]
@@ -153,11 +167,17 @@ def _draw_shoulder(canvas: Canvas, name: str, side: int) -> None:
     def flip(points: list[tuple[float, float, float]]) -> np.ndarray:
         return np.asarray(points, float) * [side, 1, 1]
 
-    canvas.bone(curve(flip([(20, 66, 516), (60, 58, 523), (105, 20, 534), (150, 2, 538)]), [8, 5.5, 5.5, 6]), f"clavicle_{name}")
+    canvas.bone(
+        curve(flip([(20, 66, 516), (60, 58, 523), (105, 20, 534), (150, 2, 538)]), [8, 5.5, 5.5, 6]), f"clavicle_{name}"
+    )
     canvas.bone(Ellipsoid(flip([(161, -16, 508)])[0], (22, 23, 23)), f"humerus_{name}")
-    blade = sheet(flip([(72, -76, 528), (78, -92, 470), (98, -97, 396)]), flip([(128, -46, 520), (126, -62, 470), (106, -93, 396)]), 3.2)
+    blade = sheet(
+        flip([(72, -72, 528), (78, -81, 470), (88, -77, 396)]),
+        flip([(128, -40, 520), (126, -54, 470), (100, -70, 396)]),
+        3.2,
+    )
     socket = curve(flip([(134, -32, 516), (134, -32, 498)]), 8)
-    spine = curve(flip([(76, -87, 506), (120, -78, 526), (150, -54, 540), (162, -26, 541)]), [3.5, 5, 6, 5.5])
+    spine = curve(flip([(76, -80, 506), (120, -62, 526), (150, -42, 538), (162, -20, 538)]), [3.5, 5, 6, 5.5])
     canvas.bone([*blade, socket, spine], f"scapula_{name}", shell=2.2)
 
 
@@ -173,9 +193,9 @@ def _draw_hip(canvas: Canvas, name: str, side: int) -> None:
     column = curve(flip([(76, -14, 30), (82, -26, -5), (70, -34, -40), (58, -26, -62)]), [13, 13, 13, 12])
     ramus = curve(flip([(84, 40, 22), (60, 58, 6), (30, 66, -14), (10, 66, -28)]), [12, 8, 8, 10])
     lower = curve(flip([(9, 62, -42), (28, 42, -62), (52, -8, -72), (58, -26, -62)]), [8, 6.5, 7, 11])
-    cup = Ellipsoid(head + [-4 * side, 0, 3], np.full(3, ACETABULUM_MM + 8))
+    cup = Ellipsoid(np.add(head, (-4 * side, 0, 3)), np.full(3, ACETABULUM_MM + 8))
     canvas.bone([*wing, edge, column, ramus, lower, cup], f"hip_{name}", shell=2.2)
-    canvas.paint(Ellipsoid(head + [16 * side, 0, -8], np.full(3, ACETABULUM_MM + 10)), "muscle", "muscle")
+    canvas.paint(Ellipsoid(np.add(head, (16 * side, 0, -8)), np.full(3, ACETABULUM_MM + 10)), "muscle", "muscle")
     canvas.bone([*wing[:1], column], f"hip_{name}", shell=2.2)
     canvas.paint(Ellipsoid(head, np.full(3, ACETABULUM_MM + 1.5)), "cartilage", "body_other")
     shaft = curve(flip([(134, 0, -28), (130, 2, -70), (120, 8, -150)]), [19, 16, 14.5])
@@ -183,4 +203,8 @@ def _draw_hip(canvas: Canvas, name: str, side: int) -> None:
     trochanter = curve(flip([(136, -6, -4), (134, -2, -26)]), [13, 18])
     canvas.bone([Ellipsoid(head, np.full(3, ACETABULUM_MM - 1)), neck, trochanter], f"femur_{name}", shell=2.0)
     canvas.bone(shaft, f"femur_{name}", shell=4.5, cortex="dense_bone", core="fatty_marrow")
-    canvas.paint([Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)), neck.shrunk(2.5), trochanter.shrunk(2.5)], "marrow", f"femur_{name}")
+    canvas.paint(
+        [Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)), neck.shrunk(2.5), trochanter.shrunk(2.5)],
+        "marrow",
+        f"femur_{name}",
+    )

@@ -53,8 +53,8 @@ class Ellipsoid:
 class Tube:
     """A chain of capsules along a polyline.
 
-    `squash` divides the distance along x, y, z before it is compared with the radius: (3, 1, 1) makes the tube three times as wide
-    in x.
+    `squash` divides the distance along x, y, z before it is compared with the radius: (3, 1, 1) makes the tube three
+    times as wide in x.
     """
 
     points: np.ndarray
@@ -67,31 +67,60 @@ class Tube:
     def segments(self) -> tuple[np.ndarray, ...]:
         """Start and end points (n, 3), start and end radii (n,), and the squash (n, 3) of the capsules."""
         points, radii = np.asarray(self.points, float), np.asarray(self.radii, float)
-        return points[:-1], points[1:], radii[:-1], radii[1:], np.broadcast_to(np.asarray(self.squash, float), (len(points) - 1, 3))
+        return (
+            points[:-1],
+            points[1:],
+            radii[:-1],
+            radii[1:],
+            np.broadcast_to(np.asarray(self.squash, float), (len(points) - 1, 3)),
+        )
 
 
-@dataclass(frozen=True)
+class Spline:
+    """C1 cubic Hermite interpolation of values (n,) or (n, columns), constant beyond the ends."""
+
+    def __init__(self, knots: Sequence[float], values: Sequence) -> None:
+        self.knots = np.asarray(knots, float)
+        self.values = np.asarray(values, float)
+        self._slopes = np.gradient(self.values, self.knots, axis=0)
+        self._slopes[[0, -1]] = 0
+
+    def __call__(self, at: np.ndarray | float) -> np.ndarray:
+        at = np.clip(np.asarray(at, float), self.knots[0], self.knots[-1])
+        i = np.clip(np.searchsorted(self.knots, at, side="right") - 1, 0, len(self.knots) - 2)
+        h = self.knots[i + 1] - self.knots[i]
+        t = (at - self.knots[i]) / h
+        if self.values.ndim > 1:
+            t, h = t[..., None], h[..., None]
+        left, right = (self.values[i], self._slopes[i]), (self.values[i + 1], self._slopes[i + 1])
+        back = 1 - t
+        return (left[0] + t * (2 * left[0] + h * left[1])) * back**2 + (
+            right[0] + back * (2 * right[0] - h * right[1])
+        ) * t**2
+
+
 class Loft:
     """A stack of rounded cross-sections given by a table over height.
 
-    Columns of `table`: z, half width (x), front (y), back (y). Cross-sections are two half-ellipses that meet at `middle` of the way
-    from back to front, squared off by `squareness` in [0, 1).
+    Columns of `table`: z, half width (x), front (y), back (y). Cross-sections are two half-ellipses that meet at
+    `middle` of the way from back to front, squared off by `squareness` in [0, 1).
     """
 
-    table: Sequence[Sequence[float]]
-    squareness: float = 0.0
-    middle: float = 0.45
+    def __init__(self, table: Sequence[Sequence[float]], squareness: float = 0.0, middle: float = 0.45) -> None:
+        self.table = np.asarray(table, float)
+        self.squareness = squareness
+        self.middle = middle
+        self._profile = Spline(self.table[:, 0], self.table[:, 1:])
 
-    def section(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def section(self, z: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Half width, y of the widest level, front and back half depth at the heights `z` (mm)."""
-        knots = np.asarray(self.table, float)
-        half, front, back = (smooth(z, knots[:, 0], knots[:, c]) for c in (1, 2, 3))
+        half, front, back = np.moveaxis(self._profile(z), -1, 0)
         center = back + self.middle * (front - back)
         return half, center, front - center, center - back
 
     def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, inset: np.ndarray | float = 0.0) -> np.ndarray:
         """Which points lie in the solid shrunk by `inset` mm; x (1, 1, ni), y (1, nj, 1), z (nk, 1, 1)."""
-        half, center, front, back = (v.astype(np.float32) for v in self.section(np.asarray(z, float)))
+        half, center, front, back = (v.astype(np.float32) for v in self.section(z))
         inset = np.asarray(inset, np.float32)
         dy = y - center
         v = np.square(dy / np.where(dy > 0, np.maximum(front - inset, 1), np.maximum(back - inset, 1)))
@@ -100,7 +129,7 @@ class Loft:
         return np.abs(x) < np.maximum(half - inset, 1) * np.sqrt(u)
 
     def pieces(self) -> Iterator[Piece]:
-        knots = np.asarray(self.table, float)
+        knots = self.table
         half = knots[:, 1].max() + 4
         low = np.array([-half, knots[:, 3].min() - 4, knots[0, 0]])
         high = np.array([half, knots[:, 2].max() + 4, knots[-1, 0]])
@@ -110,42 +139,33 @@ class Loft:
 Solid = Ellipsoid | Tube | Loft
 
 
-def smooth(z: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """C1 cubic Hermite interpolation (finite-difference slopes), constant beyond the ends."""
-    slopes = np.gradient(values, knots)
-    slopes[[0, -1]] = 0
-    z = np.clip(z, knots[0], knots[-1])
-    i = np.clip(np.searchsorted(knots, z, side="right") - 1, 0, len(knots) - 2)
-    h = knots[i + 1] - knots[i]
-    t = (z - knots[i]) / h
-    return (
-        values[i] * (1 + 2 * t) * np.square(1 - t)
-        + values[i + 1] * np.square(t) * (3 - 2 * t)
-        + h * slopes[i] * t * np.square(1 - t)
-        - h * slopes[i + 1] * np.square(t) * (1 - t)
-    )
-
-
-def curve(points: Sequence[Sequence[float]], radii: Sequence[float] | float, step: float = 6.0, **kwargs) -> Tube:
-    """A tube along a smooth curve through `points`, cut into capsules of about `step` mm."""
+def curve(
+    points: Sequence[Sequence[float]],
+    radii: Sequence[float] | float,
+    step: float | None = None,
+    squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
+) -> Tube:
+    """A tube along a smooth curve through `points`, in capsules of `step` mm (None: as fine as the radius asks for)."""
+    if step is None:
+        step = max(5.0, 0.6 * float(np.median(radii)))
     knots = np.asarray(points, float)
     along = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(knots, axis=0), axis=1))])
     at = np.linspace(0, along[-1], max(int(np.ceil(along[-1] / step)) + 1, 2))
-    if len(knots) > 2:
-        slopes = np.gradient(knots, along, axis=0)
-        i = np.clip(np.searchsorted(along, at, side="right") - 1, 0, len(along) - 2)
-        h = (along[i + 1] - along[i])[:, None]
-        t = (at - along[i])[:, None] / h
-        path = (
-            knots[i] * (1 + 2 * t) * (1 - t) ** 2
-            + knots[i + 1] * t**2 * (3 - 2 * t)
-            + h * slopes[i] * t * (1 - t) ** 2
-            - h * slopes[i + 1] * t**2 * (1 - t)
-        )
-    else:
-        path = knots[0] + (at / along[-1])[:, None] * (knots[1] - knots[0])
+    path = _through(along, knots, at)
     radius = np.interp(at, along, np.broadcast_to(radii, len(knots)).astype(float))
-    return Tube(path, radius, **kwargs)
+    return Tube(path, radius, squash)
+
+
+def _through(along: np.ndarray, knots: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Points (n, 3) at arc lengths `at` on a C1 curve through `knots`, which lie at arc lengths `along`."""
+    slopes = np.gradient(knots, along, axis=0)
+    i = np.clip(np.searchsorted(along, at, side="right") - 1, 0, len(along) - 2)
+    h = (along[i + 1] - along[i])[:, None]
+    t = (at - along[i])[:, None] / h
+    back = 1 - t
+    left = knots[i] + t * (2 * knots[i] + h * slopes[i])
+    right = knots[i + 1] + back * (2 * knots[i + 1] - h * slopes[i + 1])
+    return left * back**2 + right * t**2
 
 
 def sheet(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]], radius: float) -> list[Tube]:
@@ -173,9 +193,14 @@ def mirrored(points: Sequence[Sequence[float]]) -> np.ndarray:
 
 
 def branching(
-    start: Sequence[float], step: Sequence[float], radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
+    start: Sequence[float],
+    step: Sequence[float],
+    radius: float,
+    depth: int,
+    rng: np.random.Generator,
+    taper: float = 0.76,
 ) -> list[Tube]:
-    """A tree of straight vessels from `start`, first along `step`; children turn by 20 to 40 degrees and get shorter and thinner."""
+    """A tree of straight vessels from `start`, first along `step`; children turn by 20 to 40 degrees and shrink."""
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along
     segments = [Tube(np.stack([begin, end]), np.array([radius, radius * 0.85]))]
@@ -191,7 +216,7 @@ def branching(
 class Canvas:
     """Two label volumes on one grid: which structure (`label`) and what it is made of (`tissue`), arrays (k, j, i).
 
-    Index (k, j, i) sits at `low + step * (i, j, k)` in the body frame; +i is the patient's right, +j anterior, +k superior.
+    Index (k, j, i) sits at `low + step * (i, j, k)` in the body frame; +i is the patient's right, +j anterior, +k up.
     """
 
     def __init__(self, low: Sequence[float], high: Sequence[float], step: float) -> None:
@@ -213,7 +238,7 @@ class Canvas:
     def paint(
         self, solids: Solid | Piece | Iterable, tissue: str, label: str | None = None, over: Iterable[str] | None = None
     ) -> None:
-        """Fill solids with a tissue, and a label unless None; only where the tissue so far is one of `over`, if given."""
+        """Fill solids with a tissue, and a label if given; only where the tissue so far is one of `over`, if given."""
         allowed = None
         if over is not None:
             allowed = np.zeros(256, bool)
@@ -252,7 +277,8 @@ class Canvas:
         found = [np.empty(0, int)]
         while len(order):
             # the boxes of a batch share the size of its largest one; batches stay within the processor's cache
-            count = min(max(_BATCH // int(box[order[: 1 + len(order) // 8]].max(axis=0).prod()), 1), len(order))
+            work = np.maximum.accumulate(box[order], axis=0).prod(axis=1) * np.arange(1, len(order) + 1)
+            count = max(int(np.searchsorted(work, _BATCH, side="right")), 1)
             batch, order = order[:count], order[count:]
             span = box[batch].max(axis=0)
             i, j, k = (first[batch, a, None] + np.arange(span[a]) for a in range(3))
@@ -279,7 +305,9 @@ class Canvas:
         axis = (end - start) / squash
         length2 = np.maximum(np.square(axis).sum(axis=1), 1e-6)
         away = [
-            ((index[a] * self.step + self.low[a] - start[:, a, None, None, None]) / squash[:, a, None, None, None]).astype(np.float32)
+            (
+                (index[a] * self.step + self.low[a] - start[:, a, None, None, None]) / squash[:, a, None, None, None]
+            ).astype(np.float32)
             for a in range(3)
         ]
         along = sum(away[a] * column(axis[:, a] / length2) for a in range(3))

@@ -16,24 +16,34 @@ LV_CENTRE = HEART_CENTRE + 14 * _HEART_AXIS + np.array([-12.0, -8.0, 2.0])
 # Hilum and first direction of the lung's trees, right side then left.
 _ROOTS = {
     "right": ((38, 8, 456), ((26, 4, 28), (24, 26, 14), (36, 28, -16), (30, -2, -34), (22, -24, -24), (24, -26, 12))),
-    "left": ((-42, 2, 452), ((-24, 8, 30), (-24, 28, 14), (-36, 24, -20), (-34, -6, -34), (-22, -24, -24), (-24, -24, 14))),
+    "left": (
+        (-42, 2, 452),
+        ((-24, 8, 30), (-24, 28, 14), (-36, 24, -20), (-34, -6, -34), (-22, -24, -24), (-24, -24, 14)),
+    ),
 }
 
 
 def draw_thorax(canvas: Canvas) -> None:
     """Heart with its chambers, trachea and bronchi, oesophagus, and the branching vessels of the lungs."""
     _draw_lung_trees(canvas)
-    canvas.paint(curve([(-4, 22, 585), (-6, -4, 520), (-5, -6, 469), (-8, 2, 400), (-14, 18, 350), (-26, 24, 338)], 7.5), "gut_wall", "oesophagus")
+    canvas.paint(
+        curve([(-4, 22, 585), (-6, -4, 520), (-5, -6, 469), (-8, 2, 400), (-14, 18, 350), (-26, 24, 338)], 7.5),
+        "gut_wall",
+        "oesophagus",
+    )
     canvas.paint(curve([(-4, 22, 585), (-6, -4, 520), (-5, -6, 469)], 2.0), "gut_gas", "oesophagus")
     _draw_airways(canvas)
     _draw_heart(canvas)
 
 
 def _draw_airways(canvas: Canvas) -> None:
-    trachea = curve([(0, 36, 580), (1, 28, 545), (2, 18, 505), CARINA + [0, 0, 2]], [9.5, 9.5, 9.5, 10])
-    right = curve([CARINA + [2, 0, 2], (18, 10, 458), (34, 4, 440), (42, -4, 418)], [8.5, 7.5, 6, 4.5])
-    left = curve([CARINA + [-2, 0, 2], (-18, 8, 460), (-42, -2, 446), (-50, -10, 422)], [7.5, 6.5, 5.5, 4.0])
-    upper = [curve([(26, 8, 450), (46, 10, 466), (58, 10, 486)], [5, 4, 3]), curve([(-42, -2, 448), (-56, 10, 464), (-62, 14, 484)], [5, 4, 3])]
+    trachea = curve([(0, 36, 580), (1, 28, 545), (2, 18, 505), np.add(CARINA, (0, 0, 2))], [9.5, 9.5, 9.5, 10])
+    right = curve([np.add(CARINA, (2, 0, 2)), (18, 10, 458), (34, 4, 440), (42, -4, 418)], [8.5, 7.5, 6, 4.5])
+    left = curve([np.add(CARINA, (-2, 0, 2)), (-18, 8, 460), (-42, -2, 446), (-50, -10, 422)], [7.5, 6.5, 5.5, 4.0])
+    upper = [
+        curve([(26, 8, 450), (46, 10, 466), (58, 10, 486)], [5, 4, 3]),
+        curve([(-42, -2, 448), (-56, 10, 464), (-62, 14, 484)], [5, 4, 3]),
+    ]
     bronchi = [right, left, *upper]
     canvas.paint([b.shrunk(-1.6) for b in bronchi], "airway_wall", "bronchi")
     canvas.paint(trachea.shrunk(-2), "airway_wall", "trachea")
@@ -65,4 +75,6 @@ def _draw_lung_trees(canvas: Canvas) -> None:
     rng = np.random.default_rng(5)
     for hilum, directions in _ROOTS.values():
         for direction in directions:
-            canvas.paint(branching(hilum, direction, 5.0, 7, rng, taper=0.79), "lung_vessel", "lung_vessels", over=("lung",))
+            canvas.paint(
+                branching(hilum, direction, 5.0, 7, rng, taper=0.79), "lung_vessel", "lung_vessels", over=("lung",)
+            )

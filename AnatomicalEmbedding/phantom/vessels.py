@@ -16,10 +16,36 @@ def draw_vessels(canvas: Canvas) -> None:
 
 
 def _draw_arteries(canvas: Canvas) -> None:
-    aorta = [(-6, 36, 424), (12, 46, 448), (19, 44, 474), (10, 30, 496), AORTIC_ARCH_TOP, (-22, -4, 490), (-27, -10, 466)]
-    aorta += [(-26, -10, 420), (-20, -4, 370), (-10, 10, 320), (-7, 16, 285), (-6, 24, 250), (-6, 33, 215), (-3, 40, 180), AORTIC_BIFURCATION]
+    aorta = [
+        (-6, 36, 424),
+        (12, 46, 448),
+        (19, 44, 474),
+        (10, 30, 496),
+        AORTIC_ARCH_TOP,
+        (-22, -4, 490),
+        (-27, -10, 466),
+    ]
+    aorta += [
+        (-26, -10, 420),
+        (-20, -4, 370),
+        (-10, 10, 320),
+        (-7, 16, 285),
+        (-6, 24, 250),
+        (-6, 33, 215),
+        (-3, 40, 180),
+        AORTIC_BIFURCATION,
+    ]
     radii = [15, 16, 15.5, 14, 13.5, 13, 12.5, 12, 12, 11.5, 11, 10.5, 10, 9.5, 9]
-    iliac = [AORTIC_BIFURCATION, (16, 36, 132), (36, 22, 104), (48, 28, 76), (58, 50, 40), (62, 74, 10), (62, 76, -30), (70, 62, -130)]
+    iliac = [
+        AORTIC_BIFURCATION,
+        (16, 36, 132),
+        (36, 22, 104),
+        (48, 28, 76),
+        (58, 50, 40),
+        (62, 74, 10),
+        (62, 76, -30),
+        (70, 62, -130),
+    ]
     inner = [(38, 20, 100), (44, -6, 76), (46, -22, 50)]
     for side, flip in (("right", lambda p: p), ("left", mirrored)):
         canvas.paint(curve(flip(iliac), [7, 6.5, 6, 5.5, 5, 5, 4.5, 4]), "artery", f"iliac_artery_{side}")
@@ -32,12 +58,23 @@ def _draw_arteries(canvas: Canvas) -> None:
         [(-4, 24, 246), (26, 2, 250), (46, 0, 250)],
     )
     for path in branches:
-        canvas.paint(curve(path, [4, *[3] * (len(path) - 1)]), "artery", "aorta", over=("visceral_fat", "pancreas", "gut_wall"))
+        canvas.paint(
+            curve(path, [4, *[3] * (len(path) - 1)]), "artery", "aorta", over=("visceral_fat", "pancreas", "gut_wall")
+        )
     necks = {
-        "common_carotid_artery_right": ([(6, 26, 502), (16, 28, 530), (24, 34, 565), (28, 34, 610), (30, 30, 650)], [6, 5, 3.8, 3.8, 3]),
-        "common_carotid_artery_left": ([(-6, 16, 504), (-16, 22, 530), (-24, 34, 565), (-28, 34, 610), (-30, 30, 650)], [4.5, 4, 3.8, 3.8, 3]),
+        "common_carotid_artery_right": (
+            [(6, 26, 502), (16, 28, 530), (24, 34, 565), (28, 34, 610), (30, 30, 650)],
+            [6, 5, 3.8, 3.8, 3],
+        ),
+        "common_carotid_artery_left": (
+            [(-6, 16, 504), (-16, 22, 530), (-24, 34, 565), (-28, 34, 610), (-30, 30, 650)],
+            [4.5, 4, 3.8, 3.8, 3],
+        ),
         "subclavian_artery_right": ([(16, 26, 528), (34, 16, 544), (62, 14, 546), (110, 10, 522)], [5, 4.5, 4.5, 4]),
-        "subclavian_artery_left": ([(-18, 4, 500), (-24, 2, 530), (-38, 8, 546), (-64, 14, 546), (-110, 10, 522)], [5, 4.8, 4.5, 4.5, 4]),
+        "subclavian_artery_left": (
+            [(-18, 4, 500), (-24, 2, 530), (-38, 8, 546), (-64, 14, 546), (-110, 10, 522)],
+            [5, 4.8, 4.5, 4.5, 4],
+        ),
     }
     for label, (path, radius) in necks.items():
         canvas.paint(curve(path, radius), "artery", label)
@@ -45,7 +82,16 @@ def _draw_arteries(canvas: Canvas) -> None:
 
 
 def _draw_veins(canvas: Canvas) -> None:
-    cava = [(14, 34, 138), (19, 36, 180), (22, 34, 221), (24, 26, 262), (26, 22, 300), (27, 24, 340), (29, 32, 372), (32, 36, 392)]
+    cava = [
+        (14, 34, 138),
+        (19, 36, 180),
+        (22, 34, 221),
+        (24, 26, 262),
+        (26, 22, 300),
+        (27, 24, 340),
+        (29, 32, 372),
+        (32, 36, 392),
+    ]
     canvas.paint(curve(cava, [10, 11, 12, 12, 12, 13, 13, 12], squash=(1.15, 0.95, 1)), "vein", "inferior_vena_cava")
     superior = [(20, 32, 512), (27, 30, 480), (31, 32, 440), (33, 36, 420)]
     canvas.paint(curve(superior, [8.5, 10, 10.5, 10]), "heart_blood_right", "superior_vena_cava")
@@ -56,15 +102,24 @@ def _draw_veins(canvas: Canvas) -> None:
         path = [(14, 34, 138), *path[1:]]
         canvas.paint(curve(path, [8.5, 8, 7, 6.5, 6, 6, 5.5]), "vein", f"iliac_vena_{side}")
         canvas.paint(curve(flip(jugular), [6, 6.5, 5.5, 4]), "vein", f"internal_jugular_vein_{side}")
-    canvas.paint(curve([(36, 34, 532), (28, 36, 520), (20, 33, 508)], [7, 7.5, 8]), "vein", "brachiocephalic_vein_right")
-    canvas.paint(curve([(-36, 34, 532), (-20, 44, 518), (4, 44, 512), (20, 33, 508)], [7, 7, 7.5, 8]), "vein", "brachiocephalic_vein_left")
+    canvas.paint(
+        curve([(36, 34, 532), (28, 36, 520), (20, 33, 508)], [7, 7.5, 8]), "vein", "brachiocephalic_vein_right"
+    )
+    canvas.paint(
+        curve([(-36, 34, 532), (-20, 44, 518), (4, 44, 512), (20, 33, 508)], [7, 7, 7.5, 8]),
+        "vein",
+        "brachiocephalic_vein_left",
+    )
     portal = [(6, 48, 258), (16, 46, 280), (30, 42, 300), (42, 40, 312)]
     over = ("visceral_fat", "pancreas", "liver", "gut_wall")
     canvas.paint(curve(portal, [7, 7.5, 7.5, 7]), "portal_vein", "portal_vein_and_splenic_vein")
     splenic = [(8, 46, 264), (-26, 32, 280), (-54, 12, 292), (-80, -10, 306)]
     canvas.paint(curve(splenic, [5.5, 5, 4.5, 4]), "portal_vein", "portal_vein_and_splenic_vein", over=over)
     canvas.paint(curve([(6, 50, 258), (8, 56, 220), (12, 60, 170)], [5, 5, 3.5]), "portal_vein", None, over=over)
-    for path in ([(50, -2, 248), (36, 10, 250), (24, 26, 254)], [(-46, -2, 262), (-26, 30, 258), (4, 40, 254), (22, 30, 252)]):
+    for path in (
+        [(50, -2, 248), (36, 10, 250), (24, 26, 254)],
+        [(-46, -2, 262), (-26, 30, 258), (4, 40, 254), (22, 30, 252)],
+    ):
         canvas.paint(curve(path, 5), "vein", None, over=over)
 
 

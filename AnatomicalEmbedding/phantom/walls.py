@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, spine_y
-from .solids import Canvas, Ellipsoid, Loft, Piece, axes_along, curve, mirrored
+from .solids import Canvas, Ellipsoid, Loft, Piece, axes_along, curve, mirrored, sheet
 
 _SKIN_MM = 2.0
 THIGHS = tuple(
@@ -14,7 +14,10 @@ THIGHS = tuple(
 HEAD = (
     Ellipsoid((0, 36, 738), (79, 99, 88)),  # scalp
     Ellipsoid((0, 72, 682), (64, 62, 76)),  # face
-    curve([(-46, 36, 676), (-46, 42, 646), (-34, 82, 636), (0, 104, 630), (34, 82, 636), (46, 42, 646), (46, 36, 676)], [25, 26, 25, 23, 25, 26, 25]),  # jaw
+    curve(
+        [(-46, 36, 676), (-46, 42, 646), (-34, 82, 636), (0, 104, 630), (34, 82, 636), (46, 42, 646), (46, 36, 676)],
+        [25, 26, 25, 23, 25, 26, 25],
+    ),  # jaw
     Ellipsoid((0, 132, 679), (14, 20, 20), axes_along((0, 0.5, 1.0))),  # nose
     *(Ellipsoid((side * 79, 22, 690), (8, 16, 28)) for side in (1, -1)),  # ears
 )
@@ -40,14 +43,15 @@ def draw_walls(canvas: Canvas) -> None:
 
 
 def _draw_outline(canvas: Canvas) -> None:
-    trunk = Loft([row for row in BODY.table if row[0] > -70], BODY.squareness, BODY.middle)
-    low, high = next(trunk.pieces()).low, next(trunk.pieces()).high
+    low, high = next(BODY.pieces()).low, next(BODY.pieces()).high
     low[2] = -78
     _, (_, _, z) = canvas.region(low, high)
     rows = z.ravel()
     thickness = fat_mm(rows)[:, None, None]
     rounding = (np.maximum(-58 - rows, 0) ** 2 / 9)[:, None, None]  # the trunk closes below the pelvis
-    canvas.paint([Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding)), *THIGHS, *HEAD], "skin", "body_other")
+    canvas.paint(
+        [Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding)), *THIGHS, *HEAD], "skin", "body_other"
+    )
     inner = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding + _SKIN_MM))
     soft = [s.shrunk(_SKIN_MM) for s in (*THIGHS, *HEAD)]
     canvas.paint([inner, *soft], "fat", "subcutaneous_fat")
@@ -82,7 +86,7 @@ def _draw_cavities(canvas: Canvas) -> None:
         canvas.paint(piece, tissue, label)
 
     put(inside & (z < 540), "visceral_fat", "visceral_fat")
-    put(inside & ~above & (z > dome - 4) & (z < 500), "muscle", "muscle")
+    put(inside & (z > dome - 4) & (z <= dome) & (z < 500), "muscle", "muscle")
     put(above & (x > 0), "lung", "lung_right")
     put(above & (x < 0), "lung", "lung_left")
     canvas.paint(_MEDIASTINUM, "visceral_fat", "visceral_fat", over=("lung",))
@@ -110,10 +114,31 @@ def _draw_muscles(canvas: Canvas) -> None:
     heights = [VERTEBRA_Z[v] for v in ("L5", "L4", "L3", "L2", "L1", "T11", "T9", "T7", "T5", "T3")]
     for name, side in (("right", 1), ("left", -1)):
         back = [(side * 30, spine_y(z) - 48, z) for z in heights]
-        canvas.paint(curve([(side * 22, -68, 70), *back], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14]), "muscle", f"autochthon_{name}", over=("muscle",))
-        psoas = [(30, 8, 250), (38, 12, 220), (46, 16, 187), (54, 20, 152), (66, 22, 118), (80, 32, 70), (92, 52, 20), (100, 40, -20), (104, 12, -52)]
+        canvas.paint(
+            curve([(side * 22, -68, 70), *back], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14]),
+            "muscle",
+            f"autochthon_{name}",
+            over=("muscle",),
+        )
+        psoas = [
+            (30, 8, 250),
+            (38, 12, 220),
+            (46, 16, 187),
+            (54, 20, 152),
+            (66, 22, 118),
+            (80, 32, 70),
+            (92, 52, 20),
+            (100, 40, -20),
+            (104, 12, -52),
+        ]
         path = psoas if side > 0 else mirrored(psoas)
         canvas.paint(curve(path, [7, 14, 20, 24, 25, 22, 19, 16, 11]), "muscle", f"iliopsoas_{name}")
+        iliacus = sheet(
+            [(side * 62, -30, 128), (side * 104, 0, 142), (side * 110, 40, 124)],
+            [(side * 70, -6, 62), (side * 84, 22, 50), (side * 96, 44, 62)],
+            8,
+        )
+        canvas.paint(iliacus, "muscle", f"iliopsoas_{name}", over=("visceral_fat",))
         gluteus = [(side * 55, -70, 90), (side * 80, -64, 45), (side * 105, -52, 0), (side * 122, -32, -45)]
         canvas.paint(curve(gluteus, [20, 30, 28, 16]), "muscle", f"gluteus_{name}", over=("muscle",))
 
@@ -136,6 +161,11 @@ def _stretch(field: np.ndarray, axis: int, size: int) -> np.ndarray:
     i = at.astype(int)
     t = (at - i).astype(np.float32)
     weights = np.zeros((size, count), np.float32)
-    for offset, w in ((-1, (1 - t) ** 3), (0, 3 * t**3 - 6 * t**2 + 4), (1, -3 * t**3 + 3 * t**2 + 3 * t + 1), (2, t**3)):
+    for offset, w in (
+        (-1, (1 - t) ** 3),
+        (0, 3 * t**3 - 6 * t**2 + 4),
+        (1, -3 * t**3 + 3 * t**2 + 3 * t + 1),
+        (2, t**3),
+    ):
         weights[np.arange(size), i + offset] += w / 6
     return np.moveaxis(np.tensordot(weights, field, axes=(1, axis)), 0, axis)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 
 from ..models.network import NetworkSpec
 from .recipes import AugmentationSpec

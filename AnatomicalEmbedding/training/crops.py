@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 
 from ..models.network import STRIDE
 from .recipes import AugmentationSpec
@@ -35,7 +35,9 @@ def draw_geometry(
         scale = np.exp(rng.uniform(*np.log(spec.spacing_scale)))
         step = spacing_mm * scale * rng.uniform(*spec.axis_scale, size=3)
     rotation = _rotation(rng.uniform(-spec.rotation_rad, spec.rotation_rad, size=3))
-    axes = [np.linspace(-0.5, 0.5, n) * (size - 1) * s for n, size, s in zip(_LATTICE[::-1], size_ijk, step, strict=True)]
+    axes = [
+        np.linspace(-0.5, 0.5, n) * (size - 1) * s for n, size, s in zip(_LATTICE[::-1], size_ijk, step, strict=True)
+    ]
     z, y, x = np.meshgrid(axes[2], axes[1], axes[0], indexing="ij")
     nodes = np.einsum("ab,bkji->akji", rotation, np.stack([x, y, z]))
     if rng.random() < spec.elastic_probability:

@@ -53,9 +53,7 @@ class FrameGuess:
         return points_ras * self.scale + self.shift_mm
 
 
-def guess_frame(
-    hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]
-) -> FrameGuess:
+def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]) -> FrameGuess:
     """Guess a scan's body frame.
 
     hu, body: (k, j, i) on an axis-aligned RAS grid. readings: {body height mm: world z mm}, at least one.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from .scans import PreparedScan
@@ -23,9 +23,7 @@ def distance_loss(
     return loss + equivariance * (first - second).square().sum(1).mean()
 
 
-def coordinate_loss(
-    predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float
-) -> torch.Tensor:
+def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
     """Smooth L1 between coordinates (b, 3, ...) at the cells `inside` (b, ...), each crop weighing the same."""
     error = F.smooth_l1_loss(predicted, target, beta=beta, reduction="none").sum(1)
     weight = inside.to(error.dtype)
@@ -43,9 +41,13 @@ class FrameCorrections(nn.Module):
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
         super().__init__()
-        self.register_buffer("centre", torch.tensor(np.array([_middle(s) for s in scans]) / unit_mm).float())
-        self.register_buffer("shift_sd", torch.tensor(np.array([s.frame.shift_sd_mm for s in scans]) / unit_mm).float())
-        self.register_buffer("scale_sd", torch.tensor(np.array([s.frame.scale_sd for s in scans])).float())
+        priors = {
+            "centre": np.array([_middle(s) for s in scans]) / unit_mm,
+            "shift_sd": np.array([s.frame.shift_sd_mm for s in scans]) / unit_mm,
+            "scale_sd": np.array([s.frame.scale_sd for s in scans]),
+        }
+        for name, values in priors.items():
+            self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
         # both in standard deviations of their priors: one learning rate fits all
         self.shift = nn.Parameter(torch.zeros(len(scans), 3))
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))

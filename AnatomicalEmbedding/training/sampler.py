@@ -40,7 +40,7 @@ class _Sampler(Dataset):
     def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
         self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
         self.ranges = np.array([s.height_range_mm for s in scans])
-        self.phantom = np.array([s.body_field is not None for s in scans])
+        self.phantom = np.array([s.synthetic for s in scans])
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
 
@@ -65,7 +65,7 @@ class _Sampler(Dataset):
         index = int(rng.choice(candidates))
         scan = self.scans[index]
         low, high = self.ranges[index]
-        k = int(round((height - low) / (high - low) * (scan.hu.shape[0] - 1)))
+        k = round((height - low) / (high - low) * (scan.hu.shape[0] - 1))
         k = int(self.rows[index][np.abs(self.rows[index] - k).argmin()])
         in_slice = torch.nonzero(scan.body[k])
         j, i = in_slice[int(rng.integers(len(in_slice)))].tolist()

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import SimpleITK as sitk
@@ -15,14 +14,13 @@ from safetensors.torch import save_file
 from ..body import BODY_BIN, body_on_grid, flatten_outside
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
+from ..phantom import Phantom, make_phantom
 from ..volume import Volume
 from ..working_grid import crop, resample
 from .frames import FrameGuess, LevelTable, guess_frame
 
-if TYPE_CHECKING:
-    from ..phantom import Phantom
-
 SPACING_MM = (2.0, 2.0, 3.0)
+PHANTOM_SEED = 1000
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
 _LABEL_LEVELS = ("brainstem", "larynx")  # label centres that stand for a level reading
 _CT_SUFFIXES = (".nii", ".nii.gz", ".nrrd", ".mha", ".mhd")
@@ -34,7 +32,8 @@ class PreparedScan:
 
     hu: int16 (k, j, i), air outside the body. body: bool (k, j, i).
     grid_to_ras: 4x4, axis-aligned RAS. frame: first guess of RAS -> body.
-    body_field: float32 (3, k, j, i) exact body mm at every FIELD_STEP-th voxel (phantoms only).
+    body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where it is known better than by the frame.
+    synthetic: the scan is a phantom's.
     """
 
     name: str
@@ -43,6 +42,13 @@ class PreparedScan:
     grid_to_ras: np.ndarray
     frame: FrameGuess
     body_field: torch.Tensor | None = None
+    synthetic: bool = False
+
+    def field_nodes_ras(self) -> np.ndarray:
+        """(k, j, i, 3) RAS mm of the nodes of a body field, covering the scan to its last voxel."""
+        nodes = [np.arange(0, n - 1 + FIELD_STEP, FIELD_STEP) for n in self.hu.shape]
+        kji = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
+        return kji[..., ::-1] @ self.grid_to_ras[:3, :3].T + self.grid_to_ras[:3, 3]
 
     @property
     def height_range_mm(self) -> tuple[float, float]:
@@ -58,7 +64,7 @@ class PreparedScan:
         if self.body_field is not None:
             tensors["body_field"] = self.body_field
         with atomic_path(path) as temporary:
-            save_file(tensors, str(temporary), {"name": self.name, "frame": json.dumps(frame)})
+            save_file(tensors, str(temporary), {"name": self.name, "frame": json.dumps(frame), "synthetic": str(int(self.synthetic))})
 
     @classmethod
     def load(cls, path: Path) -> "PreparedScan":
@@ -73,6 +79,7 @@ class PreparedScan:
             tensors["grid_to_ras"].numpy(),
             frame,
             tensors.get("body_field"),
+            metadata["synthetic"] == "1",
         )
 
 
@@ -84,20 +91,17 @@ def prepare_volume(volume: Volume, readings: dict[float, float]) -> PreparedScan
     return PreparedScan(volume.name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, frame)
 
 
-def prepare_phantom(phantom: "Phantom", name: str) -> PreparedScan:
+def prepare_phantom(phantom: Phantom, name: str) -> PreparedScan:
     """Working grid of a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
     grid, body = _on_grid(phantom.volume)
-    nodes = [np.arange(0, n - 1 + FIELD_STEP, FIELD_STEP) for n in grid.hu.shape]
-    kji = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
-    points = kji[..., ::-1].reshape(-1, 3) @ grid.grid_to_ras[:3, :3].T + grid.grid_to_ras[:3, 3]
-    exact = phantom.to_body(points)
-    field = np.ascontiguousarray(np.moveaxis(exact.reshape(kji.shape), -1, 0), dtype=np.float32)
-    shift = exact.mean(0) - points.mean(0)
-    frame = FrameGuess(np.ones(3), shift, np.zeros(3), np.zeros(3))
     hu = np.rint(flatten_outside(grid.hu.numpy(), body)).astype(np.int16)
-    return PreparedScan(
-        name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, frame, torch.from_numpy(field)
-    )
+    still = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
+    scan = PreparedScan(name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, still, synthetic=True)
+    nodes = scan.field_nodes_ras()
+    exact = phantom.to_body(nodes.reshape(-1, 3))
+    shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)
+    field = np.ascontiguousarray(np.moveaxis(exact.reshape(nodes.shape), -1, 0), dtype=np.float32)
+    return replace(scan, frame=replace(still, shift_mm=shift), body_field=torch.from_numpy(field))
 
 
 def prepare_folder(
@@ -130,9 +134,22 @@ def prepare_folder(
     return prepared
 
 
+def prepare_phantoms(count: int, destination: Path, report: Callable[[str], None]) -> list[Path]:
+    """Make and prepare synthetic patients with seeds PHANTOM_SEED onwards; already prepared ones are reused."""
+    destination.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):
+        path = destination / f"phantom{seed}.safetensors"
+        if not path.exists():
+            prepare_phantom(make_phantom(seed, spacing=SPACING_MM), path.stem).save(path)
+            report(f"prepared {path.stem}")
+        paths.append(path)
+    return paths
+
+
 def _on_grid(volume: Volume):
-    grid = resample(volume, SPACING_MM, BODY_BIN)
-    return crop(grid, body_on_grid(grid), BODY_BIN)
+    grid = resample(volume, SPACING_MM, BODY_BIN, BODY_BIN)
+    return crop(grid, body_on_grid(grid), BODY_BIN, BODY_BIN)
 
 
 def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:

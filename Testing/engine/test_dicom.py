@@ -161,7 +161,8 @@ def test_one_ct_volume_among_other_series_is_found(tmp_path, capfd):
 
 def test_several_ct_series_must_be_chosen_from(tmp_path):
     write_linear_series(tmp_path, POSITIONS, SeriesDescription="soft", SeriesInstanceUID="1.2.3.4")
-    lung = write_linear_series(tmp_path, np.add(POSITIONS, (0, 0, 7)), SeriesDescription="lung", SeriesInstanceUID="1.2.3.5")
+    higher = POSITIONS + np.array((0, 0, 7))
+    lung = write_linear_series(tmp_path, higher, SeriesDescription="lung", SeriesInstanceUID="1.2.3.5")
     with pytest.raises(VolumeError) as refusal:
         Volume.read(tmp_path)
     assert "1.2.3.4 (soft, CT, 20 slices)" in str(refusal.value)
@@ -202,13 +203,14 @@ def test_doubles_are_noted_and_mixed_phases_refused(tmp_path):
     ("positions", "tags", "message"),
     [
         (POSITIONS, {"Modality": "MR"}, "no CT series but 20 MR images"),
+        (POSITIONS[:1], {"NumberOfFrames": 20, "PixelData": bytes(20 * 26 * 28 * 2)}, "multi-frame"),
         (POSITIONS[:9], {}, "has 9 slices"),
         (POSITIONS, {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER"]}, "has 0 slices"),
         (POSITIONS + np.arange(20)[:, None] ** 2 * (0.1, 0, 0), {}, "off a straight line"),
         (POSITIONS, {"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "perpendicular axes"),
         (POSITIONS * 20, {}, "spacing is 3 x 3.2 x 70"),
     ],
-    ids=["mr", "few", "localizer", "bent", "orientation", "far apart"],
+    ids=["mr", "enhanced", "few", "localizer", "bent", "orientation", "far apart"],
 )
 def test_what_is_no_ct_volume_is_refused(tmp_path, positions, tags, message):
     write_linear_series(tmp_path, positions, **tags)

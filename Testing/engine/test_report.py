@@ -23,6 +23,7 @@ CENTRE = pictures.pixels_across() // 2
 SPACING = np.array((2.0, 2.5, 3.0))
 SIZE = np.array((60, 56, 50))  # i, j, k
 ORIGIN = np.array((-40.0, 30.0, 500.0))
+PLAIN = np.eye(3)
 
 
 def rotation(degrees: tuple[float, float, float]) -> np.ndarray:
@@ -33,7 +34,7 @@ def rotation(degrees: tuple[float, float, float]) -> np.ndarray:
     return about_z @ about_y @ about_x
 
 
-def volume_of(hu_at, directions: np.ndarray = np.eye(3), name: str = "scan") -> Volume:
+def volume_of(hu_at, directions: np.ndarray = PLAIN, name: str = "scan") -> Volume:
     """Sample a function of RAS mm (n,3) -> HU on a grid whose i, j, k axes run along the columns of `directions`."""
     affine = np.eye(4)
     affine[:3, :3] = directions * SPACING
@@ -53,7 +54,7 @@ def blob(at: np.ndarray, sigma_mm: float = 6.0):
 
 
 HEADERS = {
-    "plain": np.eye(3),
+    "plain": PLAIN,
     "LPS": np.diag((-1.0, -1.0, 1.0)),
     "feet last": np.diag((1.0, -1.0, -1.0)),
     "sagittal slices": np.array([(0, 0, 1.0), (1, 0, 0), (0, 1, 0)]),
@@ -65,7 +66,7 @@ HEADERS = {
 @pytest.mark.parametrize("directions", HEADERS.values(), ids=HEADERS)
 @pytest.mark.parametrize("plane", PLANES, ids=lambda plane: plane.name)
 def test_the_point_is_the_centre_pixel_whatever_the_header(directions, plane):
-    at = middle(volume_of(lambda ras: np.zeros(len(ras)), directions)) + (3.3, -4.1, 2.7)
+    at = middle(volume_of(lambda ras: np.zeros(len(ras)), directions)) + np.array((3.3, -4.1, 2.7))
     hu = pictures.slice_hu(volume_of(blob(at), directions), at, plane)
     assert hu.shape == (2 * CENTRE + 1, 2 * CENTRE + 1)
     weight = np.clip(hu + 900, 0, None)
@@ -141,7 +142,7 @@ def matches(points_ras, **known):
 def page(tmp_path):
     """A template and two targets with three points; the bright dot of each scan lies at its first point."""
     template_at = np.array((10.0, 90.0, 570.0))
-    target_at = template_at + (5.0, -6.0, 7.0)
+    target_at = template_at + np.array((5.0, -6.0, 7.0))
     template = volume_of(blob(template_at, 4.0), name="template")
     first = volume_of(blob(target_at, 4.0), HEADERS["plain"], name="first")
     second = volume_of(blob(target_at, 4.0), name="second")

@@ -171,6 +171,7 @@ def test_nifti_header_is_not_guessed_in_silence(tmp_path):
         ("empty_sform.nii", {"codes": only_sform, "srow": (280, "12f", (0,) * 12)}, "sform in the header is empty"),
         ("nan_sform.nii", {"codes": only_sform, "srow": (280, "12f", (np.nan,) * 12)}, "not a number"),
         ("zero.nii", {"pixdim": (76, "4f", (1, 3, 3.2, 0))}, "spacing is 3 x 3.2 x 0 mm"),
+        ("nifti2.nii", {"length": (0, "i", (540,))}, "is a NIfTI-2 file"),
         ("pair.nii", {"magic": (344, "3s", (b"ni1",))}, "not a NIfTI file"),
     ):
         with pytest.raises(VolumeError, match=message):
@@ -179,6 +180,15 @@ def test_nifti_header_is_not_guessed_in_silence(tmp_path):
     noted = Volume.read(changed("both.nii", codes=both, srow=moved))
     assert "qform used" in noted.notes[0]
     np.testing.assert_allclose(noted.ijk_to_ras, volume.ijk_to_ras, atol=1e-4)
+
+
+def test_nifti_rescale_is_honoured(tmp_path):
+    voxels, affine = linear_ct()
+    Volume(voxels, affine).write(tmp_path / "scaled.nii")
+    data = bytearray((tmp_path / "scaled.nii").read_bytes())
+    struct.pack_into("<2f", data, 112, 0.5, -3)
+    (tmp_path / "scaled.nii").write_bytes(data)
+    np.testing.assert_array_equal(Volume.read(tmp_path / "scaled.nii").voxels, voxels * 0.5 - 3)
 
 
 def test_simpleitk_is_lps_and_round_trips(noisy):
@@ -316,10 +326,10 @@ def test_atomic_path_keeps_the_old_file_on_failure(tmp_path):
 
 
 def test_every_real_scan_is_accepted(real_data: Path):
-    """Crops inside the body, flattened air and wide fields of view; each label map is refused as one."""
-    for path in sorted(real_data.glob("dev/*.nii.gz")):
-        if path.name.endswith(".seg.nii.gz"):
-            with pytest.raises(VolumeError, match="label map"):
-                Volume.read(path)
-        else:
-            assert Volume.read(path).voxels.dtype == np.int16
+    """Crops inside the body, flattened air and wide fields of view; a label map is refused as one."""
+    scans = sorted(p for p in real_data.glob("dev/*.nii.gz") if not p.name.endswith(".seg.nii.gz"))
+    assert scans
+    for path in scans:
+        assert Volume.read(path).voxels.dtype == np.int16
+    with pytest.raises(VolumeError, match="label map"):
+        Volume.read(real_data / "dev" / "ts_example.seg.nii.gz")

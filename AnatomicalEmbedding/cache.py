@@ -1,0 +1,73 @@
+"""Maps kept on disk, found again by content hash of the scan and hash of the weights; bounded in size."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .embedding import EmbeddingMap, Provenance
+from .errors import MapError
+
+DEFAULT_LIMIT_BYTES = 2 * 2**30
+
+
+def default_folder() -> Path:
+    """Cache folder: $ANATEMB_CACHE, or AnatomicalEmbedding in the user's cache folder."""
+    if given := os.environ.get("ANATEMB_CACHE"):
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    return Path(base) / "AnatomicalEmbedding"
+
+
+@dataclass(frozen=True)
+class MapCache:
+    """A folder of maps. The least recently used go first once the folder exceeds `limit_bytes`."""
+
+    folder: Path
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+
+    def get(self, provenance: Provenance) -> EmbeddingMap | None:
+        """The map of this scan by these weights, or None. A damaged file counts as absent and is removed."""
+        path = self._path(provenance)
+        if not path.exists():
+            return None
+        try:
+            found = EmbeddingMap.load(path)
+        except MapError:
+            path.unlink(missing_ok=True)
+            return None
+        path.touch()
+        return found
+
+    def put(self, embedding: EmbeddingMap) -> None:
+        """Keep a map; older ones make room. A full or read-only disk is no reason to fail."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            embedding.save(self._path(embedding.provenance))
+            self.shrink(self.limit_bytes)
+        except OSError:
+            return
+
+    def size_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._files())
+
+    def count(self) -> int:
+        return len(self._files())
+
+    def shrink(self, limit_bytes: int) -> int:
+        """Remove the least recently used maps until at most `limit_bytes` are kept; returns how many went."""
+        files = sorted(self._files(), key=lambda path: path.stat().st_mtime, reverse=True)
+        kept = removed = 0
+        for path in files:
+            size = path.stat().st_size
+            if kept + size > limit_bytes:
+                path.unlink(missing_ok=True)
+                removed += 1
+            else:
+                kept += size
+        return removed
+
+    def _files(self) -> list[Path]:
+        return list(self.folder.glob("*.map.safetensors")) if self.folder.is_dir() else []
+
+    def _path(self, provenance: Provenance) -> Path:
+        return self.folder / f"{provenance.scan_hash[:24]}-{provenance.weights_hash[:16]}.map.safetensors"

@@ -1,0 +1,39 @@
+"""anatemb cache: where maps are kept, how much, and emptying it."""
+
+import argparse
+
+from .console import add_json_option, print_json, say
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "cache",
+        help="show, bound or empty the cache of embedding maps",
+        description="Maps of scans embedded before are kept on disk and found again by content. Shows where and how much.",
+    )
+    parser.add_argument("--clear", action="store_true", help="remove every map")
+    parser.add_argument("--limit-mb", type=float, metavar="MB", help="remove the least recently used maps beyond MB")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..cache import MapCache, default_folder
+
+    cache = MapCache(default_folder())
+    removed = 0
+    if options.clear or options.limit_mb is not None:
+        removed = cache.shrink(0 if options.clear else int(options.limit_mb * 2**20))
+    facts = {
+        "folder": str(cache.folder),
+        "maps": cache.count(),
+        "megabytes": round(cache.size_bytes() / 2**20, 1),
+        "removed": removed,
+    }
+    if options.json:
+        print_json(facts)
+        return
+    say(
+        f"{facts['folder']}: {facts['maps']} maps, {facts['megabytes']} MB"
+        + (f", {removed} removed" if removed else "")
+    )

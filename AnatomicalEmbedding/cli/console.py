@@ -1,0 +1,109 @@
+"""What the commands share: the model options, progress on stderr, results on stdout (text or JSON)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AnatomicalEmbeddingError
+
+if TYPE_CHECKING:
+    from ..inference import Model, ProgressCallback
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """--model, --device, --threads, --no-cache, --memory-mb."""
+    group = parser.add_argument_group("model")
+    group.add_argument("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
+    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
+    group.add_argument(
+        "--memory-mb", type=float, metavar="MB", help="most memory for one embedding (default: 60 %% of free)"
+    )
+    group.add_argument("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout, for other programs")
+
+
+def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
+    """The model that the options ask for."""
+    import torch  # imported late: `anatemb --help` must not wait for it
+
+    from ..cache import MapCache, default_folder
+    from ..inference import load_model
+
+    if options.threads is not None:
+        if options.threads < 1:
+            raise AnatomicalEmbeddingError("--threads must be 1 or more.")
+        torch.set_num_threads(options.threads)
+    cache = None if options.no_cache else MapCache(default_folder())
+    model = load_model(name or options.model, options.device, cache)
+    if options.memory_mb is not None:
+        model.budget_bytes = int(options.memory_mb * 2**20)
+    return model
+
+
+@contextmanager
+def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
+    """A progress callback (share done, what) that draws a bar on stderr when a person is watching."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda share, what: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda share, what: None
+        return
+    with tqdm(total=100, desc=label, leave=False, bar_format="{desc}: {percentage:3.0f}% |{bar}| {postfix}") as bar:
+
+        def show(share: float, what: str) -> None:
+            bar.set_postfix_str(what, refresh=False)
+            bar.update(100 * share - bar.n)
+
+        yield show
+
+
+def say(text: str = "", quiet: bool = False) -> None:
+    """A line for the person at the terminal; silent with --json."""
+    if not quiet:
+        print(text, flush=True)
+
+
+def print_json(values: object) -> None:
+    print(json.dumps(values, indent=1, allow_nan=False))
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], quiet: bool = False) -> None:
+    """Aligned columns: the first to the left, the others to the right."""
+    table = [header, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    for row in table:
+        cells = [
+            cell.ljust(width) if n == 0 else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        say("  ".join(cells).rstrip(), quiet)
+
+
+def scan_name(path: Path) -> str:
+    """Short name of a scan file or DICOM folder: its name without suffixes."""
+    return path.resolve().name.split(".")[0] or path.resolve().name
+
+
+def unique_names(paths: Sequence[Path]) -> list[str]:
+    """`scan_name` of each path, with _2, _3 ... where several would be equal."""
+    names: list[str] = []
+    for path in paths:
+        name, number = scan_name(path), 1
+        while name in names:
+            number += 1
+            name = f"{scan_name(path)}_{number}"
+        names.append(name)
+    return names

@@ -1,0 +1,79 @@
+"""anatemb demo: two synthetic patients, points of one found in the other, checked against the truth."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from .console import add_json_option, add_model_options, open_model, print_json, print_table, progress_bar, say
+from .match import Answer, write_answers
+
+TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
+_COVERAGE_MM = (120.0, 600.0)  # from the sacrum to the neck
+_SHOWN = (
+    "carina",
+    "aortic_arch_top",
+    "heart_apex",
+    "liver_dome",
+    "kidney_left_centre",
+    "kidney_right_centre",
+    "spleen_tip",
+    "vertebra_L3",
+    "iliac_crest_left",
+    "lung_apex_right",
+)
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="match ten points between two synthetic patients and show the errors",
+        description="Needs no data: makes two synthetic patients, finds points of the first in the second, and "
+        "compares with the truth, which is known exactly.",
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help="results folder")
+    add_json_option(parser)
+    add_model_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..phantom import make_phantom
+    from ..points import PointList, write_markups
+
+    say("Making two synthetic patients ...", options.json)
+    template, target = (make_phantom(seed, coverage_mm=_COVERAGE_MM) for seed in (TEMPLATE_SEED, TARGET_SEED))
+    names = [name for name in _SHOWN if name in template.points_ras and name in target.points_ras]
+    points = PointList(tuple(names), np.array([template.points_ras[name] for name in names]))
+    truth = np.array([target.points_ras[name] for name in names])
+    model = open_model(options)
+    say("Embedding both and matching ...", options.json)
+    with progress_bar("template", options.json) as progress:
+        template_map = model.embed(template.volume, progress)
+    with progress_bar("target", options.json) as progress:
+        target_map = model.embed(target.volume, progress)
+    matches = template_map.match(points.points_ras, target_map)
+    options.output.mkdir(parents=True, exist_ok=True)
+    template.volume.write(options.output / "template.nii.gz")
+    target.volume.write(options.output / "target.nii.gz")
+    write_markups(options.output / "template.mrk.json", points, name="template")
+    answer = Answer(str(options.output / "target.nii.gz"), "target", matches, target.volume)
+    written = write_answers(options.output, template.volume, points, [answer], model.name, truth=[truth])
+    errors = np.linalg.norm(matches.points_ras - truth, axis=1)
+    if options.json:
+        found = [
+            {"label": label, "found_ras": p.round(2).tolist(), "true_ras": t.round(2).tolist(), "error_mm": round(e, 2)}
+            for label, p, t, e in zip(names, matches.points_ras, truth, errors.tolist(), strict=True)
+        ]
+        print_json(
+            {"points": found, "median_error_mm": round(float(np.median(errors)), 2), "files": list(map(str, written))}
+        )
+        return
+    rows = [
+        [label, *(f"{x:.1f}" for x in p), *(f"{x:.1f}" for x in t), f"{e:.1f}"]
+        for label, p, t, e in zip(names, matches.points_ras, truth, errors, strict=True)
+    ]
+    print_table(["point", "found R", "A", "S", "true R", "A", "S", "error mm"], rows)
+    say(f"\nmedian error {np.median(errors):.1f} mm over {len(names)} points (truth of the synthetic patients)")
+    say(f"look at {written[-1]}")
+    say(f"the scans and points, for Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json")

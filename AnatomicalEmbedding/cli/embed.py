@@ -1,0 +1,41 @@
+"""anatemb embed: write the embedding maps of scans."""
+
+import argparse
+import time
+from pathlib import Path
+
+from .console import add_json_option, add_model_options, open_model, print_json, progress_bar, say, unique_names
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "embed",
+        help="write the embedding map of each scan",
+        description="Embed scans; each map becomes one .map.safetensors file that `match` and Python can use.",
+    )
+    parser.add_argument("scans", nargs="+", type=Path, metavar="SCAN", help="CT file or DICOM folder")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the maps")
+    add_json_option(parser)
+    add_model_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..volume import Volume
+
+    model = open_model(options)
+    written = []
+    for path, name in zip(options.scans, unique_names(options.scans), strict=True):
+        volume = Volume.read(path)
+        say(f"{path}: needs at most {model.predicted_bytes(volume) / 2**20:.0f} MB beyond the scan", options.json)
+        start = time.perf_counter()
+        with progress_bar(name, options.json) as progress:
+            embedding = model.embed(volume, progress)
+        seconds = time.perf_counter() - start
+        options.output.mkdir(parents=True, exist_ok=True)
+        target = options.output / f"{name}.map.safetensors"
+        embedding.save(target)
+        written.append({"scan": str(path), "map": str(target), "seconds": round(seconds, 3)})
+        say(f"{target}: {int(embedding.body.sum())} body cells, {seconds:.1f} s", options.json)
+    if options.json:
+        print_json(written)

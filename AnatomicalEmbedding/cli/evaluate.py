@@ -1,0 +1,78 @@
+"""anatemb evaluate: accuracy by the published protocol on labelled scans, and on synthetic patients."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..files import atomic_path
+from .console import add_json_option, add_model_options, open_model, progress_bar, say
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("evaluate", help="measure accuracy on labelled scans or synthetic patients")
+    kinds = parser.add_subparsers(title="what to evaluate", metavar="WHAT", required=True)
+
+    landmarks = kinds.add_parser(
+        "landmarks",
+        help="organ centres, extreme points and landmarks of a labelled folder, beside peers",
+        description="DIR holds scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json (organs) or "
+        "NAME.landmarks.json (points). Every template x target pair is measured.",
+    )
+    landmarks.add_argument("folder", type=Path, metavar="DIR")
+    landmarks.add_argument("--no-peers", action="store_true", help="leave body-centre alignment and elastix out")
+    landmarks.add_argument(
+        "--compare", action="append", default=[], metavar="NAME|FILE", help="further weights to measure"
+    )
+    landmarks.set_defaults(run=run_landmarks)
+
+    phantoms = kinds.add_parser(
+        "phantoms",
+        help="named points of synthetic patients, fields of view cut in half included",
+        description="Synthetic patients of unseen seeds, every ordered pair: whole, lower half and upper half scans.",
+    )
+    phantoms.add_argument("--count", type=int, default=6, metavar="N", help="patients (default: 6)")
+    phantoms.add_argument("--seed", type=int, default=50_000, help="of the first patient (default: 50000)")
+    phantoms.set_defaults(run=run_phantoms)
+
+    for part in (landmarks, phantoms):
+        part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
+        add_json_option(part)
+        add_model_options(part)
+
+
+def run_landmarks(options: argparse.Namespace) -> None:
+    from ..evaluation import EmbeddingMatcher, evaluate_landmarks, load_cases, make_peers
+
+    cases = load_cases(options.folder)
+    matchers: dict[str, object] = {}
+    for name in dict.fromkeys([options.model, *options.compare]):
+        model = open_model(options, name)
+        matchers[model.name if model.name not in matchers else name] = EmbeddingMatcher(model)
+    notes: tuple[str, ...] = ()
+    if not options.no_peers:
+        peers, notes = make_peers()
+        matchers |= peers
+    with progress_bar("pairs", options.json) as progress:
+        result = evaluate_landmarks(
+            cases, matchers, lambda done, total, text: progress(done / total, text), notes=notes
+        )
+    _finish(result, options)
+
+
+def run_phantoms(options: argparse.Namespace) -> None:
+    from ..evaluation.phantoms import evaluate_phantoms
+
+    model = open_model(options)
+    with progress_bar("phantoms", options.json) as progress:
+        result = evaluate_phantoms(model, range(options.seed, options.seed + options.count), progress)
+    _finish(result, options)
+
+
+def _finish(result, options: argparse.Namespace) -> None:
+    print(result.to_json() if options.json else result.table())
+    if options.output is not None:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(options.output) as temporary:
+            temporary.write_text(result.markdown() if options.output.suffix == ".md" else result.to_json())
+        say(f"wrote {options.output}", options.json)

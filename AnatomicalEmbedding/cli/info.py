@@ -1,0 +1,118 @@
+"""anatemb info: what a scan, a map or the installation is."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from .. import __version__
+from .console import add_json_option, print_json, say
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "info",
+        help="show what a scan, a DICOM folder or an embedding map holds, or (without a path) the installation",
+        description="Show what each file or folder holds. Without a path: version, devices, weights, cache.",
+    )
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="scan, DICOM folder or .safetensors file")
+    parser.add_argument("--series", metavar="UID", help="DICOM series to read when a folder holds several")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    found = [_describe(path, options.series) for path in options.paths] or [_installation()]
+    if options.json:
+        print_json(found)
+        return
+    for number, facts in enumerate(found):
+        if number:
+            say()
+        width = max(len(name) for name in facts)
+        for name, value in facts.items():
+            say(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
+
+
+def _describe(path: Path, series: str | None) -> dict[str, object]:
+    if path.suffix == ".safetensors":
+        return _describe_map(path)
+    return _describe_scan(path, series)
+
+
+def _describe_scan(path: Path, series: str | None) -> dict[str, object]:
+    from ..dicom import list_series
+    from ..volume import Volume
+
+    facts: dict[str, object] = {"path": str(path)}
+    if path.is_dir() and series is None:
+        found = list_series(path)
+        if len(found) > 1:
+            facts["series"] = [f"{s.uid}  {s.modality}, {s.slices} slices, {s.description}" for s in found]
+    volume = Volume.read(path, series)
+    low, high = volume.bounds_ras
+    k, j, i = volume.shape
+    return facts | {
+        "voxels_ijk": [i, j, k],
+        "spacing_mm": [round(s, 4) for s in volume.spacing],
+        "axes": _axes(volume.ijk_to_ras),
+        "from_ras_mm": [round(float(x), 1) for x in low],
+        "to_ras_mm": [round(float(x), 1) for x in high],
+        "hu_1_50_99_percent": [round(float(p)) for p in np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99])],
+        "notes": list(volume.notes),
+    }
+
+
+def _describe_map(path: Path) -> dict[str, object]:
+    from ..embedding import EmbeddingMap
+
+    found = EmbeddingMap.load(path)
+    k, j, i = found.body.shape
+    return {
+        "path": str(path),
+        "scan": found.provenance.scan,
+        "model": found.provenance.model,
+        "weights_hash": found.provenance.weights_hash,
+        "cells_ijk": [i, j, k],
+        "cell_mm": [round(float(c), 3) for c in found.cell_mm],
+        "body_cells": int(found.body.sum()),
+    }
+
+
+def _installation() -> dict[str, object]:
+    import torch
+
+    from ..cache import default_folder
+    from ..models.registry import DEFAULT_MODEL, list_weights
+
+    devices = ["cpu"]
+    if torch.cuda.is_available():
+        devices += [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    return {
+        "anatemb": __version__,
+        "torch": torch.__version__,
+        "devices": devices,
+        "cpu_threads": torch.get_num_threads(),
+        "weights": list_weights(),
+        "default_weights": DEFAULT_MODEL,
+        "cache_folder": str(default_folder()),
+    }
+
+
+def _axes(ijk_to_ras: np.ndarray) -> str:
+    """Where voxel indices i, j, k run to, such as "LPS", and how far from straight."""
+    direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
+    letters = ""
+    for axis in range(3):
+        world = int(np.abs(direction[:, axis]).argmax())
+        letters += ("RL", "AP", "SI")[world][int(direction[world, axis] < 0)]
+    tilt = np.degrees(np.arccos(np.clip(np.abs(direction).max(axis=0), 0, 1))).max()
+    return letters if tilt < 0.1 else f"{letters}, {tilt:.1f} degrees oblique"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(v) for v in value) or "-"
+    return str(value)

@@ -1,0 +1,41 @@
+"""Parser and exit codes. 0: done; 2: the user can mend it (one line on stderr says how); 130: interrupted."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from ..errors import AnatomicalEmbeddingError
+from . import cache, demo, embed, evaluate, info, match, train
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+_COMMANDS = (demo, info, embed, match, train, evaluate, cache)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line; each command's module adds its own part."""
+    parser = argparse.ArgumentParser(
+        prog="anatemb",
+        description="Find the same anatomical points in other CT scans, in world millimetres (RAS).",
+        epilog="Run 'anatemb COMMAND --help' for the options of a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"anatemb {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    options = build_parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except AnatomicalEmbeddingError as error:
+        print(f"anatemb: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        print("anatemb: interrupted; nothing was left half-written.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0

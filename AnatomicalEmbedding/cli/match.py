@@ -1,0 +1,171 @@
+"""anatemb match: the same anatomical points in other scans, as files that open in Slicer and a report to look at."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import AnatomicalEmbeddingError, PointsError
+from ..files import atomic_path
+from ..points import PointList, parse_point, read_points, write_markups
+from .console import (
+    add_json_option,
+    add_model_options,
+    open_model,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+    unique_names,
+)
+
+if TYPE_CHECKING:
+    from ..matching import Matches
+    from ..volume import Volume
+
+COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score")
+_REPORT_TARGETS = 8
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One target's matches. volume is kept only for targets that the report shows."""
+
+    path: str
+    name: str
+    matches: Matches
+    volume: Volume | None
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "match",
+        help="find points of one scan in other scans",
+        description="Find the points of TEMPLATE in every TARGET. Writes one .mrk.json per target (opens in Slicer), "
+        "matches.csv and report.html to the output folder. All coordinates are RAS mm.",
+    )
+    parser.add_argument("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder the points are in")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="POINTS TARGET",
+        help="points file (.mrk.json, or .csv with label,r,a,s), then target scans; targets only when --point is given",
+    )
+    parser.add_argument(
+        "--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
+    parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
+    parser.add_argument("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
+    add_json_option(parser)
+    add_model_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..volume import Volume
+
+    points, targets = _points_and_targets(options)
+    template = Volume.read(options.template)
+    _check_inside(template, points, options.template)
+    model = open_model(options)
+    with progress_bar(template.name or "template", options.json) as progress:
+        template_map = model.embed(template, progress)
+    answers, skipped = [], []
+    for path, name in zip(targets, unique_names(targets), strict=True):
+        try:
+            volume = Volume.read(path)
+            with progress_bar(name, options.json) as progress:
+                matches = template_map.match(points.points_ras, model.embed(volume, progress))
+        except AnatomicalEmbeddingError as error:
+            if not options.keep_going:
+                raise
+            skipped.append(str(error))
+            say(f"skipped: {error}", options.json)
+            continue
+        shown = not options.no_report and len(answers) < _REPORT_TARGETS
+        answers.append(Answer(str(path), name, matches, volume if shown else None))
+    if not answers:
+        raise AnatomicalEmbeddingError("no target could be read; see the lines above.")
+    written = write_answers(options.output, template, points, answers, model.name, report=not options.no_report)
+    if options.json:
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in csv_rows(points, answers)]
+        print_json({"matches": rows, "files": [str(path) for path in written], "skipped": skipped})
+        return
+    rows = [[str(v) for v in row[:5]] for row in csv_rows(points, answers)]
+    print_table(["label", "target", "R mm", "A mm", "S mm"], rows)
+    for path in written:
+        say(f"wrote {path}")
+
+
+def write_answers(
+    folder: Path,
+    template: Volume,
+    points: PointList,
+    answers: list[Answer],
+    model_name: str,
+    report: bool = True,
+    truth: list[np.ndarray] | None = None,
+) -> list[Path]:
+    """Write .mrk.json per target, matches.csv and report.html into `folder`; returns what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for answer in answers:
+        path = folder / f"{answer.name}.mrk.json"
+        write_markups(path, PointList(points.labels, answer.matches.points_ras), name=answer.name)
+        written.append(path)
+    written.append(folder / "matches.csv")
+    with atomic_path(written[-1]) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows(csv_rows(points, answers))
+    if report:
+        from ..report import write_report
+
+        shown = [(a.name, a.volume, a.matches) for a in answers if a.volume is not None]
+        title = f"Points of {template.name or 'the template'} in {len(shown)} scan{'s' if len(shown) > 1 else ''}"
+        written.append(
+            write_report(folder / "report.html", template, points, shown, title=title, truth=truth, model=model_name)
+        )
+    return written
+
+
+def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
+    """Rows of matches.csv in the order of COLUMNS; what is not known stays empty."""
+    rows = []
+    for answer in answers:
+        m = answer.matches
+        for n, label in enumerate(points.labels):
+            position = [round(float(x), 3) for x in m.points_ras[n]]
+            status = m.status[n] if m.status is not None else ""
+            expected = round(float(m.expected_error_mm[n]), 2) if m.expected_error_mm is not None else ""
+            probability = round(float(m.probability[n]), 4) if m.probability is not None else ""
+            rows.append([label, answer.path, *position, status, expected, probability, round(float(m.score[n]), 4)])
+    return rows
+
+
+def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[Path]]:
+    if options.point:
+        given = np.array([parse_point(text) for text in options.point])
+        return PointList(tuple(f"P-{n + 1}" for n in range(len(given))), given), options.files
+    points_file, targets = options.files[0], options.files[1:]
+    if not targets:
+        raise PointsError(f"{points_file}: give the points file and then at least one target scan (or use --point).")
+    return read_points(points_file), targets
+
+
+def _check_inside(template: Volume, points: PointList, path: Path) -> None:
+    outside = ~template.contains(points.points_ras)
+    if outside.any():
+        n = int(np.argmax(outside))
+        r, a, s = points.points_ras[n]
+        raise PointsError(
+            f"{path}: point {points.labels[n]!r} at ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside this scan; "
+            "check that the points belong to it and are RAS, not LPS."
+        )

@@ -1,0 +1,126 @@
+"""anatemb train: weights from a folder of scans, on plain CPU or a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from .console import add_json_option, print_json, say
+
+_LOG_EVERY = 25
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "train",
+        help="train weights on a folder of CTs",
+        description="Train on the CTs of DATA and on synthetic patients. Interrupting is safe: the same command goes "
+        "on where it stopped. Writes weights.safetensors, loss.csv and a checkpoint to the output folder.",
+    )
+    parser.add_argument("data", type=Path, metavar="DATA", help="folder of CTs (NIfTI, NRRD, MHA)")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run")
+    parser.add_argument(
+        "--levels", type=Path, metavar="FILE", help="level readings (default: DATA/../train_levels.json)"
+    )
+    parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, ape-paper or a .toml file")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
+    parser.add_argument("--steps", type=int, default=3000, metavar="N", help="optimiser steps (default: 3000)")
+    parser.add_argument("--phantoms", type=int, default=12, metavar="N", help="synthetic patients to add (default: 12)")
+    parser.add_argument("--name", metavar="NAME", help="name of the weights (default: the recipe's)")
+    parser.add_argument("--start-from", metavar="NAME|FILE", help="weights to fine-tune")
+    parser.add_argument("--seed", type=int, default=0, help="of the batches and the first weights (default: 0)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of the network (default: all cores)")
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that prepare batches (default: 1)"
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    import torch
+
+    from ..device import choose_device
+    from ..models.registry import find_weights, write_weights
+    from ..training.frames import LevelTable
+    from ..training.recipes import load_recipe
+    from ..training.scans import PreparedScan, prepare_folder, prepare_phantoms
+    from ..training.trainer import Progress, train
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    recipe = load_recipe(options.recipe, _overrides(options.set))
+    device = choose_device(options.device)
+    levels = LevelTable.read(options.levels or options.data.parent / "train_levels.json")
+
+    def report(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    prepared = options.output / "prepared"
+    paths = prepare_folder(options.data, levels, prepared, report)
+    if recipe.batch.phantom_share > 0:
+        paths += prepare_phantoms(options.phantoms, prepared, report)
+    scans = [PreparedScan.load(path) for path in paths]
+    start_from = find_weights(options.start_from).network if options.start_from else None
+    stop = _stop_on_signals()
+
+    def show(progress: Progress) -> None:
+        if progress.step % _LOG_EVERY == 0 or progress.step == progress.steps:
+            minutes = (progress.steps - progress.step) * progress.seconds_per_step / 60
+            report(
+                f"step {progress.step}/{progress.steps}  loss {progress.loss:.4f}  "
+                f"{progress.seconds_per_step:.2f} s/step  {minutes:.0f} min left"
+            )
+
+    done = train(
+        scans,
+        recipe,
+        options.output,
+        options.steps,
+        seed=options.seed,
+        device=str(device),
+        workers=options.workers,
+        start_from=start_from,
+        progress=show,
+        cancelled=stop,
+    )
+    path = options.output / "weights.safetensors"
+    about = {
+        "recipe": recipe.to_dict(),
+        "steps": done.steps,
+        "minutes": round(done.minutes, 1),
+        "device": str(device),
+        "scans": [scan.name for scan in scans],
+    }
+    sha256 = write_weights(done.network, path, options.name or recipe.name, about)
+    say(f"wrote {path} (SHA-256 {sha256[:16]}...)", options.json)
+    if options.json:
+        print_json({"weights": str(path), "sha256": sha256, "steps": done.steps, "minutes": about["minutes"]})
+
+
+def _overrides(pairs: list[str]) -> dict[str, object]:
+    import tomllib
+
+    from ..errors import AnatomicalEmbeddingError
+
+    found: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        try:
+            if not equals or key.count(".") != 1:
+                raise tomllib.TOMLDecodeError("not SECTION.KEY=VALUE")
+            found[key.strip()] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            raise AnatomicalEmbeddingError(f"--set {pair}: write SECTION.KEY=VALUE, such as batch.pairs=4.") from None
+    return found
+
+
+def _stop_on_signals():
+    """A function that tells whether the process was asked to stop; the trainer saves before it does."""
+    asked = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.append(True))
+    return lambda: bool(asked)

@@ -1,0 +1,39 @@
+"""Where to compute, and how much memory there is for it."""
+
+from pathlib import Path
+
+import torch
+
+from .errors import AnatomicalEmbeddingError
+
+_FREE_SHARE = 0.6  # of free memory that one embedding may take
+_ASSUMED_FREE_BYTES = 4 * 2**30
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """Device by name: auto (cuda, then mps, then cpu), cpu, cuda, cuda:1, mps.
+
+    Raises AnatomicalEmbeddingError when the asked-for device is not there.
+    """
+    has_mps = torch.backends.mps.is_available()
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise AnatomicalEmbeddingError(f"device {name!r} is unknown; choose auto, cpu, cuda or mps.") from None
+    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": has_mps}
+    if not present.get(device.type, False):
+        raise AnatomicalEmbeddingError(f"device {name!r} is not available here; choose auto or cpu.")
+    return device
+
+
+def memory_budget(device: torch.device) -> int:
+    """Bytes that one embedding may use on the device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] * _FREE_SHARE)
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        return int(int(lines["MemAvailable"].split()[0]) * 1024 * _FREE_SHARE)
+    return _ASSUMED_FREE_BYTES

@@ -1,0 +1,153 @@
+"""EmbeddingMap: where in a common body each cell of a scan is, and where that cell is in the patient.
+
+Only this file knows where a cell is: the centre of cell c sits at (c + 0.5) * stride - 0.5 in voxels of the working
+grid. Everything downstream (matching, boxes, follow-up) reads maps and never touches the network.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from .errors import MapError, PointsError
+from .files import atomic_path
+from .volume import transform_points
+
+if TYPE_CHECKING:
+    from .matching import Matches
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What made a map. model, weights_hash: the network. scan, scan_hash: the volume's name and content hash.
+    metric: whether coordinates are mm of a common body frame (ours) or have no unit (published and paper recipes)."""
+
+    model: str
+    weights_hash: str
+    scan: str = ""
+    scan_hash: str = ""
+    metric: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingMap:
+    """Coordinates of one scan on a coarse grid, aligned with the patient's axes.
+
+    coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`.
+    body: bool (k, j, i), cells that may be an answer (tissue, not air or table, inside the scan).
+    cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; axis-aligned.
+    scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan, to tell what lies outside it.
+    """
+
+    coordinate: torch.Tensor
+    body: torch.Tensor
+    cell_to_ras: np.ndarray
+    scan_to_ras: np.ndarray
+    scan_shape: tuple[int, int, int]
+    provenance: Provenance
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def cell_mm(self) -> np.ndarray:
+        """(3,) size of a cell along R, A, S."""
+        return np.diag(self.cell_to_ras)[:3]
+
+    @cached_property
+    def body_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cells that may be an answer: (n, 3) long indices (i, j, k) and their (n, 3) coordinates."""
+        kji = torch.nonzero(self.body)
+        return kji.flip(1), self.coordinate[:, kji[:, 0], kji[:, 1], kji[:, 2]].T.contiguous()
+
+    @cached_property
+    def _weighted(self) -> torch.Tensor:
+        weight = self.body.float()
+        return torch.cat([self.coordinate * weight, weight[None]])[None]
+
+    def contains(self, points_ras: np.ndarray) -> np.ndarray:
+        """(N,) bool: is the point inside the scan (to the outer edges of its voxels)?"""
+        ijk = transform_points(np.linalg.inv(self.scan_to_ras), np.atleast_2d(points_ras))
+        return ((ijk > -0.501) & (ijk < np.array(self.scan_shape[::-1]) - 0.499)).all(axis=1)
+
+    def sample(self, points_ras: np.ndarray) -> np.ndarray:
+        """Coordinate (N, 3) at RAS points (N, 3): linear between body cells; beside the body, of the nearest body cell.
+
+        Raises PointsError for a point outside the scan.
+        """
+        points = np.atleast_2d(np.asarray(points_ras, dtype=float))
+        outside = ~self.contains(points)
+        if outside.any():
+            r, a, s = points[np.argmax(outside)]
+            raise PointsError(
+                f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {self.provenance.scan or 'the scan'}; "
+                "choose a point inside it."
+            )
+        cells = torch.from_numpy(transform_points(np.linalg.inv(self.cell_to_ras), points)).float()
+        shape = torch.tensor(self.body.shape[::-1])
+        grid = (cells + 0.5) * (2 / shape) - 1
+        mixed = F.grid_sample(self._weighted, grid[None, :, None, None], padding_mode="border", align_corners=False)
+        mixed = mixed[0, :, :, 0, 0].T
+        result = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
+        bare = mixed[:, 3] < 1e-3
+        if bare.any():
+            index, coordinate = self.body_cells
+            if not len(index):
+                raise MapError(f"{self.provenance.scan or 'scan'}: holds no body, so no point of it can be matched.")
+            scale = torch.from_numpy(self.cell_mm.copy()).float()
+            nearest = torch.cdist(cells[bare] * scale, index * scale).argmin(1)
+            result[bare] = coordinate[nearest]
+        return result.double().numpy()
+
+    def match(self, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
+        """The same anatomical points in another scan; see `matching.match_points`."""
+        from .matching import match_points
+
+        return match_points(self, points_ras, target)
+
+    def save(self, path: str | Path) -> None:
+        """Write the map as one safetensors file, complete or not at all."""
+        tensors = {
+            "coordinate": self.coordinate.contiguous(),
+            "body": self.body.contiguous(),
+            "cell_to_ras": torch.from_numpy(np.ascontiguousarray(self.cell_to_ras)),
+            "scan_to_ras": torch.from_numpy(np.ascontiguousarray(self.scan_to_ras)),
+        }
+        about = {
+            "format_version": FORMAT_VERSION,
+            "scan_shape": list(self.scan_shape),
+            "provenance": vars(self.provenance),
+            "notes": list(self.notes),
+        }
+        with atomic_path(Path(path)) as temporary:
+            save_file(tensors, str(temporary), {"anatomical_embedding_map": json.dumps(about)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> EmbeddingMap:
+        """Read a map written by `save`. Raises MapError when the file is not a map, damaged, or of a newer format."""
+        try:
+            with safe_open(str(path), "pt") as file:
+                about = json.loads((file.metadata() or {})["anatomical_embedding_map"])
+                tensors = {name: file.get_tensor(name) for name in ("coordinate", "body", "cell_to_ras", "scan_to_ras")}
+        except (SafetensorError, OSError, KeyError, ValueError):
+            raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
+        if about["format_version"] > FORMAT_VERSION:
+            raise MapError(f"{path}: written by a newer version of this program; update it, or embed the scan again.")
+        return cls(
+            tensors["coordinate"],
+            tensors["body"],
+            tensors["cell_to_ras"].numpy(),
+            tensors["scan_to_ras"].numpy(),
+            tuple(about["scan_shape"]),
+            Provenance(**about["provenance"]),
+            tuple(about["notes"]),
+        )

@@ -1,0 +1,178 @@
+"""Volume -> EmbeddingMap: working grid, body, network on any device within a memory budget."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .body import body_on_grid, flatten_outside
+from .cache import MapCache
+from .device import choose_device, memory_budget
+from .embedding import EmbeddingMap, Provenance
+from .errors import CancelledError, MemoryLimitError, VolumeError
+from .models.registry import find_weights
+from .tiles import HALO_LATTICE, run_in_tiles
+from .volume import Volume
+from .working_grid import crop, resample
+
+_BODY_SHARE = 0.3  # of a cell's voxels that must be body for the cell to be an answer
+
+
+class Backbone(Protocol):
+    """What inference asks of a network; see CoordinateNetwork for the meaning of each."""
+
+    stride: int
+    spacing_mm: tuple[float, float, float]
+    unit_mm: float | None
+    lattice: int
+    size_step: int
+    bytes_per_voxel: float
+
+    def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor: ...
+
+
+ProgressCallback = Callable[[float, str], None]
+
+
+def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None = None) -> Model:
+    """Load weights by name or path. name: "auto" (the best shipped ones), a shipped name, or a weights file.
+
+    Raises WeightsError when the weights are unknown or damaged, AnatomicalEmbeddingError when the device is not there.
+    """
+    found = find_weights(name)
+    return Model(found.network, found.name, found.sha256, choose_device(device), found.card, cache)
+
+
+@dataclass(eq=False)
+class Model:
+    """A network ready to embed scans.
+
+    weights_hash: SHA-256 of the weights file. card: what the model card says. cache: where maps are kept, or None.
+    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free.
+    """
+
+    network: Backbone
+    name: str
+    weights_hash: str
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    card: dict = field(default_factory=dict)
+    cache: MapCache | None = None
+    budget_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        self.network.to(self.device).eval()
+
+    def predicted_bytes(self, volume: Volume) -> int:
+        """Peak memory of embedding `volume` whole, beyond the volume itself, in bytes (an upper estimate)."""
+        extent = volume.bounds_ras[1] - volume.bounds_ras[0]
+        voxels = np.prod(extent / self.network.spacing_mm + self.network.lattice + self.network.size_step)
+        return int(voxels * self.network.bytes_per_voxel)
+
+    def embed(
+        self,
+        volume: Volume,
+        progress: ProgressCallback | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> EmbeddingMap:
+        """Embed a scan; a cached map is returned at once.
+
+        progress: called with (share done, what is being done). cancelled: asked between steps; True raises
+        CancelledError. Raises VolumeError when no body is seen, MemoryLimitError when even tiles do not fit.
+        """
+
+        def step(share: float, what: str) -> None:
+            if cancelled is not None and cancelled():
+                raise CancelledError(f"embedding of {volume.name or 'the scan'} was cancelled; nothing was kept.")
+            if progress is not None:
+                progress(share, what)
+
+        step(0.0, "looking in the cache")
+        scan_hash = volume_hash(volume)
+        provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.unit_mm is not None)
+        if self.cache is not None and (kept := self.cache.get(provenance)) is not None:
+            step(1.0, "done")
+            return kept
+        result = self._compute(volume, provenance, step)
+        if self.cache is not None:
+            self.cache.put(result)
+        step(1.0, "done")
+        return result
+
+    @torch.inference_mode()
+    def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
+        step(0.05, "resampling")
+        network = self.network
+        grid = resample(volume, network.spacing_mm, network.lattice, network.size_step)
+        step(0.3, "finding the body")
+        body = body_on_grid(grid)
+        if not body.any():
+            raise VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
+        grid, body = crop(grid, body, network.lattice, network.size_step)
+        step(0.5, "embedding")
+        x = network.prepare(torch.from_numpy(flatten_outside(grid.hu.numpy(), body)))
+        coordinate = self._run(x, lambda share: step(0.5 + 0.45 * share, "embedding"))
+        cell_mm = np.asarray(grid.spacing_mm) * network.stride
+        cell_to_ras = np.diag([*cell_mm, 1.0])
+        cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(grid.spacing_mm)
+        share = F.avg_pool3d(torch.from_numpy(body).float()[None], network.stride)[0]
+        cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
+        return EmbeddingMap(
+            coordinate * (network.unit_mm or 1.0),
+            cells,
+            cell_to_ras,
+            volume.ijk_to_ras,
+            volume.shape,
+            provenance,
+            volume.notes,
+        )
+
+    def _run(self, x: torch.Tensor, step: Callable[[float], None]) -> torch.Tensor:
+        budget = self.budget_bytes if self.budget_bytes is not None else memory_budget(self.device)
+        per_voxel, lattice = self.network.bytes_per_voxel, self.network.lattice
+        if x[0].numel() * per_voxel <= budget:
+            result = self._forward(x[None])[0].float().cpu()
+            step(1.0)
+            return result
+        core = list(x.shape[1:])
+        while _tile_voxels(core, x.shape[1:], lattice) * per_voxel > budget:
+            longest = max(range(3), key=lambda axis: core[axis])
+            if core[longest] <= lattice:
+                need = _tile_voxels(core, x.shape[1:], lattice) * per_voxel / 2**20
+                raise MemoryLimitError(
+                    f"embedding needs {need:.0f} MB even in the smallest tiles but {budget / 2**20:.0f} MB are allowed; "
+                    "close other programs or raise the limit."
+                )
+            core[longest] = -(-core[longest] // lattice // 2) * lattice
+        return run_in_tiles(self._forward, x, tuple(core), lattice, self.network.stride, step)
+
+    def _forward(self, x: torch.Tensor) -> torch.Tensor:
+        # half precision pays on CUDA alone; on CPUs without AMX bfloat16 is several times slower than float32
+        with torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda"):
+            return self.network(x.to(self.device))
+
+
+def volume_hash(volume: Volume) -> str:
+    """Content hash of a scan: its voxels and where they are."""
+    digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels), digest_size=20)
+    digest.update(repr((volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())).encode())
+    return digest.hexdigest()
+
+
+def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
+    """(k, j, i) bool: cells whose centre lies inside the scan (oblique scans leave corners of the grid empty)."""
+    k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
+    points = np.stack([i, j, k], axis=-1).reshape(-1, 3) @ cell_to_ras[:3, :3].T + cell_to_ras[:3, 3]
+    return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))
+
+
+def _tile_voxels(core: list[int], shape: torch.Size, lattice: int) -> int:
+    halo = 2 * HALO_LATTICE * lattice
+    return int(np.prod([min(c + halo, n) for c, n in zip(core, shape, strict=True)]))

@@ -1,0 +1,99 @@
+"""Weights: which there are, reading them with their hash checked, writing them with their card."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from ..errors import WeightsError
+from ..files import atomic_path
+from ..resources import resource
+from .network import CoordinateNetwork, NetworkSpec
+from .published_ape import load_published_ape
+
+DEFAULT_MODEL = "ape-ct-v1"
+PUBLISHED_MODEL = "ape-published"
+_METADATA_KEY = "anatomical_embedding_model"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A network with its weights, its name, the SHA-256 of its file and its card (what it was trained on, limits)."""
+
+    network: torch.nn.Module
+    name: str
+    sha256: str
+    card: dict
+
+
+def list_weights() -> list[str]:
+    """Names of the weights that ship with the engine."""
+    return sorted(path.stem for path in resource("Models").glob("*.safetensors"))
+
+
+def find_weights(name: str = "auto") -> Weights:
+    """Weights by name: "auto", a shipped name, a .safetensors file of ours, or a file of the published APE (.pt).
+
+    Raises WeightsError naming what is missing, damaged or altered.
+    """
+    path = Path(name)
+    if path.suffix == ".pt":
+        return Weights(load_published_ape(path), PUBLISHED_MODEL, _sha256(path), {"source": str(path)})
+    if path.suffix == ".safetensors":
+        return read_weights(path)
+    shipped = resource("Models") / f"{DEFAULT_MODEL if name == 'auto' else name}.safetensors"
+    if not shipped.is_file():
+        raise WeightsError(f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}.")
+    return read_weights(shipped)
+
+
+def read_weights(path: Path) -> Weights:
+    """Read a weights file of ours. A card beside it (same name, .json) that states a SHA-256 must agree with it."""
+    if not path.is_file():
+        raise WeightsError(f"{path}: no such file; give the path of a weights file.")
+    sha256 = _sha256(path)
+    card_path = path.with_suffix(".json")
+    if card_path.exists():
+        card = json.loads(card_path.read_text())
+        if card.get("sha256") not in (None, sha256):
+            raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; fetch it again.")
+    try:
+        with safe_open(str(path), "pt") as file:
+            about = json.loads((file.metadata() or {})[_METADATA_KEY])
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError, KeyError, ValueError):
+        raise WeightsError(f"{path}: not weights of this program, or damaged; fetch the file again.") from None
+    network = CoordinateNetwork(NetworkSpec.from_dict(about["network"]))
+    try:
+        network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
+    except RuntimeError:
+        raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
+    return Weights(network.eval(), about["name"], sha256, about)
+
+
+def write_weights(network: CoordinateNetwork, path: Path, name: str, about: dict) -> str:
+    """Write weights in half precision with what describes them; returns the file's SHA-256.
+
+    about: recipe, data, steps, figures: everything a model card needs, JSON-serialisable.
+    """
+    state = {
+        key: (value.half() if value.is_floating_point() and "running" not in key else value).contiguous().cpu()
+        for key, value in network.state_dict().items()
+    }
+    metadata = {_METADATA_KEY: json.dumps({"name": name, "network": network.spec.to_dict(), **about})}
+    with atomic_path(path) as temporary:
+        save_file(state, str(temporary), metadata)
+    return _sha256(path)
+
+
+def _sha256(path: Path) -> str:
+    if not path.is_file():
+        raise WeightsError(f"{path}: no such file; give the path of a weights file.")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,43 @@
+# make demo, make test: each does all set-up on a fresh machine and is quick the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# PyTorch's threads spin while they wait: more of them than cores is slower than fewer
+export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/run.stamp
+	$(BIN)/anatemb demo -o demo-output
+
+test: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -q
+
+bench: $(VENV)/bench.stamp
+	$(BIN)/python Testing/benchmarks/speed.py
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+clean:
+	rm -rf $(VENV) demo-output build dist
+
+$(VENV)/pip.stamp:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed; run make PYTHON=/path/to/python3.11"'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	@touch $@
+
+$(VENV)/run.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,dev]'
+	@touch $@ $(VENV)/run.stamp
+
+$(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,bench]'
+	@touch $@

@@ -1,0 +1,379 @@
+"""The landmark protocol on folders whose truth is known: ellipsoids at chosen places, moved by known shifts."""
+
+import json
+from importlib import metadata
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
+from AnatomicalEmbedding.evaluation import (
+    EmbeddingMatcher,
+    evaluate_landmarks,
+    find_pairs,
+    load_cases,
+    make_peers,
+    peers,
+)
+from AnatomicalEmbedding.evaluation.results import summarise
+from AnatomicalEmbedding.evaluation.structures import KINDS, find_structures, normalise_name, reason_left_out
+from AnatomicalEmbedding.volume import Volume
+
+SPACING = np.array((4.0, 3.0, 5.0))
+SIZE = np.array((64, 60, 40))  # i, j, k
+ORIGIN = np.array((-120.0, -80.0, 300.0))
+PLAIN = np.eye(3)
+FLIPPED = np.array([(-1.0, 0, 0), (0, 0, 1.0), (0, -1.0, 0)])  # i to the left, j to inferior, k to anterior
+OBLIQUE = np.array([(np.cos(0.2), -np.sin(0.2), 0), (np.sin(0.2), np.cos(0.2), 0), (0, 0, 1.0)])
+ORGANS = {  # name: (centre, semi-axes) in mm; asymmetric in every direction
+    "liver": ((-20.0, 20.0, 420.0), (37.0, 26.0, 31.0)),
+    "left_kidney": ((45.0, -20.0, 380.0), (18.0, 14.0, 24.0)),
+    "Kidney Right": ((-55.0, -25.0, 375.0), (17.0, 15.0, 23.0)),
+}
+
+
+def grid(directions=PLAIN, about=None):
+    """ijk_to_ras and (k,j,i,3) voxel centres of a grid; centred on `about`, or at ORIGIN."""
+    affine = np.eye(4)
+    affine[:3, :3] = directions * SPACING
+    affine[:3, 3] = ORIGIN if about is None else about - affine[:3, :3] @ ((SIZE - 1) / 2)
+    k, j, i = np.meshgrid(*(np.arange(n) for n in SIZE[::-1]), indexing="ij")
+    return affine, np.stack((i, j, k), axis=-1) @ affine[:3, :3].T + affine[:3, 3]
+
+
+MIDDLE = ORIGIN + SPACING * (SIZE - 1) / 2
+
+
+def inside(ras, centre, axes):
+    return (((ras - centre) / axes) ** 2).sum(axis=-1) <= 1
+
+
+def write_case(folder, case_id, shift=(0, 0, 0), organs=ORGANS, landmarks=None, directions=PLAIN):
+    """A body of fat and organs, all moved by `shift`; the grid stays."""
+    affine, ras = grid(directions, MIDDLE)
+    moved = ras - np.asarray(shift, dtype=float)
+    hu = np.where(inside(moved, (-5.0, 5.0, 395.0), (95.0, 70.0, 90.0)), -90, -1000).astype(np.int16)
+    labels = np.zeros(hu.shape, dtype=np.uint8)
+    for value, (centre, axes) in enumerate(organs.values(), start=1):
+        labels[inside(moved, centre, axes)] = value
+    hu[labels > 0] = 60 + 40 * labels[labels > 0]
+    Volume(hu, affine).write(folder / f"{case_id}.nii.gz")
+    if organs:
+        Volume(labels.astype(np.int16), affine).write(folder / f"{case_id}.seg.nii.gz")
+        names = {str(value): name for value, name in enumerate(organs, start=1)}
+        (folder / f"{case_id}.labels.json").write_text(json.dumps(names))
+    if landmarks is not None:
+        content = {"frame": "RAS", "unit": "mm", "points": {name: list(p) for name, p in landmarks.items()}}
+        (folder / f"{case_id}.landmarks.json").write_text(json.dumps(content))
+
+
+# Shifts by whole voxels, so that the label maps move exactly.
+SHIFTS = {"anna": (0.0, 0.0, 0.0), "bert": (8.0, -6.0, 10.0), "carl": (-12.0, 9.0, -5.0)}
+LANDMARKS = {"carina": (3.0, 4.0, 410.0), "apex": (-30.0, 10.0, 440.0)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("labelled")
+    for case_id, shift in SHIFTS.items():
+        write_case(path, case_id, shift)
+    later = {name: np.add(point, SHIFTS["bert"]).tolist() for name, point in LANDMARKS.items()} | {"own": [0, 0, 400]}
+    write_case(path, "dora_baseline", organs={}, landmarks=LANDMARKS)
+    write_case(path, "dora_followup", SHIFTS["bert"], organs={}, landmarks=later)
+    (path / "unlabelled.txt").write_text("not a scan")
+    return path
+
+
+@pytest.fixture(scope="module")
+def cases(folder):
+    return load_cases(folder)
+
+
+def shift_of(case):
+    return np.array(SHIFTS.get(case.id, SHIFTS["bert"] if case.id.endswith("followup") else (0, 0, 0)))
+
+
+def perfect(template, points_ras, target):
+    return points_ras + shift_of(target) - shift_of(template)
+
+
+def ten_mm_off(template, points_ras, target):
+    return perfect(template, points_ras, target) + np.array((6.0, 0.0, -8.0))
+
+
+def test_cases_are_read_with_one_spelling(cases):
+    assert [case.id for case in cases] == ["anna", "bert", "carl", "dora_baseline", "dora_followup"]
+    assert set(cases[0].structures) == {"liver", "kidney_left", "kidney_right"}
+    assert cases[0].volume.shape == tuple(SIZE[::-1])
+    assert cases[3].patient == cases[4].patient == "dora"
+    assert cases[3].landmarks["carina"] == pytest.approx(LANDMARKS["carina"])
+
+
+@pytest.mark.parametrize(
+    ("case_id", "patient"),
+    [("x_p01", "x_p01"), ("kbp_pt_4", "kbp_pt_4"), ("x_t0", "x"), ("x-TP12", "x"), ("x_follow-up2", "x")],
+)
+def test_patient_is_the_id_without_a_time_point(tmp_path, case_id, patient):
+    (tmp_path / f"{case_id}.nii.gz").write_bytes(b"")
+    (tmp_path / f"{case_id}.landmarks.json").write_text('{"points": {"a": [1, 2, 3]}}')
+    assert load_cases(tmp_path)[0].patient == patient
+
+
+def test_pairs_are_of_different_patients_or_of_one_with_landmarks(cases):
+    pairs = {(p.template.id, p.target.id): p for p in find_pairs(cases)}
+    organs = {(a, b) for a in SHIFTS for b in SHIFTS if a != b}
+    assert set(pairs) == organs | {("dora_baseline", "dora_followup"), ("dora_followup", "dora_baseline")}
+    assert pairs["anna", "bert"].kinds == KINDS * 3
+    assert pairs["dora_baseline", "dora_followup"].names == ("apex", "carina")
+
+
+def test_perfect_matcher_has_no_error_and_shifted_one_has_its_shift(cases):
+    calls = []
+    result = evaluate_landmarks(
+        cases, {"perfect": perfect, "off": ten_mm_off}, progress=lambda *call: calls.append(call)
+    )
+    for group, points in (("centre", 18), ("extreme", 108), ("landmark", 4)):
+        for matcher, error in (("perfect", 0.0), ("off", 10.0)):
+            summary = result.summary(matcher, group)
+            assert (summary.n, summary.missing) == (points, 0)
+            assert (summary.mean, summary.median, summary.p90) == pytest.approx((error,) * 3, abs=1e-6)
+            assert summary.sd == pytest.approx(0.0, abs=1e-6)
+    assert [done for done, _, _ in calls] == list(range(17))
+    assert {total for _, total, _ in calls} == {16}
+
+
+def test_points_without_an_answer_are_counted_not_averaged(cases):
+    def half(template, points_ras, target):
+        answers = ten_mm_off(template, points_ras, target)
+        answers[::2] = np.nan
+        return answers
+
+    def none(template, points_ras, target):
+        return np.full_like(points_ras, np.nan)
+
+    result = evaluate_landmarks(cases, {"half": half, "none": none}, notes=("a note",))
+    assert result.summary("half", "landmark").n == result.summary("half", "landmark").missing == 2
+    assert result.summary("half").mean == pytest.approx(10.0)
+    assert result.summary("none").mean is None
+    assert json.loads(result.to_json())["notes"] == ["a note"]
+    assert "a note" in result.table()
+
+
+def test_json_and_tables_hold_every_figure(cases):
+    content = json.loads(evaluate_landmarks(cases, {"off": ten_mm_off}).to_json())
+    assert content["matchers"]["off"]["groups"]["centre"]["mean"] == pytest.approx(10.0)
+    assert content["matchers"]["off"]["structures"]["liver"]["extreme"]["n"] == 36
+    assert len(content["pairs"]) == 8
+    assert sum(len(pair["points"]) for pair in content["pairs"]) == 130
+    assert all(pair["seconds"] >= 0 for pair in content["pairs"])
+    result = evaluate_landmarks(cases, {"a | b": ten_mm_off})
+    lines = result.table().splitlines()
+    row = next(line for line in lines if line.startswith("a | b"))
+    assert row.split()[3:8] == ["10.0", "10.0", "0.0", "10.0", "18"]
+    assert any(line.split()[:2] == ["kidney_left", "6"] for line in lines)
+    markdown = [line.replace("\\|", "") for line in result.markdown().splitlines()]
+    widths = {line.count("|") for line in markdown if line.startswith("|")}
+    assert widths == {10, 4}  # nine columns, and three for each structure
+
+
+def test_work_done_once_for_a_scan_is_timed_apart(cases):
+    class Prepared:
+        def __init__(self):
+            self.seen = set()
+
+        def prepare(self, case):
+            fresh = case.id not in self.seen
+            self.seen.add(case.id)
+            return 2.5 if fresh else 0.0
+
+        __call__ = staticmethod(perfect)
+
+    result = evaluate_landmarks(cases, {"prepared": Prepared(), "plain": perfect})
+    assert result.scan_seconds == {"prepared": 2.5}
+
+
+def test_summary_is_what_it_says():
+    summary = summarise(np.array([1.0, 2.0, 3.0, 10.0, np.nan]))
+    assert (summary.n, summary.missing, summary.mean, summary.median) == (4, 1, 4.0, 2.5)
+    assert summary.p90 == pytest.approx(7.9)
+    assert summary.sd == pytest.approx(np.sqrt(12.5))
+
+
+@pytest.mark.parametrize("directions", [PLAIN, FLIPPED, OBLIQUE], ids=["plain", "flipped", "oblique"])
+def test_centre_and_extremes_are_the_patients_whatever_the_header(directions):
+    centre, axes = np.array(ORGANS["liver"][0]), np.array(ORGANS["liver"][1])
+    affine, ras = grid(directions, centre + np.array((7.0, -9.0, 4.0)))
+    found, _ = find_structures(inside(ras, centre, axes).astype(np.uint8), affine, {1: "liver"})
+    points = dict(zip(KINDS, found["liver"].points_ras, strict=True))
+    assert points["centre"] == pytest.approx(centre, abs=0.5)
+    for kind, axis, sign in (
+        ("right", 0, 1), ("left", 0, -1), ("anterior", 1, 1), ("posterior", 1, -1), ("superior", 2, 1),
+        ("inferior", 2, -1),
+    ):  # fmt: skip
+        expected = centre + sign * axes * np.eye(3)[axis]
+        assert points[kind][axis] == pytest.approx(expected[axis], abs=SPACING.max())
+        assert np.delete(points[kind], axis) == pytest.approx(np.delete(expected, axis), abs=6.0)
+
+
+def test_extreme_is_the_centroid_of_the_outermost_layer():
+    labels = np.zeros((20, 20, 20), dtype=np.uint8)
+    labels[5:9, 5:9, 5:9] = 1
+    labels[9, 5:7, 5] = 1  # two more voxels on top, at i 5 and j 5 and 6
+    found, _ = find_structures(labels, np.diag((2.0, 3.0, 4.0, 1.0)), {1: "liver"})
+    assert found["liver"].points_ras[KINDS.index("superior")] == pytest.approx((10.0, 16.5, 36.0))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("end", [0, -1])
+def test_structures_cut_by_any_border_are_left_out(axis, end):
+    labels = np.zeros((30, 32, 34), dtype=np.uint8)
+    labels[10:20, 10:20, 10:20] = 1
+    labels[22:28, 22:28, 22:28] = 2
+    border = [slice(3, 9)] * 3
+    border[axis] = slice(0, 6) if end == 0 else slice(-6, None)
+    labels[tuple(border)] = 2
+    found, left_out = find_structures(labels, np.eye(4), {1: "liver", 2: "spleen", 3: "pancreas"})
+    assert set(found) == {"liver"}
+    assert left_out == {"spleen": "cut by the border of the scan", "pancreas": "only 0 voxels"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["liver_tumor_01", "tumor", "liver_cysts", "lymph_node_2r", "gtv1", "ptv_70", "lung_nodule", "metastases",
+     "bone", "veins", "body", "skin", "spinal_cord"],
+)  # fmt: skip
+def test_findings_and_spread_out_structures_are_left_out(name):
+    assert reason_left_out(name)
+
+
+@pytest.mark.parametrize("name", ["portal_vein", "iliac_artery_left", "gallbladder", "vertebrae_l1", "hip_right"])
+def test_organs_stay(name):
+    assert reason_left_out(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Left Parotid", "parotid_left"),
+        ("parotid-gland_L", "parotid_left"),
+        ("PAROTID_LEFT", "parotid_left"),
+        ("rib_left_7", "rib_7_left"),
+        ("vertebrae_L1", "vertebrae_l1"),
+        ("Oesophagus", "esophagus"),
+        ("kidney (right)", "kidney_right"),
+    ],
+)
+def test_names_are_spelled_one_way(name, expected):
+    assert normalise_name(name) == expected
+    assert normalise_name(expected) == expected
+
+
+def test_bad_folders_and_files_are_named(tmp_path):
+    with pytest.raises(PointsError, match="no such folder"):
+        load_cases(tmp_path / "missing")
+    with pytest.raises(PointsError, match="no labelled scan"):
+        load_cases(tmp_path)
+    write_case(tmp_path, "anna")
+    (tmp_path / "anna.labels.json").write_text('{"1": "Kidney L", "2": "left kidney"}')
+    with pytest.raises(PointsError, match=r"anna\.labels\.json.*kidney_left"):
+        load_cases(tmp_path)
+    (tmp_path / "anna.labels.json").write_text("[1, 2")
+    with pytest.raises(PointsError, match="JSON"):
+        load_cases(tmp_path)
+    (tmp_path / "anna.labels.json").unlink()
+    with pytest.raises(PointsError, match="is missing"):
+        load_cases(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"points": {"a": [1, 2]}}', '{"frame": "XYZ", "points": {}}', "[]", '{"points": {"a": [1, 2, "b"]}}']
+)
+def test_bad_landmarks_are_named(tmp_path, content):
+    (tmp_path / "x.nii.gz").write_bytes(b"")
+    (tmp_path / "x.landmarks.json").write_text(content)
+    with pytest.raises(PointsError, match=r"x\.landmarks\.json"):
+        load_cases(tmp_path)
+
+
+def test_landmarks_in_lps_are_converted(tmp_path):
+    (tmp_path / "x.nii.gz").write_bytes(b"")
+    (tmp_path / "x.landmarks.json").write_text('{"frame": "LPS", "points": {"a": [1, 2, 3]}}')
+    assert load_cases(tmp_path)[0].landmarks["a"] == pytest.approx((-1, -2, 3))
+
+
+def test_labels_on_another_grid_are_refused(tmp_path):
+    write_case(tmp_path, "anna")
+    labels = Volume(np.ones((30, 30, 30), dtype=np.int16), np.diag((3.0, 3.0, 3.0, 1.0)))
+    labels.write(tmp_path / "anna.seg.nii.gz")
+    with pytest.raises(VolumeError, match=r"anna\.seg\.nii\.gz.*grid"):
+        load_cases(tmp_path)
+
+
+def test_nothing_shared_wrong_answers_and_cancel(cases):
+    with pytest.raises(PointsError, match="shares"):
+        evaluate_landmarks(cases[:1], {"perfect": perfect})
+    with pytest.raises(PointsError, match="short"):
+        evaluate_landmarks(cases, {"short": lambda template, points_ras, target: points_ras[:1]})
+    with pytest.raises(CancelledError):
+        evaluate_landmarks(cases, {"perfect": perfect}, cancelled=lambda: True)
+
+
+def test_embedding_matcher_embeds_each_scan_once(cases):
+    """An analytic map (the scan's own shift) in place of a network's."""
+
+    class ShiftMap:
+        def __init__(self, shift):
+            self.shift = shift
+
+        def match(self, points_ras, other):
+            return SimpleNamespace(points_ras=points_ras + other.shift - self.shift)
+
+    class ShiftModel:
+        def __init__(self):
+            self.embedded = []
+
+        def embed(self, volume):
+            self.embedded.append(volume.name)
+            return ShiftMap(np.array(SHIFTS[volume.name]))
+
+    model = ShiftModel()
+    result = evaluate_landmarks(cases[:3], {"ours": EmbeddingMatcher(model)})
+    assert sorted(model.embedded) == sorted(SHIFTS)
+    assert result.errors("ours") == pytest.approx(np.zeros(126), abs=1e-6)
+    assert result.scan_seconds["ours"] > 0
+
+
+def test_body_centre_peer_undoes_a_shift(cases):
+    matcher = make_peers((peers.BODY_CENTRE,))[0]
+    result = evaluate_landmarks(cases, matcher)
+    assert result.summary(peers.BODY_CENTRE).n == 130
+    assert result.errors(peers.BODY_CENTRE).max() < 3.0
+
+
+def test_missing_elastix_is_said_not_raised(monkeypatch):
+    def not_installed(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(peers.metadata, "version", not_installed)
+    found, notes = make_peers()
+    assert list(found) == [peers.BODY_CENTRE]
+    assert [note.split(":")[0] for note in notes] == [peers.ELASTIX_AFFINE, peers.ELASTIX_BSPLINE]
+    assert all("pip install itk-elastix" in note for note in notes)
+
+
+# The first stage of elastix finds the shift; the B-spline costs seconds an iteration and only has to keep it.
+@pytest.mark.parametrize(("deformable", "iterations"), [(False, 40), (True, 5)], ids=["affine", "B-spline"])
+def test_elastix_maps_template_points_into_the_target(tmp_path, deformable, iterations):
+    """A shift in one direction, and a target stored with other axes: a wrong direction or frame would double it."""
+    try:
+        registration = peers.Elastix(deformable, iterations=iterations, grid_mm=60.0)
+    except metadata.PackageNotFoundError:
+        pytest.skip("itk-elastix is not installed")
+    write_case(tmp_path, "anna")
+    write_case(tmp_path, "bert", (12.0, -9.0, 10.0), directions=FLIPPED)
+    template, target = load_cases(tmp_path)
+    points = np.concatenate([structure.points_ras for structure in template.structures.values()])
+    moved = registration(template, points, target)
+    errors = np.linalg.norm(moved - points - (12.0, -9.0, 10.0), axis=1)
+    assert np.median(errors) < 3.0  # the shift is 18 mm
