@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from .working_grid import AIR_HU, WorkingGrid
 
-BODY_BIN = 2  # the mask is found on voxels this many times coarser than the working grid
+_MASK_MM = 3.0  # the mask is found on in-plane voxels of at least this size, where noise is averaged out
 
 _TISSUE_HU = -350.0  # between lung and fat
 _OPEN_AIR_HU = -950.0  # outside air is darker than lung once averaged over a few mm
@@ -18,7 +18,7 @@ _SMALL_PART = 0.03  # arms and legs apart from the trunk are kept, cushions are 
 def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:
     """Mask (k, j, i) of the patient: tissue, without the table, with lungs and bowel gas filled in.
 
-    hu: float or int array (k, j, i) with axial slices along k, about 4 mm a voxel (noise must be averaged out).
+    hu: float or int array (k, j, i) with axial slices along k, 3 to 6 mm a voxel (noise must be averaged out).
     Lungs that a narrow field of view cuts open are kept too: air is told from lung by its density there.
     """
     tissue = hu > _TISSUE_HU
@@ -37,11 +37,13 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
 
 
 def body_on_grid(grid: WorkingGrid) -> np.ndarray:
-    """Mask (k, j, i) of the patient on a working grid whose sizes are multiples of BODY_BIN."""
-    coarse = F.avg_pool3d(grid.hu[None], BODY_BIN)[0].numpy()
-    mask = body_mask(coarse, tuple(s * BODY_BIN for s in grid.spacing_mm))
+    """Mask (k, j, i) of the patient on a working grid of even size."""
+    if min(grid.spacing_mm) >= _MASK_MM:
+        return body_mask(grid.hu.numpy(), grid.spacing_mm)
+    coarse = F.avg_pool3d(grid.hu[None], 2)[0].numpy()
+    mask = body_mask(coarse, tuple(2 * s for s in grid.spacing_mm))
     for axis in range(3):
-        mask = mask.repeat(BODY_BIN, axis)
+        mask = mask.repeat(2, axis)
     return mask
 
 

@@ -1,6 +1,7 @@
 """Maps kept on disk, found again by content hash of the scan and hash of the weights; bounded in size."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +34,11 @@ class MapCache:
         try:
             found = EmbeddingMap.load(path)
         except MapError:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
             return None
-        path.touch()
+        with suppress(OSError):  # a read-only cache still serves
+            os.utime(path)
         return found
 
     def put(self, embedding: EmbeddingMap) -> None:
@@ -44,7 +47,7 @@ class MapCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             embedding.save(self._path(embedding.provenance))
             self.shrink(self.limit_bytes)
-        except OSError:
+        except (MapError, OSError):
             return
 
     def size_bytes(self) -> int:
@@ -55,15 +58,15 @@ class MapCache:
 
     def shrink(self, limit_bytes: int) -> int:
         """Remove the least recently used maps until at most `limit_bytes` are kept; returns how many went."""
-        files = sorted(self._files(), key=lambda path: path.stat().st_mtime, reverse=True)
-        kept = removed = 0
-        for path in files:
-            size = path.stat().st_size
-            if kept + size > limit_bytes:
-                path.unlink(missing_ok=True)
-                removed += 1
-            else:
-                kept += size
+        oldest_first = sorted(self._files(), key=lambda path: path.stat().st_mtime_ns)
+        excess = self.size_bytes() - limit_bytes
+        removed = 0
+        for path in oldest_first:
+            if excess <= 0:
+                break
+            excess -= path.stat().st_size
+            path.unlink(missing_ok=True)
+            removed += 1
         return removed
 
     def _files(self) -> list[Path]:

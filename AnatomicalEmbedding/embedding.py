@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .matching import Matches
 
 FORMAT_VERSION = 1
+_METADATA_KEY = "anatomical_embedding_map"
+_CHUNK_POINTS = 512  # whose distances to all body cells are held at a time
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,15 @@ class EmbeddingMap:
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
         """(N,) bool: is the point inside the scan (to the outer edges of its voxels)?"""
-        ijk = transform_points(np.linalg.inv(self.scan_to_ras), np.atleast_2d(points_ras))
+        ijk = transform_points(np.linalg.inv(self.scan_to_ras), _as_points(points_ras))
         return ((ijk > -0.501) & (ijk < np.array(self.scan_shape[::-1]) - 0.499)).all(axis=1)
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
         """Coordinate (N, 3) at RAS points (N, 3): linear between body cells; beside the body, of the nearest body cell.
 
-        Raises PointsError for a point outside the scan.
+        Raises PointsError for a point outside the scan, MapError when the scan holds no body.
         """
-        points = np.atleast_2d(np.asarray(points_ras, dtype=float))
+        points = _as_points(points_ras)
         outside = ~self.contains(points)
         if outside.any():
             r, a, s = points[np.argmax(outside)]
@@ -104,8 +106,8 @@ class EmbeddingMap:
             if not len(index):
                 raise MapError(f"{self.provenance.scan or 'scan'}: holds no body, so no point of it can be matched.")
             scale = torch.from_numpy(self.cell_mm.copy()).float()
-            nearest = torch.cdist(cells[bare] * scale, index * scale).argmin(1)
-            result[bare] = coordinate[nearest]
+            nearest = [torch.cdist(part * scale, index * scale).argmin(1) for part in cells[bare].split(_CHUNK_POINTS)]
+            result[bare] = coordinate[torch.cat(nearest)]
         return result.double().numpy()
 
     def match(self, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
@@ -115,7 +117,7 @@ class EmbeddingMap:
         return match_points(self, points_ras, target)
 
     def save(self, path: str | Path) -> None:
-        """Write the map as one safetensors file, complete or not at all."""
+        """Write the map as one safetensors file, complete or not at all. Raises MapError when it cannot be written."""
         tensors = {
             "coordinate": self.coordinate.contiguous(),
             "body": self.body.contiguous(),
@@ -128,26 +130,39 @@ class EmbeddingMap:
             "provenance": vars(self.provenance),
             "notes": list(self.notes),
         }
-        with atomic_path(Path(path)) as temporary:
-            save_file(tensors, str(temporary), {"anatomical_embedding_map": json.dumps(about)})
+        try:
+            with atomic_path(Path(path)) as temporary:
+                save_file(tensors, str(temporary), {_METADATA_KEY: json.dumps(about)})
+        except (SafetensorError, OSError):
+            raise MapError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
 
     @classmethod
     def load(cls, path: str | Path) -> EmbeddingMap:
         """Read a map written by `save`. Raises MapError when the file is not a map, damaged, or of a newer format."""
+        if not Path(path).is_file():
+            raise MapError(f"{path}: no such file; check the path.")
         try:
             with safe_open(str(path), "pt") as file:
-                about = json.loads((file.metadata() or {})["anatomical_embedding_map"])
-                tensors = {name: file.get_tensor(name) for name in ("coordinate", "body", "cell_to_ras", "scan_to_ras")}
-        except (SafetensorError, OSError, KeyError, ValueError):
+                about = json.loads((file.metadata() or {})[_METADATA_KEY])
+                if about["format_version"] > FORMAT_VERSION:
+                    raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.")
+                return cls(
+                    file.get_tensor("coordinate"),
+                    file.get_tensor("body"),
+                    file.get_tensor("cell_to_ras").numpy(),
+                    file.get_tensor("scan_to_ras").numpy(),
+                    tuple(about["scan_shape"]),
+                    Provenance(**about["provenance"]),
+                    tuple(about["notes"]),
+                )
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
-        if about["format_version"] > FORMAT_VERSION:
-            raise MapError(f"{path}: written by a newer version of this program; update it, or embed the scan again.")
-        return cls(
-            tensors["coordinate"],
-            tensors["body"],
-            tensors["cell_to_ras"].numpy(),
-            tensors["scan_to_ras"].numpy(),
-            tuple(about["scan_shape"]),
-            Provenance(**about["provenance"]),
-            tuple(about["notes"]),
-        )
+
+
+def _as_points(points_ras: np.ndarray) -> np.ndarray:
+    """Points as (N, 3) float64: one point and no point at all are welcome."""
+    points = np.asarray(points_ras, dtype=np.float64)
+    points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise PointsError(f"points of shape {points.shape} were given; give (N, 3): x, y, z in RAS mm for each point.")
+    return points

@@ -15,6 +15,7 @@ import torch
 
 from .embedding import EmbeddingMap
 from .errors import MapError
+from .volume import transform_points
 
 _RADIUS_MM = 24.0  # cells around the nearest one that take part in the fit
 _SIGMA_MM = 14.0
@@ -23,6 +24,8 @@ _FITS = 2
 _RIDGE = 0.03
 _SCORE_MM = 10.0
 _CHUNK_DISTANCES = 30_000_000
+_CHUNK_NEIGHBOURS = 1_000_000
+_HALF_CELL = 0.499  # as far from a cell's centre as still rounds to that cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,7 @@ def match_points(template: EmbeddingMap, points_ras: np.ndarray, target: Embeddi
     """Find points of one scan in another, all in one call.
 
     points_ras: (N, 3) RAS mm in the template; continuous, never snapped to a voxel.
+    Every answer lies in the target scan and in one of its body cells.
     Raises PointsError for a point outside the template, MapError when the maps are of different weights or the target
     holds no body.
     """
@@ -63,13 +67,15 @@ def find_coordinates(coordinates: np.ndarray, target: EmbeddingMap) -> Matches:
     if not len(coordinates):
         return Matches(np.zeros((0, 3)), np.zeros(0))
     query = torch.from_numpy(np.asarray(coordinates, dtype=np.float32))
-    cells = index[_nearest(query, cell_coordinates)].double()
-    residual = torch.empty(len(query))
-    for _ in range(_FITS):
-        cells, residual = _fit(query, cells, target)
-    points = cells.numpy() @ target.cell_to_ras[:3, :3].T + target.cell_to_ras[:3, 3]
+    start = index[_nearest(query, cell_coordinates)].double()
+    offsets = _neighbourhood(target)
+    rows = max(1, _CHUNK_NEIGHBOURS // len(offsets))
+    parts = [
+        _refine(part, cells, offsets, target) for part, cells in zip(query.split(rows), start.split(rows), strict=True)
+    ]
+    cells, residual = (torch.cat(values) for values in zip(*parts, strict=True))
     scale = _SCORE_MM if target.provenance.metric else float(cell_coordinates.std()) * 0.1
-    return Matches(points, torch.exp(-residual / scale).double().numpy())
+    return Matches(transform_points(target.cell_to_ras, cells.numpy()), torch.exp(-residual / scale).double().numpy())
 
 
 def _nearest(query: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
@@ -84,16 +90,32 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.addmm(norms, part, cells.T, alpha=-1).argmin(1) for part in query.split(rows)])
 
 
-def _fit(query: torch.Tensor, start: torch.Tensor, target: EmbeddingMap) -> tuple[torch.Tensor, torch.Tensor]:
-    """One sub-cell step for each query (n, 3) from cells (n, 3): the new place in cells, and what is left in coordinate.
+def _neighbourhood(target: EmbeddingMap) -> torch.Tensor:
+    """Offsets (m, 3) in cells (i, j, k) of the cells that take part in a fit."""
+    reach = np.maximum(_RADIUS_MM // target.cell_mm, 1).astype(int)
+    return torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
+
+
+def _refine(
+    query: torch.Tensor, cells: torch.Tensor, offsets: torch.Tensor, target: EmbeddingMap
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """From the nearest cells (n, 3): the answers in cells, and how much of the query each leaves unexplained (n,)."""
+    residual = torch.empty(0)
+    for _ in range(_FITS):
+        cells, residual = _fit(query, cells, offsets, target)
+    return cells, residual
+
+
+def _fit(
+    query: torch.Tensor, start: torch.Tensor, offsets: torch.Tensor, target: EmbeddingMap
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One sub-cell step for each query (n, 3) from cells (n, 3): the new place in cells, and what is left of the query.
 
     Weighted least squares for coordinate = slope @ offset + level over the body cells around the start, then the offset
-    with slope @ offset + level = query, ridge-damped where the map hardly varies, kept within a cell and inside the scan.
+    with slope @ offset + level = query, ridge-damped where the map hardly varies, kept short and inside the body.
     """
     cell_mm = torch.from_numpy(target.cell_mm.copy())
     shape = torch.tensor(target.body.shape[::-1])
-    reach = (_RADIUS_MM / cell_mm).floor().long().clamp(min=1)
-    offsets = torch.tensor(list(product(*(range(-int(r), int(r) + 1) for r in reach))))
     centre = start.round().long()
     around = centre[:, None] + offsets[None]
     inside = ((around >= 0) & (around < shape)).all(-1)
@@ -112,6 +134,26 @@ def _fit(query: torch.Tensor, start: torch.Tensor, target: EmbeddingMap) -> tupl
     difference = query.double() - level
     move = torch.linalg.solve(damped, (slope.transpose(1, 2) @ difference[..., None]))[..., 0]
     move = move * (_MAX_MOVE_MM / move.norm(dim=1, keepdim=True).clamp_min(_MAX_MOVE_MM))
-    place = torch.minimum((centre + move / cell_mm).clamp(min=-0.5), shape - 0.5)
-    left = difference - (slope @ move[..., None])[..., 0]
+    place = _into_body(centre + move / cell_mm, target)
+    left = difference - (slope @ ((place - centre) * cell_mm)[..., None])[..., 0]
     return place, left.norm(dim=1).float()
+
+
+def _into_body(place: torch.Tensor, target: EmbeddingMap) -> torch.Tensor:
+    """Places (n, 3) in cells, those in the air or outside the scan brought back into the nearest body cell.
+
+    The coordinate of what a scan does not hold continues into the air beside the body; air is never an answer.
+    """
+    cell = place.round().long()
+    on_grid = torch.minimum(cell.clamp(min=0), torch.tensor(target.body.shape[::-1]) - 1)
+    i, j, k = on_grid.unbind(-1)
+    beyond = ~target.body[k, j, i] | (cell != on_grid).any(dim=-1)
+    if beyond.any():
+        index, _ = target.body_cells
+        cell_mm = torch.from_numpy(target.cell_mm.copy())
+        nearest = index[_nearest((place[beyond] * cell_mm).float(), (index * cell_mm).float())]
+        place[beyond] = torch.minimum(torch.maximum(place[beyond], nearest - _HALF_CELL), nearest + _HALF_CELL)
+    cells_to_scan = np.linalg.inv(target.scan_to_ras) @ target.cell_to_ras
+    ijk = transform_points(cells_to_scan, place.numpy())
+    ijk = np.clip(ijk, -0.5, np.array(target.scan_shape[::-1]) - 0.5)
+    return torch.from_numpy(transform_points(np.linalg.inv(cells_to_scan), ijk))

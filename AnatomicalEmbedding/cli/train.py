@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> None:
     from ..device import choose_device
     from ..models.registry import find_weights, write_weights
     from ..training.frames import LevelTable
+    from ..training.landmarks import label_points, tie_by_labels
     from ..training.recipes import load_recipe
     from ..training.scans import PreparedScan, prepare_folder, prepare_phantoms
     from ..training.trainer import Progress, train
@@ -60,10 +61,12 @@ def run(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr, flush=True)
 
     prepared = options.output / "prepared"
-    paths = prepare_folder(options.data, levels, prepared, report)
+    paths = prepare_folder(options.data, levels, recipe.network.spacing_mm, prepared, report)
     if recipe.batch.phantom_share > 0:
-        paths += prepare_phantoms(options.phantoms, prepared, report)
+        paths += prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, report)
     scans = [PreparedScan.load(path) for path in paths]
+    if recipe.objective == "coordinates":
+        scans = tie_by_labels(scans, label_points(options.data))
     start_from = find_weights(options.start_from).network if options.start_from else None
     stop = _stop_on_signals()
 

@@ -33,7 +33,7 @@ class LevelTable:
         try:
             values = json.loads(Path(path).read_text())
             return cls(dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()})
-        except (OSError, ValueError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise AnatomicalEmbeddingError(
                 f"{path}: not a table of level readings ({error}); it needs body_height_mm and scans."
             ) from None

@@ -7,10 +7,12 @@ labels keep their guess.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from ..evaluation.dataset import load_cases
 from .frames import FrameGuess
 from .scans import PreparedScan
 
@@ -25,6 +27,14 @@ _FIELD_RIDGE = 0.5
 _SETTLED_SCALE_SD, _SETTLED_SHIFT_SD_MM = 0.02, 4.0
 
 Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six extremes
+
+
+def label_points(folder: Path) -> dict[str, Points]:
+    """Points of the whole structures in each labelled scan of a training folder (see `evaluation.load_cases`)."""
+    if not any(folder.glob("*.labels.json")):
+        return {}
+    cases = load_cases(folder)
+    return {case.id: {name: s.points_ras for name, s in case.structures.items()} for case in cases}
 
 
 def tie_by_labels(scans: list[PreparedScan], labelled: dict[str, Points]) -> list[PreparedScan]:
@@ -43,11 +53,11 @@ def tie_by_labels(scans: list[PreparedScan], labelled: dict[str, Points]) -> lis
     spread = _spread(points, frames)
     points = {scan: {n: p for n, p in of.items() if spread[n] <= _MAX_SPREAD_MM} for scan, of in points.items()}
     members = [s for s in members if len(points[s.name]) >= _MIN_STRUCTURES]
+    if not members:
+        return scans
     points = {s.name: points[s.name] for s in members}
     frames = _procrustes(points, {s.name: s.frame for s in members})
     shared = [name for name in shared if any(name in of for of in points.values())]
-    if not members:
-        return scans
     mean = _mean_shape(points, frames)
     drift = np.mean([mean[name] - origin[name] for name in shared], axis=(0, 1))  # the frame itself must not move
     frames = {name: replace(f, shift_mm=f.shift_mm - drift) for name, f in frames.items()}
@@ -118,7 +128,7 @@ def _fit(points: Points, mean: Points) -> FrameGuess:
 
 
 def _field(scan: PreparedScan, points: Points, mean: Points, frame: FrameGuess) -> torch.Tensor:
-    """Body coordinates at every FIELD_STEP-th voxel: the frame plus a ridge-damped Gaussian interpolation of the rest."""
+    """Body coordinates at every FIELD_STEP-th voxel: frame plus a ridge-damped Gaussian interpolation of the rest."""
     source, target, weight = _stack(points, mean)
     kernel = _gaussian(source, source)
     coefficients = np.linalg.solve(kernel + np.diag(_FIELD_RIDGE / weight), target - frame.apply(source))

@@ -14,8 +14,8 @@ def distance_loss(
     """Equation 2 of Goncharov 2024: L = 1/N^2 sum_ij (|a_i - a_j+| - |p_i - p_j|)^2 + lambda 1/N sum_i |a_i - a_i+|^2.
 
     first, second: (N, 3) embeddings a_i, a_i+ of positive pairs. position: (N, 3) mm in the one image; standardised
-    here to zero mean and unit deviation per axis. equivariance: lambda (1: APE-equiv, 0: APE-aug). Equation 1 (APE-naive)
-    is the same with `second = first` and lambda 0.
+    here to zero mean and unit deviation per axis. equivariance: lambda (1: APE-equiv, 0: APE-aug). Equation 1
+    (APE-naive) is the same with `second = first` and lambda 0.
     """
     standard = (position - position.mean(0)) / position.std(0).clamp_min(1e-6)
     predicted = _distances(first, second)

@@ -100,7 +100,7 @@ def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = 
         raise AnatomicalEmbeddingError(f"{name_or_path}: no such recipe; give a .toml file or one of: {known}.")
     try:
         values = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+    except (OSError, ValueError) as error:
         raise AnatomicalEmbeddingError(f"{path}: not a valid recipe ({error}); mend that line.") from None
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
@@ -109,19 +109,44 @@ def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = 
 
 
 def recipe_from_dict(values: dict, source: str) -> Recipe:
-    """Build a Recipe from nested dicts, as read from TOML or from a weights file."""
-    if values.get("objective") not in ("coordinates", "distances"):
-        raise AnatomicalEmbeddingError(f'{source}: objective must be "coordinates" or "distances".')
+    """Build a Recipe from nested dicts, as read from TOML or from a weights file.
+
+    Raises AnatomicalEmbeddingError for what is unknown, missing or does not fit together.
+    """
+    unknown = set(values) - set(_SECTIONS) - {"name", "objective"}
+    if unknown:
+        raise AnatomicalEmbeddingError(f"{source}: unknown entry {min(unknown)}; remove it.")
     sections = {}
     for section, kind in _SECTIONS.items():
+        if not isinstance(values.get(section, {}), dict):
+            raise AnatomicalEmbeddingError(f"{source}: {section} must be a section [{section}] with entries.")
         entries = dict(values.get(section, {}))
         unknown = set(entries) - {f.name for f in fields(kind)}
         if unknown:
-            raise AnatomicalEmbeddingError(f"{source}: unknown entry {section}.{sorted(unknown)[0]}; remove it.")
+            raise AnatomicalEmbeddingError(f"{source}: unknown entry {section}.{min(unknown)}; remove it.")
         if kind is NetworkSpec:
             entries.setdefault("unit_mm", None)
         try:
             sections[section] = NetworkSpec.from_dict(entries) if kind is NetworkSpec else kind(**entries)
         except TypeError as error:
             raise AnatomicalEmbeddingError(f"{source}: section [{section}] is incomplete ({error}).") from None
-    return Recipe(name=values.get("name", Path(source).stem), objective=values["objective"], **sections)
+    recipe = Recipe(name=values.get("name", Path(source).stem), objective=values.get("objective", ""), **sections)
+    for fits, rule in _rules(recipe):
+        if not fits:
+            raise AnatomicalEmbeddingError(f"{source}: {rule}.")
+    return recipe
+
+
+def _rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """What must hold between entries, each with the sentence that says so."""
+    paper, batch, change = recipe.objective == "distances", recipe.batch, recipe.augmentation
+    paired = batch.pairs > 0 and batch.points_per_pair > 0
+    warped = change.rotation_rad > 0 or change.elastic_probability > 0
+    schedules = ("one-cycle", "constant")
+    return [
+        (recipe.objective in ("coordinates", "distances"), 'objective must be "coordinates" or "distances"'),
+        (recipe.optimiser.schedule in schedules, 'optimiser.schedule must be "one-cycle" or "constant"'),
+        (paper or recipe.network.unit_mm is not None, 'objective "coordinates" needs network.unit_mm'),
+        (not paper or paired, 'objective "distances" needs batch.pairs and batch.points_per_pair'),
+        (not paper or not warped, 'objective "distances" cannot rotate or warp crops; leave those entries out'),
+    ]

@@ -6,12 +6,14 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from ..errors import AnatomicalEmbeddingError
 from .augmentation import augment
 from .crops import cell_positions, cut_crop, draw_geometry
 from .recipes import Recipe
 from .scans import PreparedScan
 
 _KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
+_FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is drawn anew
 
 
 @dataclass
@@ -43,9 +45,21 @@ class _Sampler(Dataset):
         self.phantom = np.array([s.synthetic for s in scans])
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
+        self._check_heights()
 
     def __len__(self) -> int:
         return self.steps
+
+    def _check_heights(self) -> None:
+        low, high = np.array([b[:2] for b in self.recipe.batch.height_bands if b[2] > 0]).T
+        reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
+        for synthetic in set(self.phantom):
+            if not reached[self.phantom == synthetic].any():
+                kind = "phantoms" if synthetic else "scans"
+                raise AnatomicalEmbeddingError(
+                    f"training {kind}: none reaches a height band of recipe {self.recipe.name}; "
+                    "check the level readings, or change batch.height_bands."
+                )
 
     def _rng(self, step: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, step])
@@ -125,7 +139,7 @@ class PairSampler(_Sampler):
             points = rng.uniform(low, high, size=(batch.points_per_pair * 4, 3))
             nearest = torch.from_numpy(points.round().astype(int))
             points = points[scan.body[nearest[:, 2], nearest[:, 1], nearest[:, 0]].numpy()]
-            if len(points) < 32:
+            if len(points) < min(_FEWEST_POINTS, batch.points_per_pair):
                 continue
             points = points[np.arange(batch.points_per_pair) % len(points)]
             for view, (lattice, centre, half) in zip(("first", "second"), views, strict=True):

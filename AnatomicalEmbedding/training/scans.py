@@ -8,18 +8,20 @@ from pathlib import Path
 import numpy as np
 import SimpleITK as sitk
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from ..body import BODY_BIN, body_on_grid, flatten_outside
-from ..errors import AnatomicalEmbeddingError
+from ..body import body_on_grid, flatten_outside
+from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..files import atomic_path
+from ..image_files import display_name
 from ..phantom import Phantom, make_phantom
 from ..volume import Volume
-from ..working_grid import crop, resample
+from ..working_grid import WorkingGrid, crop, resample
 from .frames import FrameGuess, LevelTable, guess_frame
 
-SPACING_MM = (2.0, 2.0, 3.0)
+_PHANTOM_MM = (2.0, 2.0, 3.0)
+Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
 _LABEL_LEVELS = ("brainstem", "larynx")  # label centres that stand for a level reading
@@ -63,14 +65,19 @@ class PreparedScan:
         tensors = {"hu": self.hu, "body": self.body, "grid_to_ras": torch.from_numpy(self.grid_to_ras)}
         if self.body_field is not None:
             tensors["body_field"] = self.body_field
+        metadata = {"name": self.name, "frame": json.dumps(frame), "synthetic": str(int(self.synthetic))}
         with atomic_path(path) as temporary:
-            save_file(tensors, str(temporary), {"name": self.name, "frame": json.dumps(frame), "synthetic": str(int(self.synthetic))})
+            save_file(tensors, str(temporary), metadata)
 
     @classmethod
     def load(cls, path: Path) -> "PreparedScan":
-        with safe_open(str(path), "pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-            metadata = file.metadata()
+        try:
+            with safe_open(str(path), "pt") as file:
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+                metadata = file.metadata()
+        except (SafetensorError, OSError):
+            message = f"{path}: not a prepared scan, or damaged; delete it and run again."
+            raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
             metadata["name"],
@@ -83,17 +90,20 @@ class PreparedScan:
         )
 
 
-def prepare_volume(volume: Volume, readings: dict[float, float]) -> PreparedScan:
-    """Working grid, body mask and frame guess of one scan. readings: {body height mm: world z mm}."""
-    grid, body = _on_grid(volume)
+def prepare_volume(volume: Volume, readings: dict[float, float], spacing_mm: Spacing) -> PreparedScan:
+    """Working grid, body mask and frame guess of one scan. readings: {body height mm: world z mm}.
+
+    Raises VolumeError when no patient is seen in the scan.
+    """
+    grid, body = _on_grid(volume, spacing_mm)
     hu = np.rint(flatten_outside(grid.hu.numpy(), body)).astype(np.int16)
     frame = guess_frame(hu, body, grid.grid_to_ras, readings)
     return PreparedScan(volume.name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, frame)
 
 
-def prepare_phantom(phantom: Phantom, name: str) -> PreparedScan:
+def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> PreparedScan:
     """Working grid of a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
-    grid, body = _on_grid(phantom.volume)
+    grid, body = _on_grid(phantom.volume, spacing_mm)
     hu = np.rint(flatten_outside(grid.hu.numpy(), body)).astype(np.int16)
     still = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
     scan = PreparedScan(name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, still, synthetic=True)
@@ -107,6 +117,7 @@ def prepare_phantom(phantom: Phantom, name: str) -> PreparedScan:
 def prepare_folder(
     folder: Path,
     levels: LevelTable,
+    spacing_mm: Spacing,
     destination: Path,
     report: Callable[[str], None],
 ) -> list[Path]:
@@ -118,12 +129,12 @@ def prepare_folder(
     destination.mkdir(parents=True, exist_ok=True)
     prepared = []
     for path in sorted(p for p in folder.iterdir() if p.name.endswith(_CT_SUFFIXES) and ".seg." not in p.name):
-        name = path.name.split(".")[0]
+        name = display_name(path)
         target = destination / f"{name}.safetensors"
         if not target.exists():
             try:
                 readings = _readings(path, name, levels)
-                prepare_volume(Volume.read(path), readings).save(target)
+                prepare_volume(Volume.read(path), readings, spacing_mm).save(target)
             except AnatomicalEmbeddingError as error:
                 report(f"skipped: {error}")
                 continue
@@ -134,37 +145,54 @@ def prepare_folder(
     return prepared
 
 
-def prepare_phantoms(count: int, destination: Path, report: Callable[[str], None]) -> list[Path]:
+def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]) -> list[Path]:
     """Make and prepare synthetic patients with seeds PHANTOM_SEED onwards; already prepared ones are reused."""
     destination.mkdir(parents=True, exist_ok=True)
     paths = []
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):
         path = destination / f"phantom{seed}.safetensors"
         if not path.exists():
-            prepare_phantom(make_phantom(seed, spacing=SPACING_MM), path.stem).save(path)
+            prepare_phantom(make_phantom(seed, spacing=_PHANTOM_MM), path.stem, spacing_mm).save(path)
             report(f"prepared {path.stem}")
         paths.append(path)
     return paths
 
 
-def _on_grid(volume: Volume):
-    grid = resample(volume, SPACING_MM, BODY_BIN, BODY_BIN)
-    return crop(grid, body_on_grid(grid), BODY_BIN, BODY_BIN)
+def _on_grid(volume: Volume, spacing_mm: Spacing) -> tuple[WorkingGrid, np.ndarray]:
+    grid = resample(volume, spacing_mm, 2, 2)
+    body = body_on_grid(grid)
+    if not body.any():
+        raise VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; leave it out.")
+    return crop(grid, body, 2, 2)
 
 
 def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:
-    readings = {levels.body_height_mm[level]: z for level, z in levels.readings.get(name, {}).items()}
+    readings = _heights(path, levels.readings.get(name, {}), levels)
     labels = path.with_name(f"{name}.labels.json")
     if not readings and labels.exists():
-        mask = sitk.ReadImage(str(path.with_name(f"{name}.seg.nii.gz")))
-        statistics = sitk.LabelShapeStatisticsImageFilter()
-        statistics.Execute(sitk.Cast(mask, sitk.sitkUInt16))
-        index_of = {label: int(index) for index, label in json.loads(labels.read_text()).items()}
-        found = [level for level in _LABEL_LEVELS if index_of.get(level) in statistics.GetLabels()]
-        if found:  # their distance varies with the neck's posture: they give one shift, no scale
-            heights = [levels.body_height_mm[level] for level in found]
-            z = [statistics.GetCentroid(index_of[level])[2] for level in found]
-            readings = {float(np.mean(heights)): float(np.mean(z))}
+        readings = _heights(path, _label_levels(path.with_name(f"{name}.seg.nii.gz"), labels), levels)
+        if readings:  # their distance varies with the neck's posture: they give one shift, no scale
+            readings = {float(np.mean(list(readings))): float(np.mean(list(readings.values())))}
     if not readings:
         raise AnatomicalEmbeddingError(f"{path}: has no level reading; add one for it to the level table.")
     return readings
+
+
+def _heights(path: Path, named: dict[str, float], levels: LevelTable) -> dict[float, float]:
+    if unknown := set(named) - set(levels.body_height_mm):
+        raise AnatomicalEmbeddingError(f"{path}: the level table has no body_height_mm for {min(unknown)}; add it.")
+    return {levels.body_height_mm[level]: z for level, z in named.items()}
+
+
+def _label_levels(mask_path: Path, labels_path: Path) -> dict[str, float]:
+    """World z in mm of the centres of the labels that stand for a level. labels_path: JSON {index: label}."""
+    try:
+        mask = sitk.ReadImage(str(mask_path), sitk.sitkUInt16)
+        index_of = {label: int(index) for index, label in json.loads(labels_path.read_text()).items()}
+    except (OSError, RuntimeError, ValueError, AttributeError):
+        message = f"{mask_path}: cannot be read together with {labels_path.name}; repair or remove both."
+        raise AnatomicalEmbeddingError(message) from None
+    statistics = sitk.LabelShapeStatisticsImageFilter()
+    statistics.Execute(mask)
+    found = [level for level in _LABEL_LEVELS if index_of.get(level) in statistics.GetLabels()]
+    return {level: statistics.GetCentroid(index_of[level])[2] for level in found}

@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ class _State:
         self.identity = json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True)
         self.network = CoordinateNetwork(recipe.network)
         if start_from is not None:
-            self.network.load_state_dict(start_from.state_dict())
+            _copy_weights(start_from, self.network)
         self.network.to(device).train()
         self.averaged = copy.deepcopy(self.network)
         self.frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0).to(device)
@@ -163,7 +164,7 @@ class _State:
 
     @torch.no_grad()
     def _average(self) -> None:
-        """Exponential mean of the weights; early on a plain mean, so that the start is forgotten."""
+        """Exponential mean of the weights; early on over a shorter stretch, so that the start is forgotten."""
         keep = min(self.recipe.optimiser.ema, (self.step - 1) / (self.step + 9))
         for mean, value in zip(self.averaged.parameters(), self.network.parameters(), strict=True):
             mean.lerp_(value, 1 - keep)
@@ -180,7 +181,10 @@ class _State:
     def resume(self, path: Path) -> None:
         if not path.exists():
             return
-        state = torch.load(path, weights_only=True)
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except (RuntimeError, EOFError, pickle.UnpicklingError):
+            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
         if state["identity"] != self.identity:
             raise AnatomicalEmbeddingError(
                 f"{path}: belongs to a run with another recipe, data, seed or length; choose another output folder."
@@ -188,6 +192,15 @@ class _State:
         for name in ("network", "averaged", "frames", "optimiser", "schedule"):
             getattr(self, name).load_state_dict(state[name])
         self.step, self.minutes, self.mean_loss = state["step"], state["minutes"], state["mean_loss"]
+
+
+def _copy_weights(source: nn.Module, target: CoordinateNetwork) -> None:
+    try:
+        target.load_state_dict(source.state_dict())
+    except RuntimeError:
+        raise AnatomicalEmbeddingError(
+            "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
+        ) from None
 
 
 def sample_cells(maps: torch.Tensor, voxel_ijk: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,72 @@
+"""Speed and memory of embedding and matching on this machine: `make bench`. Needs no data.
+
+Prints one table; figures that are published stand in RESULTS.md with the machine and date that made them.
+"""
+
+import argparse
+import platform
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from AnatomicalEmbedding import Volume, load_model
+from AnatomicalEmbedding.phantom import make_phantom
+
+_ROUNDS = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="auto")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--scan", help="a CT file to embed instead of the phantom")
+    options = parser.parse_args()
+    model = load_model(options.model, options.device)
+    phantom = make_phantom(5, spacing=(0.78, 0.78, 3.0), coverage_mm=(200.0, 590.0), in_plane_mm=400.0)
+    volume = Volume.read(options.scan) if options.scan else phantom.volume
+    print(f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    k, j, i = volume.shape
+    print(f"{model.name} on {model.device}; scan {i} x {j} x {k} voxels")
+
+    before = _peak_bytes()
+    seconds = _median_seconds(lambda: model.embed(volume))
+    above = _peak_bytes() - before
+    print(f"embed                          {seconds:8.3f} s")
+    print(f"  peak memory above the scan   {above / 2**20:8.0f} MB (predicted {model.predicted_bytes(volume) / 2**20:.0f})")
+
+    embedding = model.embed(volume)
+    rng = np.random.default_rng(0)
+    index, _ = embedding.body_cells
+    cells = index[torch.from_numpy(rng.integers(len(index), size=10_000))].double().numpy()
+    points = cells @ embedding.cell_to_ras[:3, :3].T + embedding.cell_to_ras[:3, 3]
+    points = np.clip(points, *(volume.bounds_ras + [[1.0], [-1.0]]))
+    targets = [replace(embedding) for _ in range(5)]
+    seconds = _median_seconds(lambda: [embedding.match(points[:100], target) for target in targets])
+    print(f"match 100 points x 5 targets   {seconds:8.3f} s")
+    seconds = _median_seconds(lambda: embedding.match(points[:1], targets[0]))
+    print(f"match 1 point x 1 target       {seconds:8.3f} s")
+    seconds = _median_seconds(lambda: embedding.match(points, targets[0]))
+    print(f"match 10,000 points x 1 target {seconds:8.3f} s")
+
+
+def _median_seconds(work: Callable[[], object]) -> float:
+    work()
+    times = []
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def _peak_bytes() -> int:
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Small prepared scans whose HU and body coordinates are known functions of world position, and a tiny recipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from scan_files import true_hu, voxel_positions
+
+from AnatomicalEmbedding.training.frames import FrameGuess
+from AnatomicalEmbedding.training.recipes import Recipe, recipe_from_dict
+from AnatomicalEmbedding.training.scans import PreparedScan
+
+# Whole HU at every voxel (see scan_files), so that storing them as int16 rounds nothing.
+SPACING_MM = (2.0, 2.0, 3.0)
+SHAPE = (40, 36, 44)
+BODY_MARGIN = 4  # voxels of air-free rim around the body: no interpolation with the air outside the scan
+
+
+def frame(scale=(1.0, 1.0, 1.0), shift_mm=(0.0, 0.0, 0.0), scale_sd=(0.0,) * 3, shift_sd_mm=(0.0,) * 3) -> FrameGuess:
+    """A frame guess from plain tuples."""
+    return FrameGuess(*(np.array(v, dtype=float) for v in (scale, shift_mm, scale_sd, shift_sd_mm)))
+
+
+def linear_scan(
+    name: str = "linear", origin=(-40.0, -30.0, -200.0), guess: FrameGuess | None = None, synthetic: bool = False
+) -> PreparedScan:
+    """A scan with the HU of `scan_files.true_hu` about its own origin; body everywhere but in a rim."""
+    grid_to_ras = np.diag([*SPACING_MM, 1.0])
+    grid_to_ras[:3, 3] = origin
+    hu = true_hu(voxel_positions(SHAPE, grid_to_ras) - grid_to_ras[:3, 3]).astype(np.int16)
+    body = np.zeros(SHAPE, dtype=bool)
+    body[(slice(BODY_MARGIN, -BODY_MARGIN),) * 3] = True
+    return PreparedScan(
+        name, torch.from_numpy(hu), torch.from_numpy(body), grid_to_ras, guess or frame(), synthetic=synthetic
+    )
+
+
+def scan_hu(voxel_ijk: torch.Tensor) -> torch.Tensor:
+    """HU of a linear scan at continuous voxels (..., 3)."""
+    return torch.from_numpy(true_hu(voxel_ijk.double().numpy() * SPACING_MM)).float()
+
+
+def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
+    """A recipe that trains within seconds. changes: section -> entries to set."""
+    values = {
+        "name": "tiny",
+        "objective": objective,
+        "network": {
+            "widths": [4, 4, 4, 4],
+            "spacing_mm": list(SPACING_MM),
+            "hu_knots": [-1000.0, 1000.0],
+            "level_knots": [0.0, 1.0],
+        },
+        "batch": {"crop_sizes": [[24, 20, 16]], "height_bands": [[-1000, 1000, 1.0]]},
+        "augmentation": {},
+        "loss": {},
+        "optimiser": {
+            "learning_rate": 1e-2,
+            "schedule": "one-cycle",
+            "weight_decay": 1e-2,
+            "epsilon": 1e-8,
+            "gradient_clip": 1.0,
+            "warm_up": 0.2,
+        },
+    }
+    if objective == "coordinates":
+        values["network"]["unit_mm"] = 100.0
+        values["batch"]["voxels_per_batch"] = 2 * 24 * 20 * 16
+        values["loss"]["frame_prior"] = 0.01
+        values["optimiser"] |= {"frame_learning_rate": 1e-2, "ema": 0.9}
+    else:
+        values["network"]["normalise_output"] = True
+        values["batch"] |= {"pairs": 2, "points_per_pair": 40}
+    for section, entries in changes.items():
+        values[section] |= entries
+    return recipe_from_dict(values, "tiny")
+
+
+def with_field(scan: PreparedScan, to_body) -> PreparedScan:
+    """The scan with a body field: to_body maps (..., 3) RAS to body mm."""
+    field = np.moveaxis(to_body(scan.field_nodes_ras()), -1, 0).astype(np.float32)
+    return replace(scan, body_field=torch.from_numpy(np.ascontiguousarray(field)))
