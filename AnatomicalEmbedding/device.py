@@ -22,8 +22,8 @@ def choose_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise AnatomicalEmbeddingError(f"device {name!r} is unknown; choose auto, cpu, cuda or mps.") from None
-    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": has_mps}
-    if not present.get(device.type, False):
+    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(has_mps)}
+    if (device.index or 0) >= count.get(device.type, 0):
         raise AnatomicalEmbeddingError(f"device {name!r} is not available here; choose auto or cpu.")
     return device
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -97,16 +97,18 @@ class Model:
         step(0.0, "looking in the cache")
         scan_hash = volume_hash(volume)
         provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.unit_mm is not None)
-        if self.cache is not None and (kept := self.cache.get(provenance)) is not None:
-            step(1.0, "done")
-            return kept
-        result = self._compute(volume, provenance, step)
-        if self.cache is not None:
-            self.cache.put(result)
-        step(1.0, "done")
+        result = self.cache.get(provenance) if self.cache is not None else None
+        if result is not None:  # the same content may have been kept under another name
+            result = replace(result, provenance=provenance, notes=volume.notes)
+        else:
+            result = self._compute(volume, provenance, step)
+            if self.cache is not None:
+                self.cache.put(result)
+        if progress is not None:
+            progress(1.0, "done")
         return result
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
         step(0.05, "resampling")
         network = self.network
@@ -114,7 +116,7 @@ class Model:
         step(0.3, "finding the body")
         body = body_on_grid(grid)
         if not body.any():
-            raise VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
+            raise _no_patient(volume)
         grid, body = crop(grid, body, network.lattice, network.size_step)
         step(0.5, "embedding")
         x = network.prepare(torch.from_numpy(flatten_outside(grid.hu.numpy(), body)))
@@ -124,6 +126,8 @@ class Model:
         cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(grid.spacing_mm)
         share = F.avg_pool3d(torch.from_numpy(body).float()[None], network.stride)[0]
         cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
+        if not cells.any():
+            raise _no_patient(volume)
         return EmbeddingMap(
             coordinate * (network.unit_mm or 1.0),
             cells,
@@ -147,8 +151,8 @@ class Model:
             if core[longest] <= lattice:
                 need = _tile_voxels(core, x.shape[1:], lattice) * per_voxel / 2**20
                 raise MemoryLimitError(
-                    f"embedding needs {need:.0f} MB even in the smallest tiles but {budget / 2**20:.0f} MB are allowed; "
-                    "close other programs or raise the limit."
+                    f"embedding needs {need:.0f} MB even in the smallest tiles but {budget / 2**20:.0f} MB are "
+                    "allowed; close other programs or raise the limit."
                 )
             core[longest] = -(-core[longest] // lattice // 2) * lattice
         return run_in_tiles(self._forward, x, tuple(core), lattice, self.network.stride, step)
@@ -164,6 +168,10 @@ def volume_hash(volume: Volume) -> str:
     digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels), digest_size=20)
     digest.update(repr((volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())).encode())
     return digest.hexdigest()
+
+
+def _no_patient(volume: Volume) -> VolumeError:
+    return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
 
 
 def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:

@@ -9,7 +9,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "cache",
         help="show, bound or empty the cache of embedding maps",
-        description="Maps of scans embedded before are kept on disk and found again by content. Shows where and how much.",
+        description="Maps of scans embedded before are kept on disk and found again by content; shows where and how "
+        "much.",
     )
     parser.add_argument("--clear", action="store_true", help="remove every map")
     parser.add_argument("--limit-mb", type=float, metavar="MB", help="remove the least recently used maps beyond MB")

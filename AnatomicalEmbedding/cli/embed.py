@@ -11,7 +11,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "embed",
         help="write the embedding map of each scan",
-        description="Embed scans; each map becomes one .map.safetensors file that `match` and Python can use.",
+        description="Embed scans; each map becomes one .map.safetensors file for EmbeddingMap.load and `anatemb info`.",
     )
     parser.add_argument("scans", nargs="+", type=Path, metavar="SCAN", help="CT file or DICOM folder")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the maps")

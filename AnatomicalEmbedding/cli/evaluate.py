@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from .console import add_json_option, add_model_options, open_model, progress_bar, say
 
@@ -63,6 +64,8 @@ def run_landmarks(options: argparse.Namespace) -> None:
 def run_phantoms(options: argparse.Namespace) -> None:
     from ..evaluation.phantoms import evaluate_phantoms
 
+    if options.count < 2 or options.seed < 0:
+        raise AnatomicalEmbeddingError("--count must be 2 or more (patients are compared in pairs), --seed 0 or more.")
     model = open_model(options)
     with progress_bar("phantoms", options.json) as progress:
         result = evaluate_phantoms(model, range(options.seed, options.seed + options.count), progress)

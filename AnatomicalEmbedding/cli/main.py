@@ -29,13 +29,30 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = build_parser().parse_args(arguments)
+    options = build_parser().parse_args(_with_points_joined(sys.argv[1:] if arguments is None else arguments))
     try:
         options.run(options)
     except AnatomicalEmbeddingError as error:
         print(f"anatemb: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
+    except OSError as error:
+        if error.filename is None:
+            raise
+        reason = (error.strerror or "cannot be used").lower()
+        print(f"anatemb: {error.filename}: {reason}; check the path, its permissions and the disk.", file=sys.stderr)
+        return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("anatemb: interrupted; nothing was left half-written.", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
+
+
+def _with_points_joined(arguments: Sequence[str]) -> list[str]:
+    """Arguments with `--point X,Y,Z` as one word: argparse would take a negative X for an option."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] == "--point":
+            joined[-1] = f"--point={argument}"
+        else:
+            joined.append(argument)
+    return joined

@@ -53,7 +53,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "files",
         nargs="+",
-        type=Path,
         metavar="POINTS TARGET",
         help="points file (.mrk.json, or .csv with label,r,a,s), then target scans; targets only when --point is given",
     )
@@ -78,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
     with progress_bar(template.name or "template", options.json) as progress:
         template_map = model.embed(template, progress)
     answers, skipped = [], []
-    for path, name in zip(targets, unique_names(targets), strict=True):
+    for path, name in zip(targets, unique_names([Path(target) for target in targets]), strict=True):
         try:
             volume = Volume.read(path)
             with progress_bar(name, options.json) as progress:
@@ -90,12 +89,13 @@ def run(options: argparse.Namespace) -> None:
             say(f"skipped: {error}", options.json)
             continue
         shown = not options.no_report and len(answers) < _REPORT_TARGETS
-        answers.append(Answer(str(path), name, matches, volume if shown else None))
+        answers.append(Answer(path, name, matches, volume if shown else None))
     if not answers:
         raise AnatomicalEmbeddingError("no target could be read; see the lines above.")
     written = write_answers(options.output, template, points, answers, model.name, report=not options.no_report)
     if options.json:
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in csv_rows(points, answers)]
+        known = [[None if value == "" else value for value in row] for row in csv_rows(points, answers)]
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in known]
         print_json({"matches": rows, "files": [str(path) for path in written], "skipped": skipped})
         return
     rows = [[str(v) for v in row[:5]] for row in csv_rows(points, answers)]
@@ -150,7 +150,8 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
     return rows
 
 
-def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[Path]]:
+def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
+    """The points and the targets' paths, these exactly as given."""
     if options.point:
         given = np.array([parse_point(text) for text in options.point])
         return PointList(tuple(f"P-{n + 1}" for n in range(len(given))), given), options.files

@@ -37,12 +37,16 @@ class PhantomResult:
 
     def table(self) -> str:
         lines = [f"{'target view':<12} {'points':>7} {'mean mm':>8} {'median':>7} {'90th pct':>9}   ({self.model})"]
-        lines += [f"{name:<12} {n:>7} {mean:>8.1f} {median:>7.1f} {p90:>9.1f}" for name, n, mean, median, p90 in self._rows()]
+        lines += [
+            f"{name:<12} {n:>7} {mean:>8.1f} {median:>7.1f} {p90:>9.1f}" for name, n, mean, median, p90 in self._rows()
+        ]
         return "\n".join(lines)
 
     def markdown(self) -> str:
         lines = ["| target view | points | mean mm | median mm | 90th pct mm |", "|---|---|---|---|---|"]
-        lines += [f"| {name} | {n} | {mean:.1f} | {median:.1f} | {p90:.1f} |" for name, n, mean, median, p90 in self._rows()]
+        lines += [
+            f"| {name} | {n} | {mean:.1f} | {median:.1f} | {p90:.1f} |" for name, n, mean, median, p90 in self._rows()
+        ]
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> str:

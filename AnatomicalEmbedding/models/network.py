@@ -74,7 +74,7 @@ class CoordinateNetwork(nn.Module):
 
     @property
     def bytes_per_voxel(self) -> float:
-        """Peak memory of one forward pass for each input voxel: grids and input, then the finest level's activations."""
+        """Peak memory of one forward pass, per input voxel: grids and input, then the finest level's activations."""
         return 16.0 + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:

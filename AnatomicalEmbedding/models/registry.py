@@ -59,22 +59,23 @@ def read_weights(path: Path) -> Weights:
         raise WeightsError(f"{path}: no such file; give the path of a weights file.")
     sha256 = _sha256(path)
     card_path = path.with_suffix(".json")
-    if card_path.exists():
-        card = json.loads(card_path.read_text())
-        if card.get("sha256") not in (None, sha256):
-            raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; fetch it again.")
+    if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
+        raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; fetch it again.")
     try:
         with safe_open(str(path), "pt") as file:
             about = json.loads((file.metadata() or {})[_METADATA_KEY])
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError, KeyError, ValueError):
-        raise WeightsError(f"{path}: not weights of this program, or damaged; fetch the file again.") from None
-    network = CoordinateNetwork(NetworkSpec.from_dict(about["network"]))
+        name, spec = str(about["name"]), NetworkSpec.from_dict(about["network"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+        raise WeightsError(
+            f"{path}: not weights of this program, damaged, or of a newer version; fetch the file again."
+        ) from None
+    network = CoordinateNetwork(spec)
     try:
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except RuntimeError:
         raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
-    return Weights(network.eval(), about["name"], sha256, about)
+    return Weights(network.eval(), name, sha256, about)
 
 
 def write_weights(network: CoordinateNetwork, path: Path, name: str, about: dict) -> str:
@@ -90,6 +91,13 @@ def write_weights(network: CoordinateNetwork, path: Path, name: str, about: dict
     with atomic_path(path) as temporary:
         save_file(state, str(temporary), metadata)
     return _sha256(path)
+
+
+def _stated_sha256(card: Path) -> str | None:
+    try:
+        return json.loads(card.read_text(encoding="utf-8")).get("sha256")
+    except (OSError, AttributeError, ValueError):
+        raise WeightsError(f"{card}: is not a model card (JSON), or damaged; fetch it again or delete it.") from None
 
 
 def _sha256(path: Path) -> str:

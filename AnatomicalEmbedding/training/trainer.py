@@ -129,8 +129,9 @@ class _State:
         )
         if options.schedule == "one-cycle":
             rates = [options.learning_rate, max(options.frame_learning_rate, 1e-12)]
+            warm_up = max(options.warm_up, 2 / (steps + 1))  # OneCycleLR divides by its length less one step
             self.schedule = torch.optim.lr_scheduler.OneCycleLR(
-                self.optimiser, rates, total_steps=steps + 1, pct_start=options.warm_up
+                self.optimiser, rates, total_steps=steps + 1, pct_start=warm_up
             )
         else:
             self.schedule = torch.optim.lr_scheduler.ConstantLR(self.optimiser, factor=1.0)

@@ -36,14 +36,17 @@ def main() -> None:
     seconds = _median_seconds(lambda: model.embed(volume))
     above = _peak_bytes() - before
     print(f"embed                          {seconds:8.3f} s")
-    print(f"  peak memory above the scan   {above / 2**20:8.0f} MB (predicted {model.predicted_bytes(volume) / 2**20:.0f})")
+    print(
+        f"  peak memory above the scan   {above / 2**20:8.0f} MB (predicted {model.predicted_bytes(volume) / 2**20:.0f})"
+    )
 
     embedding = model.embed(volume)
     rng = np.random.default_rng(0)
     index, _ = embedding.body_cells
     cells = index[torch.from_numpy(rng.integers(len(index), size=10_000))].double().numpy()
     points = cells @ embedding.cell_to_ras[:3, :3].T + embedding.cell_to_ras[:3, 3]
-    points = np.clip(points, *(volume.bounds_ras + [[1.0], [-1.0]]))
+    low, high = volume.bounds_ras
+    points = np.clip(points, low + 1, high - 1)
     targets = [replace(embedding) for _ in range(5)]
     seconds = _median_seconds(lambda: [embedding.match(points[:100], target) for target in targets])
     print(f"match 100 points x 5 targets   {seconds:8.3f} s")

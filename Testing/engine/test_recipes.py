@@ -1,0 +1,159 @@
+"""Recipes: the shipped ones, their way to and from a weights file, and every mistake a user can make in one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from training_scans import tiny_recipe
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.resources import resource
+from AnatomicalEmbedding.training.recipes import load_recipe, recipe_from_dict
+
+SHIPPED = sorted(path.stem for path in resource("Recipes").glob("*.toml"))
+
+MINE = """
+name = "called"
+objective = "coordinates"
+[network]
+unit_mm = 100.0
+[batch]
+crop_sizes = [[32, 32, 32]]
+height_bands = [[0, 800, 1.0]]
+[augmentation]
+rotation_rad = 0.1
+[loss]
+beta_mm = 15.0
+[optimiser]
+learning_rate = 2e-3
+schedule = "one-cycle"
+weight_decay = 1e-2
+epsilon = 1e-8
+gradient_clip = 1.0
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def refused(source, match, overrides=None):
+    with pytest.raises(AnatomicalEmbeddingError, match=match):
+        load_recipe(source, overrides)
+
+
+def test_ours_and_the_papers_are_shipped():
+    assert {"ape", "ape-paper"} <= set(SHIPPED)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_recipe_loads_and_survives_a_weights_file(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    stored = json.loads(json.dumps(recipe.to_dict()))
+    assert recipe_from_dict(stored, "weights") == recipe
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_crops_of_a_shipped_recipe_are_whole_cells_and_fit_a_batch(name):
+    recipe = load_recipe(name)
+    for i, j, k in recipe.batch.crop_sizes:
+        assert i % 4 == j % 4 == k % 4 == 0
+        assert recipe.objective == "distances" or i * j * k <= recipe.batch.voxels_per_batch
+    assert all(low < high and weight > 0 for low, high, weight in recipe.batch.height_bands)
+
+
+def test_paper_recipe_has_the_papers_numbers():
+    """Goncharov 2024, section 3.1."""
+    recipe = load_recipe("ape-paper")
+    assert recipe.objective == "distances"
+    assert recipe.batch.pairs == 8
+    assert recipe.batch.pairs * recipe.batch.points_per_pair == 8000
+    assert recipe.batch.crop_sizes == [[96, 96, 64]]
+    assert recipe.augmentation.spacing_mm_low == [1.0, 1.0, 1.5]
+    assert recipe.augmentation.spacing_mm_high == [2.0, 2.0, 3.0]
+    assert recipe.loss.equivariance == 1.0
+    optimiser = recipe.optimiser
+    assert (optimiser.learning_rate, optimiser.schedule, optimiser.weight_decay) == (3e-4, "constant", 1e-6)
+    assert optimiser.gradient_clip == 1.0
+    assert optimiser.ema == 0
+    assert recipe.network.normalise_output
+    assert recipe.network.unit_mm is None
+
+
+def test_recipe_of_a_user_is_read_by_path(tmp_path):
+    path = written(tmp_path, MINE)
+    recipe = load_recipe(path)
+    assert recipe.name == "called"
+    assert recipe.batch.crop_sizes == [[32, 32, 32]]
+    assert recipe.loss.beta_mm == 15.0
+    assert load_recipe(str(path)) == recipe
+
+
+def test_file_name_and_defaults_stand_in_for_what_is_left_out(tmp_path):
+    text = MINE.replace('name = "called"', "").replace("[loss]\nbeta_mm = 15.0", "")
+    recipe = load_recipe(written(tmp_path, text))
+    assert recipe.name == "mine"
+    assert recipe.loss.beta_mm == 20.0
+
+
+def test_overrides_replace_entries():
+    recipe = load_recipe("ape", {"batch.phantom_share": 0.5, "optimiser.ema": 0.9})
+    assert recipe.batch.phantom_share == 0.5
+    assert recipe.optimiser.ema == 0.9
+    assert recipe.loss == load_recipe("ape").loss
+
+
+def test_unknown_name_lists_the_known_ones():
+    refused("sam", "sam: no such recipe; .*: ape, ape-paper")
+
+
+def test_missing_file_is_named(tmp_path):
+    refused(tmp_path / "none.toml", "none.toml: no such recipe")
+
+
+@pytest.mark.parametrize("content", [b"name = ", b"\xff\xfe not text"])
+def test_damaged_file_is_named(content, tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    refused(path, "bad.toml: not a valid recipe")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("rotation_rad", "rotation_deg", "unknown entry augmentation.rotation_deg"),
+        ("[augmentation]", "[augmentaton]", "unknown entry augmentaton"),
+        ('name = "called"', "epochs = 3", "unknown entry epochs"),
+        ("learning_rate = 2e-3", "", r"section \[optimiser\] is incomplete"),
+        ('"coordinates"', '"contrastive"', 'objective must be "coordinates" or "distances"'),
+        ('objective = "coordinates"', "", 'objective must be "coordinates" or "distances"'),
+        ("one-cycle", "onecycle", 'schedule must be "one-cycle" or "constant"'),
+        ("unit_mm = 100.0", "", 'objective "coordinates" needs network.unit_mm'),
+    ],
+)
+def test_mistake_is_named(old, new, match, tmp_path):
+    refused(written(tmp_path, MINE.replace(old, new)), f"mine.toml: .*{match}")
+
+
+def test_section_must_be_a_section(tmp_path):
+    refused(written(tmp_path, 'objective = "coordinates"\nnetwork = 3\n'), "network must be a section")
+
+
+def test_positives_of_rotated_or_warped_crops_are_refused():
+    """The pair sampler finds positives by the crops' boxes, which is right for upright crops alone."""
+    for entry in ("rotation_rad", "elastic_probability"):
+        refused("ape-paper", "cannot rotate or warp", {f"augmentation.{entry}": 0.2})
+
+
+@pytest.mark.parametrize("entry", ["pairs", "points_per_pair"])
+def test_distances_need_pairs(entry):
+    refused("ape-paper", "needs batch.pairs and batch.points_per_pair", {f"batch.{entry}": 0})
+
+
+def test_tiny_recipe_of_these_tests_is_a_recipe():
+    for objective in ("coordinates", "distances"):
+        recipe = tiny_recipe(objective)
+        assert recipe_from_dict(json.loads(json.dumps(recipe.to_dict())), "stored") == recipe

@@ -1,0 +1,102 @@
+"""What the shipped weights promise: accuracy on unseen synthetic patients; answers independent of headers and tiles."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+import torch
+
+from AnatomicalEmbedding import Volume, load_model
+from AnatomicalEmbedding.evaluation.phantoms import evaluate_phantoms
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.simpleitk_bridge import transform_points
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model(device="cpu")
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return [make_phantom(seed, spacing=(3.0, 3.0, 4.0), coverage_mm=(200.0, 520.0)) for seed in (910, 911)]
+
+
+@pytest.fixture(scope="module")
+def question(model, pair):
+    """Template map, query points and the answers in the target as it is."""
+    template, target = pair
+    names = sorted(template.points_ras.keys() & target.points_ras.keys())
+    points = np.array([template.points_ras[name] for name in names])
+    template_map = model.embed(template.volume)
+    return template_map, points, template_map.match(points, model.embed(target.volume)).points_ras
+
+
+def reordered(volume: Volume, order: tuple[int, ...], flips: tuple[int, ...]) -> Volume:
+    """The same scan with its voxel axes permuted and flipped; every voxel keeps its place in the world."""
+    steps = np.eye(4)
+    steps[:3, :3] = 0
+    for new, old in enumerate(order):  # new index axis `new` runs along old axis `old`
+        size = volume.shape[2 - old]
+        steps[old, new] = -1 if flips[new] else 1
+        steps[old, 3] = size - 1 if flips[new] else 0
+    voxels = volume.voxels.transpose([2 - order[2 - axis] for axis in range(3)])
+    voxels = np.flip(voxels, [axis for axis in range(3) if flips[2 - axis]])
+    return Volume(np.ascontiguousarray(voxels), volume.ijk_to_ras @ steps)
+
+
+def test_named_points_of_unseen_patients(model):
+    result = evaluate_phantoms(model, [880, 881, 882])
+    everything = np.concatenate(list(result.errors_mm.values()))
+    assert np.median(everything) <= 8.0
+    assert all(np.median(errors) <= 12.0 for errors in result.errors_mm.values())
+
+
+def test_axis_orders_and_flips_give_the_same_world_answer(model, pair, question):
+    template_map, points, expected = question
+    target = pair[1].volume
+    for order, flips in product(permutations((0, 1, 2)), product((0, 1), repeat=3)):
+        other = reordered(target, order, flips)
+        probe = target.bounds_ras.mean(axis=0, keepdims=True) + [[10.0, -20.0, 30.0]]
+        assert other.sample(probe) == pytest.approx(target.sample(probe))
+        found = template_map.match(points, model.embed(other)).points_ras
+        assert np.linalg.norm(found - expected, axis=1).max() <= 1.0, (order, flips)
+
+
+def test_an_oblique_encoding_gives_the_same_world_answer(model, pair, question):
+    template_map, points, expected = question
+    target = pair[1].volume
+    angle = np.radians(14.0)
+    turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1.0]])
+    spacing = np.array([1.5, 1.5, 2.0])  # fine enough that re-sampling loses little
+    low, high = target.bounds_ras
+    size = np.ceil((high - low) * [1.3, 1.3, 1.0] / spacing).astype(int)
+    oblique = np.eye(4)
+    oblique[:3, :3] = turn * spacing
+    oblique[:3, 3] = (low + high) / 2 - oblique[:3, :3] @ ((size - 1) / 2)
+    i, j, k = np.meshgrid(*(np.arange(n) for n in size), indexing="ij")
+    ras = transform_points(oblique, np.stack([i, j, k], axis=-1).reshape(-1, 3))
+    voxels = target.sample(ras).reshape(size).transpose(2, 1, 0)
+    found = template_map.match(points, model.embed(Volume(np.rint(voxels).astype(np.int16), oblique))).points_ras
+    assert np.median(np.linalg.norm(found - expected, axis=1)) <= 0.5
+    assert np.linalg.norm(found - expected, axis=1).max() <= 1.0
+
+
+def test_tiles_agree_with_the_whole_volume(model, pair):
+    volume = make_phantom(912, spacing=(3.0, 3.0, 4.0)).volume
+    whole = model.embed(volume)
+    small = load_model(device="cpu")
+    small.budget_bytes = int(0.55 * model.network.bytes_per_voxel * 64 * whole.body.numel())
+    tiled = small.embed(volume)
+    assert not torch.equal(whole.coordinate, tiled.coordinate)  # tiles were really used
+    difference = (whole.coordinate - tiled.coordinate).norm(dim=0)[whole.body]
+    assert difference.max() <= 0.5
+
+
+def test_a_point_is_found_in_its_own_scan(model, pair):
+    phantom = pair[0]
+    embedding = model.embed(phantom.volume)
+    points = np.array(list(phantom.points_ras.values()))
+    errors = np.linalg.norm(embedding.match(points, embedding).points_ras - points, axis=1)
+    assert np.median(errors) <= 1.0
+    assert errors.max() <= 6.0

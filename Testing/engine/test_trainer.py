@@ -1,0 +1,193 @@
+"""The training loop: it learns, resumes exactly, averages weights, and refuses what is not its own."""
+
+import csv
+from dataclasses import replace
+from itertools import count
+
+import pytest
+import torch
+from training_scans import frame, linear_scan, tiny_recipe
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
+from AnatomicalEmbedding.models.network import CoordinateNetwork
+from AnatomicalEmbedding.training.trainer import CHECKPOINT, train
+
+STEPS = 6
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Sums in one order, so that runs can be compared exactly."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def scans():
+    doubt = {"scale_sd": (0.1,) * 3, "shift_sd_mm": (20.0,) * 3}
+    return [linear_scan(f"patient{n}", guess=frame(shift_mm=(0, 0, 200 + 50 * n), **doubt)) for n in range(2)]
+
+
+def after(steps):
+    """A Cancel button that is pressed after so many steps."""
+    asked = count(1)
+    return lambda: next(asked) >= steps
+
+
+def stop_after(steps, scans, recipe, folder, **options):
+    with pytest.raises(CancelledError, match="run the same command"):
+        train(scans, recipe, folder, STEPS, workers=0, cancelled=after(steps), **options)
+
+
+def checkpoint(folder):
+    return torch.load(folder / CHECKPOINT, weights_only=True)
+
+
+def same(a, b):
+    return all(torch.equal(a[key], b[key]) for key in a) and a.keys() == b.keys()
+
+
+def loss_rows(folder):
+    with (folder / "loss.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("objective", ["coordinates", "distances"])
+def test_resumed_run_ends_with_the_same_weights_as_an_uninterrupted_one(objective, scans, tmp_path):
+    recipe = tiny_recipe(objective, augmentation={"noise_probability": 0.5, "noise_level": 0.05})
+    whole = train(scans, recipe, tmp_path / "whole", STEPS, workers=0)
+    stop_after(3, scans, recipe, tmp_path / "halves")
+    assert checkpoint(tmp_path / "halves")["step"] == 3
+    halves = train(scans, recipe, tmp_path / "halves", STEPS, workers=0)
+    assert whole.steps == halves.steps == STEPS
+    assert same(whole.network.state_dict(), halves.network.state_dict())
+    one, other = checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "halves")
+    assert same(one["network"], other["network"])
+    assert same(one["frames"], other["frames"])
+    assert one["mean_loss"] == other["mean_loss"]
+    columns = ("step", "loss", "learning_rate")
+    rows = [[tuple(row[c] for c in columns) for row in loss_rows(tmp_path / name)] for name in ("whole", "halves")]
+    assert rows[0] == rows[1]
+    assert [row[0] for row in rows[0]] == [str(step) for step in range(1, STEPS + 1)]
+
+
+def test_batches_made_beside_the_loop_are_the_same(scans, tmp_path):
+    runs = [train(scans, tiny_recipe(), tmp_path / str(n), 3, workers=n) for n in (0, 1)]
+    assert same(*(run.network.state_dict() for run in runs))
+
+
+def test_another_seed_is_another_run(scans, tmp_path):
+    runs = [train(scans, tiny_recipe(), tmp_path / str(seed), 1, workers=0, seed=seed) for seed in (0, 1)]
+    assert not same(*(run.network.state_dict() for run in runs))
+
+
+def test_finished_run_is_not_trained_on(scans, tmp_path):
+    first = train(scans, tiny_recipe(), tmp_path, STEPS, workers=0)
+    again = train(scans, tiny_recipe(), tmp_path, STEPS, workers=0)
+    assert again.steps == STEPS
+    assert same(first.network.state_dict(), again.network.state_dict())
+    assert len(loss_rows(tmp_path)) == STEPS
+
+
+@pytest.mark.parametrize("what", ["recipe", "scans", "seed", "length"])
+def test_checkpoint_of_another_run_is_refused(what, scans, tmp_path):
+    train(scans, tiny_recipe(), tmp_path, 1, workers=0)
+    recipe = tiny_recipe(loss={"beta_mm": 7.0}) if what == "recipe" else tiny_recipe()
+    data = scans[:1] if what == "scans" else scans
+    with pytest.raises(AnatomicalEmbeddingError, match="another recipe, data, seed or length; choose another output"):
+        train(data, recipe, tmp_path, 2 if what == "length" else 1, workers=0, seed=int(what == "seed"))
+    assert checkpoint(tmp_path)["step"] == 1
+
+
+def test_damaged_checkpoint_is_named(scans, tmp_path):
+    train(scans, tiny_recipe(), tmp_path, 1, workers=0)
+    path = tmp_path / CHECKPOINT
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(AnatomicalEmbeddingError, match=r"checkpoint\.pt: is damaged; delete it"):
+        train(scans, tiny_recipe(), tmp_path, 1, workers=0)
+
+
+def test_averaged_weights_are_the_running_mean(scans, tmp_path):
+    """One step a call, so that the checkpoint shows the weights after every step."""
+    ema = 0.15
+    recipe = tiny_recipe(optimiser={"ema": ema})
+    expected = None
+    for step in range(1, STEPS):
+        stop_after(1, scans, recipe, tmp_path)
+        state = checkpoint(tmp_path)
+        assert state["step"] == step
+        keep = min(ema, (step - 1) / (step + 9))
+        weights = {name: state["network"][name] for name in state["network"] if name.endswith(("weight", "bias"))}
+        expected = weights if step == 1 else {n: keep * expected[n] + (1 - keep) * w for n, w in weights.items()}
+        for name, value in expected.items():
+            torch.testing.assert_close(state["averaged"][name], value)
+    running = [name for name in state["network"] if "running" in name]
+    assert running
+    assert all(torch.equal(state["averaged"][name], state["network"][name]) for name in running)
+
+
+def test_without_averaging_the_last_weights_count(scans, tmp_path):
+    run = train(scans, tiny_recipe(optimiser={"ema": 0.0}), tmp_path, 3, workers=0)
+    assert same(run.network.state_dict(), checkpoint(tmp_path)["network"])
+
+
+def test_network_comes_back_ready_for_use(scans, tmp_path):
+    run = train(scans, tiny_recipe(), tmp_path, 1, workers=0)
+    assert not run.network.training
+    assert run.network.spec == tiny_recipe().network
+    assert run.minutes > 0
+
+
+def test_progress_reports_every_step(scans, tmp_path):
+    lines = []
+    train(scans, tiny_recipe(), tmp_path, 4, workers=0, progress=lines.append)
+    assert [(line.step, line.steps) for line in lines] == [(n, 4) for n in range(1, 5)]
+    first = float(loss_rows(tmp_path)[0]["loss"])
+    assert lines[0].loss == pytest.approx(first, abs=1e-5)
+    assert all(line.seconds_per_step > 0 for line in lines)
+
+
+@pytest.mark.parametrize("objective", ["coordinates", "distances"])
+def test_loss_falls(objective, scans, tmp_path):
+    recipe = tiny_recipe(objective, optimiser={"schedule": "constant"})
+    train(scans, recipe, tmp_path, 70, workers=0)
+    losses = [float(row["loss"]) for row in loss_rows(tmp_path)]
+    assert sum(losses[-15:]) < 0.8 * sum(losses[:15])
+
+
+def test_one_cycle_warms_up_and_comes_down(scans, tmp_path):
+    train(scans, tiny_recipe(), tmp_path, 10, workers=0)
+    rates = [float(row["learning_rate"]) for row in loss_rows(tmp_path)]
+    assert max(rates) == pytest.approx(1e-2, rel=0.2)
+    assert 1 <= rates.index(max(rates)) + 1 <= 3
+    assert rates[-1] < 1e-4
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])  # 4: the warm-up is one step, where the scheduler would divide by zero
+def test_shortest_runs_have_a_schedule_too(steps, scans, tmp_path):
+    assert train(scans, tiny_recipe(), tmp_path, steps, workers=0).steps == steps
+
+
+def test_frames_of_patients_are_settled_and_those_of_phantoms_are_not(scans, tmp_path):
+    phantom = replace(linear_scan("phantom"), synthetic=True)
+    train([*scans, phantom], tiny_recipe(batch={"phantom_share": 0.5}), tmp_path, STEPS, workers=0)
+    frames = checkpoint(tmp_path)["frames"]
+    assert frames["shift"][:2].abs().min() > 0
+    assert torch.equal(frames["shift"][2], torch.zeros(3))
+    assert torch.equal(frames["scale"][2], torch.zeros(3))
+
+
+def test_fine_tuning_starts_from_the_given_weights(scans, tmp_path):
+    still = tiny_recipe(optimiser={"learning_rate": 0.0, "schedule": "constant"})
+    torch.manual_seed(99)
+    given = CoordinateNetwork(still.network)
+    run = train(scans, still, tmp_path, 1, workers=0, start_from=given)
+    torch.testing.assert_close(dict(run.network.named_parameters()), dict(given.named_parameters()))
+
+
+def test_fine_tuning_another_network_is_refused(scans, tmp_path):
+    other = CoordinateNetwork(replace(tiny_recipe().network, widths=(4, 8)))
+    with pytest.raises(AnatomicalEmbeddingError, match="belong to another network"):
+        train(scans, tiny_recipe(), tmp_path, 1, workers=0, start_from=other)
