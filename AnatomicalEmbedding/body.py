@@ -10,7 +10,8 @@ from .working_grid import AIR_HU, WorkingGrid
 _MASK_MM = 3.0  # the mask is found on in-plane voxels of at least this size, where noise is averaged out
 
 _TISSUE_HU = -350.0  # between lung and fat
-_OPEN_AIR_HU = -950.0  # outside air is darker than lung once averaged over a few mm
+_LUNG_HU = -970.0  # a region of lung is denser than this on average, outside air is not
+_CUT_SHARE = 0.25  # of the scan's sides made of body: the field of view cuts the patient open
 _OPENING_MM = 8.0  # sheets thinner than this (table tops, blankets) are no body
 _SMALL_PART = 0.03  # arms and legs apart from the trunk are kept, cushions are not
 
@@ -38,12 +39,17 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
 
 def body_on_grid(grid: WorkingGrid) -> np.ndarray:
     """Mask (k, j, i) of the patient on a working grid of even size."""
+    mask = np.zeros(tuple(grid.hu.shape), dtype=bool)
+    box = grid.scan_box
+    part = grid.hu[box]
     if min(grid.spacing_mm) >= _MASK_MM:
-        return body_mask(grid.hu.numpy(), grid.spacing_mm)
-    coarse = F.avg_pool3d(grid.hu[None], 2)[0].numpy()
-    mask = body_mask(coarse, tuple(2 * s for s in grid.spacing_mm))
+        mask[box] = body_mask(part.numpy(), grid.spacing_mm)
+        return mask
+    coarse = F.avg_pool3d(part[None], 2, ceil_mode=True)[0].numpy()
+    found = body_mask(coarse, tuple(2 * s for s in grid.spacing_mm))
     for axis in range(3):
-        mask = mask.repeat(2, axis)
+        found = found.repeat(2, axis)
+    mask[box] = found[tuple(slice(0, n) for n in part.shape)]
     return mask
 
 
@@ -69,12 +75,15 @@ def _fill_slices(body: np.ndarray) -> np.ndarray:
 
 def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
     """Add lung that reaches the in-plane border of the scan, where no body wall encloses it."""
-    border = np.zeros(body.shape, dtype=bool)
-    border[:, [0, -1], :] = True
-    border[:, :, [0, -1]] = True
-    open_air = (hu < _OPEN_AIR_HU) & ~body
-    if open_air[border].mean() > 0.25:
+    sides = np.concatenate([body[:, [0, -1], :].ravel(), body[:, :, [0, -1]].ravel()])
+    if sides.mean() < _CUT_SHARE:
         return body  # air surrounds the patient: nothing is cut open
-    lung = (hu >= _OPEN_AIR_HU) & ~body
-    lung = _dilate(~_dilate(~lung, 2), 2)
-    return _fill_slices(body | lung)
+    result = body.copy()
+    for k in np.flatnonzero(~body.all(axis=(1, 2))):
+        regions = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray((~body[k]).astype(np.uint8))))
+        voxels = np.bincount(regions.ravel())
+        mean = np.bincount(regions.ravel(), weights=hu[k].ravel()) / np.maximum(voxels, 1)
+        lung = mean > _LUNG_HU
+        lung[0] = False  # label 0 is the body
+        result[k] |= lung[regions]
+    return result

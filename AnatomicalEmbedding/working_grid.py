@@ -25,11 +25,13 @@ class WorkingGrid:
     hu: float32 tensor (k, j, i), axes towards S, A, R; -1000 outside the scan.
     origin_ras: (3,) RAS mm of the centre of voxel (0, 0, 0).
     spacing_mm: (x, y, z) mm.
+    scan_box: (k, j, i) slices of the part that the scan's box covers; the rest is padding up to the lattice.
     """
 
     hu: torch.Tensor
     origin_ras: np.ndarray
     spacing_mm: tuple[float, float, float]
+    scan_box: tuple[slice, slice, slice] = (slice(None), slice(None), slice(None))
 
     @property
     def grid_to_ras(self) -> np.ndarray:
@@ -76,7 +78,10 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
     grid_to_ijk = np.linalg.inv(_binned(ijk_to_ras, bins)) @ grid_to_ras
     tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk  # voxels that the axes drift over the grid
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
-    return WorkingGrid(sample(array, bins, grid_to_ijk, size_ijk), origin, tuple(spacing_mm))
+    first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
+    last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
+    box = tuple(slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
+    return WorkingGrid(sample(array, bins, grid_to_ijk, size_ijk), origin, tuple(spacing_mm), box)
 
 
 def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tuple[WorkingGrid, np.ndarray]:

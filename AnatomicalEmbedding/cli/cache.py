@@ -2,7 +2,7 @@
 
 import argparse
 
-from .console import add_json_option, print_json, say
+from .console import add_json_option, megabytes, print_json, say
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -13,7 +13,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "much.",
     )
     parser.add_argument("--clear", action="store_true", help="remove every map")
-    parser.add_argument("--limit-mb", type=float, metavar="MB", help="remove the least recently used maps beyond MB")
+    parser.add_argument("--limit-mb", type=megabytes, metavar="MB", help="remove the least recently used beyond MB")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
     cache = MapCache(default_folder())
     removed = 0
     if options.clear or options.limit_mb is not None:
-        removed = cache.shrink(0 if options.clear else int(options.limit_mb * 2**20))
+        removed = cache.shrink(0 if options.clear else options.limit_mb)
     facts = {
         "folder": str(cache.folder),
         "maps": cache.count(),

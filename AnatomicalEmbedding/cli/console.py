@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
     group.add_argument(
-        "--memory-mb", type=float, metavar="MB", help="most memory for one embedding (default: 60 %% of free)"
+        "--memory-mb", type=megabytes, metavar="MB", help="most memory for one embedding (default: 60 %% of free)"
     )
     group.add_argument("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
 
@@ -46,8 +47,19 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
     cache = None if options.no_cache else MapCache(default_folder())
     model = load_model(name or options.model, options.device, cache)
     if options.memory_mb is not None:
-        model.budget_bytes = int(options.memory_mb * 2**20)
+        model.budget_bytes = options.memory_mb
     return model
+
+
+def megabytes(text: str) -> int:
+    """Bytes of an option given in MB."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of megabytes")
+    return int(number * 2**20)
 
 
 @contextmanager
@@ -93,17 +105,21 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], quiet: boo
 
 
 def scan_name(path: Path) -> str:
-    """Short name of a scan file or DICOM folder: its name without suffixes."""
-    return path.resolve().name.split(".")[0] or path.resolve().name
+    """Short name of a scan file or DICOM folder: its name without the suffix of an image file."""
+    from ..image_files import display_name
+
+    return display_name(path) if path.name not in ("", "..") else path.resolve().name
 
 
 def unique_names(paths: Sequence[Path]) -> list[str]:
-    """`scan_name` of each path, with _2, _3 ... where several would be equal."""
+    """`scan_name` of each path, with _2, _3 ... where several would name one file, on whatever disk."""
     names: list[str] = []
+    taken: set[str] = set()
     for path in paths:
         name, number = scan_name(path), 1
-        while name in names:
+        while name.casefold() in taken:
             number += 1
             name = f"{scan_name(path)}_{number}"
         names.append(name)
+        taken.add(name.casefold())
     return names

@@ -15,7 +15,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="show what a scan, a DICOM folder or an embedding map holds, or (without a path) the installation",
         description="Show what each file or folder holds. Without a path: version, devices, weights, cache.",
     )
-    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="scan, DICOM folder or .safetensors file")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="scan, DICOM folder or map (.safetensors)")
     parser.add_argument("--series", metavar="UID", help="DICOM series to read when a folder holds several")
     add_json_option(parser)
     parser.set_defaults(run=run)

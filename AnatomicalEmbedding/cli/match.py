@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score")
 _REPORT_TARGETS = 8
+_TABLE_NAME = "matches.csv"
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,15 @@ def run(options: argparse.Namespace) -> None:
     from ..volume import Volume
 
     points, targets = _points_and_targets(options)
+    names = unique_names([Path(target) for target in targets])
+    _check_kept(options, names)
     template = Volume.read(options.template)
     _check_inside(template, points, options.template)
     model = open_model(options)
     with progress_bar(template.name or "template", options.json) as progress:
         template_map = model.embed(template, progress)
     answers, skipped = [], []
-    for path, name in zip(targets, unique_names([Path(target) for target in targets]), strict=True):
+    for path, name in zip(targets, names, strict=True):
         try:
             volume = Volume.read(path)
             with progress_bar(name, options.json) as progress:
@@ -86,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
             if not options.keep_going:
                 raise
             skipped.append(str(error))
-            say(f"skipped: {error}", options.json)
+            print(f"anatemb: skipped: {error}", file=sys.stderr)
             continue
         shown = not options.no_report and len(answers) < _REPORT_TARGETS
         answers.append(Answer(path, name, matches, volume if shown else None))
@@ -117,10 +121,10 @@ def write_answers(
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for answer in answers:
-        path = folder / f"{answer.name}.mrk.json"
+        path = folder / _markups_name(answer.name)
         write_markups(path, PointList(points.labels, answer.matches.points_ras), name=answer.name)
         written.append(path)
-    written.append(folder / "matches.csv")
+    written.append(folder / _TABLE_NAME)
     with atomic_path(written[-1]) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
@@ -134,6 +138,10 @@ def write_answers(
             write_report(folder / "report.html", template, points, shown, title=title, truth=truth, model=model_name)
         )
     return written
+
+
+def _markups_name(name: str) -> str:
+    return f"{name}.mrk.json"
 
 
 def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
@@ -159,6 +167,13 @@ def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[st
     if not targets:
         raise PointsError(f"{points_file}: give the points file and then at least one target scan (or use --point).")
     return read_points(points_file), targets
+
+
+def _check_kept(options: argparse.Namespace, names: list[str]) -> None:
+    """Raise PointsError when the results would overwrite the points they come from."""
+    given = None if options.point else Path(options.files[0]).resolve()
+    if given in {(options.output / name).resolve() for name in (*map(_markups_name, names), _TABLE_NAME)}:
+        raise PointsError(f"{options.files[0]}: would be overwritten by the results; give another output folder.")
 
 
 def _check_inside(template: Volume, points: PointList, path: Path) -> None:

@@ -150,7 +150,7 @@ def test_prior_is_the_mean_squared_deviation_of_the_scans_drawn(guessed):
     with torch.no_grad():
         corrections.shift[0] = torch.tensor([1.0, 2.0, 0.0])
         corrections.scale[0] = torch.tensor([0.0, 0.0, -3.0])
-    assert float(corrections.prior(torch.tensor([0, 1]))) == pytest.approx((1 + 4 + 9) / 2)
+    assert corrections.prior(torch.tensor([0, 1])).item() == pytest.approx((1 + 4 + 9) / 2)
 
 
 def test_a_displaced_guess_is_settled_against_what_the_network_sees(guessed):

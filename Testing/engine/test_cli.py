@@ -1,0 +1,464 @@
+"""The commands, called as a user would: what they write, what they print, and how they refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bad_files import make_bad_files
+from scan_files import stack_positions, write_linear_series
+from small_models import cell_centres, small_network, write_small_weights
+from test_bad_files import SAYS
+
+from AnatomicalEmbedding import __version__
+from AnatomicalEmbedding.cli import main
+from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.evaluation import phantoms
+from AnatomicalEmbedding.inference import Model, load_model
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.points import PointList, read_points, write_markups
+from AnatomicalEmbedding.volume import Volume
+
+COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with two torsos, points of the first, and small weights."""
+
+    folder: Path
+    template: Path
+    target: Path
+    points: Path
+    labels: tuple[str, ...]
+    points_ras: np.ndarray
+    model: tuple[str, str]
+
+
+@pytest.fixture
+def anatemb(capsys) -> Callable[..., Outcome]:
+    """Run a command in this process."""
+
+    def run(*words: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, phantom_pair) -> Place:
+    folder = tmp_path_factory.mktemp("cli")
+    template, target = (folder / f"{name}.nii.gz" for name in ("template", "target"))
+    for path, phantom in zip((template, target), phantom_pair, strict=True):
+        phantom.volume.write(path)
+    labels = tuple(sorted(phantom_pair[0].points_ras))[:4]
+    points_ras = np.array([phantom_pair[0].points_ras[label] for label in labels])
+    write_markups(folder / "points.mrk.json", PointList(labels, points_ras))
+    weights = write_small_weights(folder)
+    return Place(folder, template, target, folder / "points.mrk.json", labels, points_ras, ("--model", str(weights)))
+
+
+@pytest.fixture(autouse=True)
+def _cache_folder(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maps are kept for the whole module, so that each scan is embedded once."""
+    monkeypatch.setenv("ANATEMB_CACHE", str(place.folder / "cache"))
+
+
+@pytest.fixture(scope="module")
+def expected(place: Place) -> np.ndarray:
+    """What the Python interface answers for the points in the target."""
+    model = load_model(place.model[1], "cpu")
+    template_map, target_map = (model.embed(Volume.read(path)) for path in (place.template, place.target))
+    return template_map.match(place.points_ras, target_map).points_ras
+
+
+@pytest.fixture(scope="module")
+def bad_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make_bad_files(tmp_path_factory.mktemp("bad"))
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_refused(outcome: Outcome, *says: object) -> None:
+    """Exit code 2, one sentence on stderr that says all of `says`, nothing on stdout."""
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.startswith("anatemb: ")
+    assert outcome.err.endswith(".\n")
+    for what in says:
+        assert str(what) in outcome.err
+
+
+class TestMatch:
+    def test_writes_markups_table_and_report(self, anatemb, place, expected, tmp_path):
+        out = tmp_path / "deeper" / "out"
+        outcome = anatemb("match", place.template, place.points, place.target, "-o", out, *place.model)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert sorted(path.name for path in out.iterdir()) == ["matches.csv", "report.html", "target.mrk.json"]
+        found = read_points(out / "target.mrk.json")
+        assert found.labels == place.labels
+        np.testing.assert_allclose(found.points_ras, expected, atol=0.01)
+        for name in ("matches.csv", "report.html", "target.mrk.json"):
+            assert str(out / name) in outcome.out
+
+    def test_the_table_has_exactly_the_promised_columns(self, anatemb, place, expected, tmp_path):
+        anatemb("match", place.template, place.points, place.target, "-o", tmp_path, "--no-report", *place.model)
+        rows = rows_of(tmp_path / "matches.csv")
+        assert (tmp_path / "matches.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
+        assert [row["label"] for row in rows] == list(place.labels)
+        np.testing.assert_allclose([[float(row[c]) for c in "ras"] for row in rows], expected, atol=0.01)
+        assert all(0 <= float(row["score"]) <= 1 for row in rows)
+        assert {row[c] for row in rows for c in ("status", "expected_error_mm", "probability")} == {""}
+        assert not (tmp_path / "report.html").exists()
+
+    @pytest.mark.parametrize("spelled", ["./target.nii.gz", "..//{name}/target.nii.gz", "target.nii.gz"])
+    def test_the_target_is_named_as_it_was_given(self, anatemb, place, tmp_path, monkeypatch, spelled):
+        monkeypatch.chdir(place.folder)
+        given = spelled.format(name=place.folder.name)
+        anatemb("match", place.template, place.points, given, "-o", tmp_path, "--no-report", *place.model)
+        assert {row["target"] for row in rows_of(tmp_path / "matches.csv")} == {given}
+
+    def test_points_on_the_command_line_csv_and_markups_say_the_same(self, anatemb, place, expected, tmp_path):
+        points = place.points_ras.tolist()
+        lines = [f"{label},{r},{a},{s}" for label, (r, a, s) in zip(place.labels, points, strict=True)]
+        (tmp_path / "points.csv").write_text("\n".join(["label,r,a,s", *lines]))
+        anatemb("match", place.template, tmp_path / "points.csv", place.target, "-o", tmp_path / "a", *place.model)
+        flags = [word for point in points for word in ("--point", ",".join(map(str, point)))]
+        assert any(flag.startswith("-") and flag != "--point" for flag in flags)  # not to be taken for options
+        anatemb("match", place.template, *flags, place.target, "-o", tmp_path / "b", *place.model)
+        for folder, labels in (("a", place.labels), ("b", ("P-1", "P-2", "P-3", "P-4"))):
+            found = read_points(tmp_path / folder / "target.mrk.json")
+            assert found.labels == labels
+            np.testing.assert_allclose(found.points_ras, expected, atol=0.01)
+
+    def test_json_is_all_there_is_on_stdout(self, anatemb, place, expected, tmp_path):
+        outcome = anatemb("match", place.template, place.points, place.target, "-o", tmp_path, "--json", *place.model)
+        answer = json.loads(outcome.out)
+        assert list(answer) == ["matches", "files", "skipped"]
+        assert [list(row) for row in answer["matches"]] == [COLUMNS] * len(place.labels)
+        np.testing.assert_allclose([[row[c] for c in "ras"] for row in answer["matches"]], expected, atol=0.01)
+        assert {row["status"] for row in answer["matches"]} == {None}
+        assert sorted(answer["files"]) == sorted(str(path) for path in tmp_path.iterdir())
+        assert (answer["skipped"], outcome.err) == ([], "")
+
+    def test_the_report_holds_all_it_shows(self, anatemb, place, tmp_path):
+        anatemb("match", place.template, place.points, place.target, "-o", tmp_path, *place.model)
+        page = (tmp_path / "report.html").read_text()
+        references = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"')\s>]+)""", page)
+        assert len([r for r in references if r.startswith("data:image/")]) == len(place.labels) * 2 * 3
+        assert all(reference.startswith(("data:", "#")) for reference in references)
+        assert not re.search(r"https?://|<script|<link|@import", page)
+        for shown in (*place.labels, "template", "target", "small"):
+            assert shown in page
+
+    def test_targets_of_one_name_do_not_overwrite_each_other(self, anatemb, place, tmp_path):
+        (tmp_path / "other").mkdir()
+        twin = tmp_path / "other" / "TARGET.nii.gz"  # one file on a disk that ignores case
+        twin.write_bytes(place.template.read_bytes())
+        out = tmp_path / "out"
+        anatemb("match", place.template, place.points, place.target, twin, "-o", out, "--no-report", *place.model)
+        first, second = (read_points(out / name).points_ras for name in ("target.mrk.json", "TARGET_2.mrk.json"))
+        assert np.abs(first - second).max() > 1
+        rows = rows_of(out / "matches.csv")
+        assert [row["target"] for row in rows] == [str(place.target)] * 4 + [str(twin)] * 4
+        np.testing.assert_allclose([[float(row[c]) for c in "ras"] for row in rows[4:]], second, atol=0.01)
+
+    def test_names_keep_their_dots_and_links_their_own_name(self, anatemb, place, tmp_path):
+        dotted, link = tmp_path / "follow.up.2.nii.gz", tmp_path / "link.nii.gz"
+        dotted.write_bytes(place.target.read_bytes())
+        link.symlink_to(place.target)
+        out = tmp_path / "out"
+        anatemb("match", place.template, place.points, dotted, link, "-o", out, "--no-report", *place.model)
+        assert sorted(p.name for p in out.iterdir()) == ["follow.up.2.mrk.json", "link.mrk.json", "matches.csv"]
+
+    def test_a_dicom_folder_is_a_scan(self, anatemb, place, tmp_path):
+        write_linear_series(tmp_path / "1.2.840", stack_positions((-40, -40, 0), (0, 0, 3.5), range(24)))
+        outcome = anatemb(
+            "match", place.template, place.points, f"{tmp_path / '1.2.840'}/", "-o", tmp_path / "out", *place.model
+        )
+        assert outcome.code == 0
+        assert (tmp_path / "out" / "1.2.840.mrk.json").is_file()
+
+    def test_several_series_are_listed_to_choose_from(self, anatemb, place, tmp_path):
+        positions = stack_positions((-40, -40, 0), (0, 0, 3.5), range(24))
+        for uid in ("1.2.3.111", "1.2.3.222"):
+            write_linear_series(tmp_path / "study", positions, SeriesInstanceUID=uid)
+        outcome = anatemb("match", place.template, place.points, tmp_path / "study", "-o", tmp_path / "o", *place.model)
+        assert_refused(outcome, tmp_path / "study", "1.2.3.111", "1.2.3.222")
+        facts = json.loads(anatemb("info", tmp_path / "study", "--series", "1.2.3.222", "--json").out)
+        assert facts[0]["voxels_ijk"] == [28, 26, 24]
+
+
+class TestRefused:
+    @pytest.mark.parametrize("kind", SAYS)
+    def test_a_bad_target_is_named_and_nothing_is_written(self, anatemb, place, bad_files, tmp_path, kind):
+        out = tmp_path / "out"
+        words = ("match", place.template, place.points, bad_files[kind], "-o", out, *place.model)
+        assert_refused(anatemb(*words), bad_files[kind])
+        assert not out.exists()
+
+    @pytest.mark.parametrize("kind", SAYS)
+    def test_a_bad_template_is_named_and_nothing_is_written(self, anatemb, place, bad_files, tmp_path, kind):
+        out = tmp_path / "out"
+        words = ("match", bad_files[kind], place.points, place.target, "-o", out, *place.model)
+        assert_refused(anatemb(*words), bad_files[kind])
+        assert not out.exists()
+
+    def test_a_bad_target_beside_a_good_one_stops_the_run(self, anatemb, place, bad_files, tmp_path):
+        out = tmp_path / "out"
+        bad = bad_files["truncated_gzip"]
+        assert_refused(anatemb("match", place.template, place.points, place.target, bad, "-o", out, *place.model), bad)
+        assert not out.exists()
+
+    def test_unless_it_is_told_to_keep_going(self, anatemb, place, bad_files, tmp_path):
+        bad = bad_files["magnetic_resonance"]
+        words = ("match", place.template, place.points, bad, place.target, "-o", tmp_path, "--keep-going", *place.model)
+        outcome = anatemb(*words, "--no-report")
+        assert outcome.code == 0
+        assert outcome.err.count("\n") == 1
+        assert outcome.err.startswith(f"anatemb: skipped: {bad}")
+        assert {row["target"] for row in rows_of(tmp_path / "matches.csv")} == {str(place.target)}
+        (skipped,) = json.loads(anatemb(*words, "--no-report", "--json").out)["skipped"]
+        assert skipped.startswith(str(bad))
+
+    def test_keeping_going_without_any_good_target(self, anatemb, place, bad_files, tmp_path):
+        bad = [bad_files["constant"], bad_files["colour"]]
+        words = ("match", place.template, place.points, *bad, "-o", tmp_path / "out", "--keep-going", "--json")
+        outcome = anatemb(*words, *place.model)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert all(str(path) in outcome.err for path in bad)
+        assert not (tmp_path / "out").exists()
+
+    def test_a_point_outside_the_template_is_named(self, anatemb, place, tmp_path):
+        given, out = tmp_path / "p.mrk.json", tmp_path / "out"
+        write_markups(given, PointList(("inside", "far away"), [place.points_ras[0], (900, -12.3, 4)]))
+        outcome = anatemb("match", place.template, given, place.target, "-o", out, *place.model)
+        assert_refused(outcome, place.template, "'far away'", "(900.0, -12.3, 4.0)")
+        assert not out.exists()
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("missing.csv", None),
+            ("empty.csv", ""),
+            ("columns.csv", "name,x,y,z\na,1,2,3\n"),
+            ("words.csv", "label,r,a,s\na,one,2,3\n"),
+            ("cut.mrk.json", '{"markups": ['),
+            ("points.txt", "1 2 3"),
+        ],
+    )
+    def test_bad_points_files_are_named(self, anatemb, place, tmp_path, name, text):
+        path = tmp_path / name
+        if text is not None:
+            path.write_text(text)
+        out = tmp_path / "out"
+        assert_refused(anatemb("match", place.template, path, place.target, "-o", out, *place.model), path)
+        assert not out.exists()
+
+    @pytest.mark.parametrize("text", ["1,2", "a,b,c", "1,2,nan", ""])
+    def test_a_point_that_is_none(self, anatemb, place, tmp_path, text):
+        words = ("match", place.template, "--point", text, place.target, "-o", tmp_path / "out", *place.model)
+        assert_refused(anatemb(*words), f"{text!r} is not a point")
+
+    def test_points_without_a_target(self, anatemb, place, tmp_path):
+        words = ("match", place.template, place.points, "-o", tmp_path / "out", *place.model)
+        assert_refused(anatemb(*words), place.points, "at least one target")
+
+    def test_an_output_folder_that_is_a_file(self, anatemb, place, tmp_path):
+        (tmp_path / "file").write_text("mine")
+        for out in (tmp_path / "file", tmp_path / "file" / "out"):
+            words = ("match", place.template, place.points, place.target, "-o", out, *place.model)
+            assert_refused(anatemb(*words), tmp_path / "file")
+        assert (tmp_path / "file").read_text() == "mine"
+
+    def test_the_points_are_not_overwritten_by_the_answer(self, anatemb, place, tmp_path):
+        given = tmp_path / "target.mrk.json"
+        given.write_bytes(place.points.read_bytes())
+        words = ("match", place.template, given, place.target, "-o", tmp_path, *place.model)
+        assert_refused(anatemb(*words), given, "would be overwritten")
+        assert given.read_bytes() == place.points.read_bytes()
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            (["--model", "no-such-model"], "no-such-model: no such weights"),
+            (["--model", "no/such/file.safetensors"], "no/such/file.safetensors: no such file"),
+            (["--device", "tpu"], "device 'tpu' is unknown"),
+            (["--threads", "0"], "--threads must be 1 or more"),
+            (["--memory-mb", "1", "--no-cache"], "even in the smallest tiles but 1 MB are allowed"),
+        ],
+    )
+    def test_a_model_that_cannot_be_had(self, anatemb, place, tmp_path, options, says):
+        out = tmp_path / "out"
+        words = ("match", place.template, place.points, place.target, "-o", out, *place.model)
+        assert_refused(anatemb(*words, *options), says)
+        assert not out.exists()
+
+    @pytest.mark.parametrize(
+        "words", [[], ["walk"], ["match"], ["cache", "--limit-mb", "nan"], ["cache", "--limit-mb", "-1"], ["evaluate"]]
+    )
+    def test_what_is_no_command_shows_the_usage(self, capsys, words):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == 2
+        assert "usage: anatemb" in capsys.readouterr().err
+
+    def test_ctrl_c_is_no_traceback(self, anatemb, monkeypatch):
+        def interrupted(options: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("AnatomicalEmbedding.cli.cache.run", interrupted)
+        outcome = anatemb("cache")
+        assert (outcome.code, outcome.out) == (130, "")
+        assert outcome.err.count("\n") == 1
+
+
+class TestInfo:
+    def test_of_a_scan(self, anatemb, place, phantom_pair):
+        volume = phantom_pair[0].volume
+        outcome = anatemb("info", place.template, "--json")
+        (facts,) = json.loads(outcome.out)
+        assert facts["voxels_ijk"] == list(volume.shape[::-1])
+        assert facts["spacing_mm"] == [4.0, 4.0, 4.0]
+        assert facts["axes"] == "LPS"
+        np.testing.assert_allclose([facts["from_ras_mm"], facts["to_ras_mm"]], volume.bounds_ras, atol=0.06)
+        assert str(place.template) in anatemb("info", place.template).out
+
+    def test_of_a_turned_scan(self, anatemb, phantom_pair, tmp_path):
+        volume = phantom_pair[0].volume
+        angle = np.radians(10)
+        turn = np.eye(4)
+        turn[1:3, 1:3] = [(np.cos(angle), -np.sin(angle)), (np.sin(angle), np.cos(angle))]
+        replace(volume, ijk_to_ras=turn @ volume.ijk_to_ras).write(tmp_path / "turned.nrrd")
+        (facts,) = json.loads(anatemb("info", tmp_path / "turned.nrrd", "--json").out)
+        assert facts["axes"] == "LPS, 10.0 degrees oblique"
+
+    def test_of_a_map(self, anatemb, place, tmp_path):
+        anatemb("embed", place.template, "-o", tmp_path, *place.model)
+        (facts,) = json.loads(anatemb("info", tmp_path / "template.map.safetensors", "--json").out)
+        embedding = EmbeddingMap.load(tmp_path / "template.map.safetensors")
+        assert (facts["scan"], facts["model"]) == ("template", "small")
+        assert facts["cells_ijk"] == list(embedding.body.shape[::-1])
+        assert facts["body_cells"] == int(embedding.body.sum())
+
+    def test_of_the_installation(self, anatemb, place):
+        (facts,) = json.loads(anatemb("info", "--json").out)
+        assert facts["anatemb"] == __version__
+        assert facts["torch"] == torch.__version__
+        assert facts["devices"][0] == "cpu"
+        assert facts["cache_folder"] == str(place.folder / "cache")
+        assert anatemb("info").out.startswith("anatemb")
+
+    @pytest.mark.parametrize("name", ["missing.nii.gz", "missing.safetensors"])
+    def test_of_nothing(self, anatemb, tmp_path, name):
+        assert_refused(anatemb("info", tmp_path / name), tmp_path / name, "no such file")
+
+
+class TestEmbed:
+    def test_writes_the_map_of_each_scan(self, anatemb, place, tmp_path):
+        outcome = anatemb("embed", place.template, place.target, "-o", tmp_path, "--json", *place.model)
+        written = json.loads(outcome.out)
+        assert [row["scan"] for row in written] == [str(place.template), str(place.target)]
+        for row, name in zip(written, ("template", "target"), strict=True):
+            assert row["map"] == str(tmp_path / f"{name}.map.safetensors")
+            made = load_model(place.model[1], "cpu").embed(Volume.read(row["scan"]))
+            kept = EmbeddingMap.load(row["map"])
+            assert torch.equal(kept.coordinate, made.coordinate)
+            assert kept.provenance == made.provenance
+
+    def test_a_folder_that_cannot_be_written(self, anatemb, place, tmp_path):
+        (tmp_path / "file").write_text("mine")
+        words = ("embed", place.template, "-o", tmp_path / "file", "--json", *place.model)
+        assert_refused(anatemb(*words), tmp_path / "file")
+
+
+class TestCache:
+    def test_shows_bounds_and_empties(self, anatemb, place, tmp_path, monkeypatch):
+        monkeypatch.setenv("ANATEMB_CACHE", str(tmp_path / "cache"))
+        empty = json.loads(anatemb("cache", "--json").out)
+        assert empty == {"folder": str(tmp_path / "cache"), "maps": 0, "megabytes": 0.0, "removed": 0}
+        anatemb("embed", place.template, place.target, "-o", tmp_path / "maps", *place.model)
+        held = json.loads(anatemb("cache", "--json").out)
+        assert (held["maps"], held["removed"]) == (2, 0)
+        biggest = max(path.stat().st_size for path in (tmp_path / "cache").iterdir())
+        bounded = json.loads(anatemb("cache", "--limit-mb", biggest / 2**20 + 0.01, "--json").out)
+        assert (bounded["maps"], bounded["removed"]) == (1, 1)
+        assert "0 maps, 0.0 MB, 1 removed" in anatemb("cache", "--clear").out
+        assert list((tmp_path / "cache").iterdir()) == []
+
+    def test_nothing_is_kept_when_told_not_to(self, anatemb, place, tmp_path, monkeypatch):
+        monkeypatch.setenv("ANATEMB_CACHE", str(tmp_path / "cache"))
+        anatemb("embed", place.template, "-o", tmp_path / "maps", "--no-cache", *place.model)
+        assert not (tmp_path / "cache").exists()
+
+
+class TestEvaluatePhantoms:
+    def test_a_model_that_knows_the_truth_is_measured_as_perfect(self, anatemb, tmp_path, monkeypatch):
+        """Maps that hold the body frame itself: what error is left is that of cells, cuts and matching."""
+        small = {"whole": (100.0, 500.0), "lower half": (100.0, 300.0), "upper half": (300.0, 500.0)}
+        monkeypatch.setattr(phantoms, "VIEWS", small)
+        monkeypatch.setattr(phantoms, "_SPACING_MM", (6.0, 6.0, 6.0))
+        monkeypatch.setattr("AnatomicalEmbedding.cli.evaluate.open_model", lambda options: Truth())
+        words = ("evaluate", "phantoms", "--count", 2, "--seed", 300, "--json", "-o", tmp_path / "deeper" / "r.json")
+        outcome = anatemb(*words)
+        result = json.loads(outcome.out)
+        assert result == json.loads((tmp_path / "deeper" / "r.json").read_text())
+        views = {row["view"]: row for row in result["views"]}
+        assert list(views) == ["whole", "lower half", "upper half", "all"]
+        assert views["whole"]["points"] > views["lower half"]["points"] > 10
+        assert views["all"]["points"] == sum(views[view]["points"] for view in small)
+        assert all(row["mean"] < 3 and row["p90"] < 5 for row in views.values())
+
+    @pytest.mark.parametrize("options", [["--count", 1], ["--count", 0], ["--seed", -1]])
+    def test_one_patient_is_no_pair(self, anatemb, options):
+        assert_refused(anatemb("evaluate", "phantoms", *options), "--count must be 2 or more")
+
+
+class Truth:
+    """A model whose maps hold the phantom's own body frame."""
+
+    name = "truth"
+
+    def __init__(self):
+        self._geometry = Model(small_network(spacing_mm=(4.0, 4.0, 4.0)), self.name, "0" * 64)
+
+    def embed(self, volume: Volume) -> EmbeddingMap:
+        embedding = self._geometry.embed(volume)
+        known = patient(int(volume.name.removeprefix("phantom-")))
+        points_body = known.to_body(cell_centres(embedding)[embedding.body.numpy()])
+        embedding.coordinate[:, embedding.body] = torch.from_numpy(points_body.T).float()
+        return embedding
+
+
+@cache
+def patient(seed: int):
+    """The patient of a seed, who is the same in any scan; a thin slab is quick to make."""
+    return make_phantom(seed, spacing=(12.0, 12.0, 12.0), coverage_mm=(250.0, 320.0))
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert (end.value.code, capsys.readouterr().out) == (0, f"anatemb {__version__}\n")

@@ -1,0 +1,310 @@
+"""Volume -> map: the right place for every cell, progress, cancelling, the cache, memory and devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scan_files import HU_GRADIENT, centred_affine, linear_ct, true_hu
+from small_models import Averaging, cell_centres, small_network, write_small_weights
+
+from AnatomicalEmbedding.cache import MapCache
+from AnatomicalEmbedding.device import choose_device, memory_budget
+from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, VolumeError
+from AnatomicalEmbedding.inference import Model, load_model
+from AnatomicalEmbedding.volume import Volume
+
+HASH = "0" * 64
+
+
+def patient(shape: tuple[int, int, int] = (30, 34, 38), seed: int = 0) -> Volume:
+    """An elliptic cylinder of uneven tissue in air, 4 x 3.6 x 5 mm, away from the world's origin."""
+    affine = centred_affine(np.diag((4.0, 3.6, 5.0)), shape)
+    affine[:3, 3] += (17.3, -21.9, 431.1)
+    k, j, i = np.indices(shape)
+    middle_j, middle_i = (np.array(shape[1:]) - 1) / 2
+    body = ((j - middle_j) / 13) ** 2 + ((i - middle_i) / 16) ** 2 < 1
+    hu = 40 + 80 * np.sin(k / 4) + 60 * np.cos(j / 3 + i / 5) + np.random.default_rng(seed).normal(0, 20, shape)
+    return Volume(np.where(body, hu, -1000).astype(np.int16), affine, name="patient")
+
+
+def reordered(volume: Volume, order: tuple[int, int, int], flips: tuple[bool, bool, bool]) -> Volume:
+    """The same scan stored with array axes in another order and some of them reversed."""
+    voxels, affine = volume.voxels, volume.ijk_to_ras.copy()
+    for axis, flip in enumerate(flips):
+        if flip:
+            voxels = np.flip(voxels, axis)
+            column = 2 - axis
+            affine[:3, 3] += affine[:3, column] * (voxels.shape[axis] - 1)
+            affine[:3, column] *= -1
+    columns = [2 - order[2 - column] for column in range(3)]
+    affine[:3, :3] = affine[:3, columns]
+    return Volume(np.ascontiguousarray(voxels.transpose(order)), affine, name="reordered")
+
+
+def model(cache: MapCache | None = None, **spec: object) -> Model:
+    return Model(small_network(**spec), "small", HASH, cache=cache)
+
+
+def count_runs(one: Model) -> list[int]:
+    """A list that grows by one at each run of the model's network."""
+    runs: list[int] = []
+    one.network.register_forward_pre_hook(lambda *_: runs.append(1))
+    return runs
+
+
+def progress_of(one: Model, volume: Volume) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """The shares and the texts that embedding reports."""
+    steps: list[tuple[float, str]] = []
+    one.embed(volume, lambda share, what: steps.append((share, what)))
+    return tuple(zip(*steps, strict=True))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> MapCache:
+    return MapCache(tmp_path / "cache")
+
+
+@pytest.fixture(scope="module")
+def scan() -> Volume:
+    return patient()
+
+
+class TestPlace:
+    @pytest.mark.parametrize("spacing_mm", [(2.0, 2.0, 3.0), (3.0, 3.0, 3.0), (1.5, 2.0, 2.5)])
+    def test_each_cell_says_what_is_at_its_centre(self, spacing_mm):
+        """HU linear in place, averaged over cells: half a voxel off anywhere would show as several HU."""
+        voxels, affine = linear_ct((40, 44, 48), centred_affine(np.diag((2.6, 2.8, 3.1)), (40, 44, 48)))
+        voxels = (voxels / 4).astype(np.float32)  # all of it tissue
+        found = Model(Averaging(spacing_mm), "averaging", HASH).embed(Volume(voxels, affine))
+        centres = cell_centres(found)
+        middle = (np.abs(centres) < 35).all(axis=-1)
+        assert middle.sum() > 50
+        expected = true_hu(centres[middle]) / 4
+        tolerance = np.abs(HU_GRADIENT).max() / 4 * 0.3  # what 0.3 mm would do; storage rounds to whole HU
+        np.testing.assert_allclose(found.coordinate[0].numpy()[middle], expected, atol=tolerance)
+        np.testing.assert_allclose(found.cell_mm, np.array(spacing_mm) * 4)
+
+    def test_the_48_ways_to_store_a_scan_give_one_map(self, scan):
+        one = model(spacing_mm=(3.0, 3.0, 4.0))
+        reference = one.embed(scan)
+        points = cell_centres(reference)[reference.body.numpy()] + (1.0, -0.7, 1.3)
+        points = points[scan.contains(points)]
+        expected = reference.sample(points)
+        assert len(points) > 300
+        assert np.ptp(expected, axis=0).min() > 0.01
+        ways = list(product(permutations(range(3)), product((False, True), repeat=3)))
+        assert len(ways) == 48
+        for order, flips in ways:
+            stored = reordered(scan, order, flips)
+            np.testing.assert_allclose(stored.sample(points), scan.sample(points), atol=1e-6)
+            found = one.embed(stored)
+            assert torch.equal(found.body, reference.body)
+            np.testing.assert_allclose(found.sample(points), expected, atol=1e-3)
+
+    def test_body_cells_hold_tissue_inside_the_scan(self, phantom_pair):
+        phantom = phantom_pair[0]
+        found = model().embed(phantom.volume)
+        centres = cell_centres(found)[found.body.numpy()]
+        assert phantom.volume.contains(centres).all()
+        ijk = np.rint((np.c_[centres, np.ones(len(centres))] @ phantom.volume.ras_to_ijk.T)[:, :3]).astype(int)
+        i, j, k = ijk.clip(0, np.array(phantom.labels.shape[::-1]) - 1).T
+        assert (phantom.labels[k, j, i] > 0).mean() > 0.95
+
+    def test_every_part_of_the_body_has_a_cell(self, phantom_pair):
+        phantom = phantom_pair[0]
+        found = model().embed(phantom.volume)
+        k, j, i = np.nonzero(phantom.labels > 0)
+        points = np.stack([i, j, k], axis=1) @ phantom.volume.ijk_to_ras[:3, :3].T + phantom.volume.ijk_to_ras[:3, 3]
+        cells = np.rint((points - found.cell_to_ras[:3, 3]) / found.cell_mm).astype(int)
+        inside = ((cells >= 0) & (cells < found.body.shape[::-1])).all(axis=1)
+        ci, cj, ck = cells[inside].T
+        assert (found.body.numpy()[ck, cj, ci].sum() / len(points)) > 0.95
+
+    def test_coordinates_are_in_mm_when_the_network_has_a_unit(self, scan):
+        network = small_network()
+        unit = Model(network, "one", HASH).embed(scan)
+        unitless = Model(small_network(unit_mm=None), "one", HASH).embed(scan)
+        assert (unit.provenance.metric, unitless.provenance.metric) == (True, False)
+        torch.testing.assert_close(unit.coordinate, unitless.coordinate * 100)
+
+    def test_the_map_says_what_made_it(self, scan):
+        found = model().embed(replace(scan, notes=("gantry tilt 12.0 deg resampled upright",)))
+        about = found.provenance
+        assert (about.model, about.weights_hash, about.scan) == ("small", HASH, "patient")
+        assert len(about.scan_hash) == 40
+        assert found.notes == ("gantry tilt 12.0 deg resampled upright",)
+        assert found.scan_shape == scan.shape
+        np.testing.assert_array_equal(found.scan_to_ras, scan.ijk_to_ras)
+
+    def test_the_scan_and_the_weights_are_left_as_they_were(self, scan):
+        before = scan.voxels.copy()
+        one = model()
+        one.network.train()
+        state = {name: value.clone() for name, value in one.network.state_dict().items()}
+        found = Model(one.network, "small", HASH).embed(scan)
+        np.testing.assert_array_equal(scan.voxels, before)
+        assert all(torch.equal(value, state[name]) for name, value in one.network.state_dict().items())
+        # an inference tensor could not take part in any later optimisation over the map
+        assert not found.coordinate.is_inference()
+        assert not found.coordinate.requires_grad
+
+
+class TestProgress:
+    def test_rises_from_0_to_1(self, scan, cache):
+        for runs in (1, 0):  # computed, then from the cache
+            one = model(cache)
+            ran = count_runs(one)
+            shares, texts = progress_of(one, scan)
+            assert len(ran) == runs
+            assert list(shares) == sorted(shares)
+            assert (shares[0], shares[-1]) == (0.0, 1.0)
+            assert all(texts)
+
+    def test_rises_tile_by_tile(self, phantom_pair):
+        one = Model(Averaging((4.0, 4.0, 4.0)), "averaging", HASH)
+        one.network.lattice = 8
+        runs = count_runs(one)
+        one.budget_bytes = one.predicted_bytes(phantom_pair[0].volume) // 2
+        shares, _ = progress_of(one, phantom_pair[0].volume)
+        assert list(shares) == sorted(set(shares))
+        assert len(shares) >= len(runs) > 1
+
+    def test_cancelling_at_any_moment_keeps_nothing(self, scan, cache):
+        one = model(cache)
+        asked: list[int] = []
+        model().embed(scan, cancelled=lambda: asked.append(1) is not None)
+        assert len(asked) >= 4
+        for moment in range(len(asked)):
+            left = [False] * moment + [True]
+            with pytest.raises(CancelledError, match="patient was cancelled"):
+                one.embed(scan, cancelled=lambda left=left: left.pop(0))
+            assert (cache.count(), list(cache.folder.glob("**/*"))) == (0, [])
+        assert one.embed(scan, cancelled=lambda: False).body.any()
+        assert cache.count() == 1
+
+
+class TestCached:
+    def test_a_scan_seen_before_is_not_embedded_again(self, scan, cache):
+        first = model(cache)
+        made = first.embed(scan)
+        later = model(cache)
+        runs = count_runs(later)
+        kept = later.embed(scan)
+        assert runs == []
+        assert torch.equal(kept.coordinate, made.coordinate)
+        assert torch.equal(kept.body, made.body)
+        np.testing.assert_array_equal(kept.cell_to_ras, made.cell_to_ras)
+        assert (kept.provenance, kept.scan_shape, kept.notes) == (made.provenance, made.scan_shape, made.notes)
+
+    def test_a_copy_of_the_scan_is_called_by_its_own_name(self, scan, cache):
+        one = model(cache)
+        one.embed(scan)
+        runs = count_runs(one)
+        copy = one.embed(replace(scan, name="copy", notes=("1 missing slice interpolated",)))
+        assert (runs, copy.provenance.scan, copy.notes) == ([], "copy", ("1 missing slice interpolated",))
+
+    def test_whatever_changes_the_map_is_not_served_from_the_cache(self, scan, cache):
+        model(cache).embed(scan)
+        changed = scan.voxels.copy()
+        changed[15, 17, 19] += 1
+        moved = scan.ijk_to_ras.copy()
+        moved[0, 3] += 0.01
+        others = {
+            "a voxel": (HASH, replace(scan, voxels=changed)),
+            "the place": (HASH, replace(scan, ijk_to_ras=moved)),
+            "the weights": ("1" * 64, scan),
+        }
+        for what, (weights_hash, volume) in others.items():
+            other = Model(small_network(), "small", weights_hash, cache=cache)
+            runs = count_runs(other)
+            other.embed(volume)
+            assert runs == [1], what
+
+    def test_a_damaged_map_is_made_anew(self, scan, cache):
+        made = model(cache).embed(scan)
+        (path,) = cache.folder.iterdir()
+        path.write_bytes(path.read_bytes()[:500])
+        again = model(cache)
+        runs = count_runs(again)
+        assert torch.equal(again.embed(scan).coordinate, made.coordinate)
+        assert runs == [1]
+        assert torch.equal(EmbeddingMap.load(path).coordinate, made.coordinate)
+
+    def test_without_a_cache_nothing_is_written(self, scan, tmp_path, monkeypatch):
+        monkeypatch.setenv("ANATEMB_CACHE", str(tmp_path))
+        model().embed(scan)
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestRefused:
+    @pytest.mark.parametrize("hu", [-1000, -1024, -700])
+    def test_a_scan_without_a_patient(self, hu, tmp_path):
+        affine = centred_affine(np.diag((4.0, 4.0, 5.0)), (20, 24, 28))
+        empty = Volume(np.full((20, 24, 28), hu, np.int16), affine, path=str(tmp_path / "empty.nii.gz"))
+        with pytest.raises(VolumeError) as refusal:
+            model().embed(empty)
+        assert str(refusal.value).startswith(f"{empty.path}: no patient is seen")
+
+    def test_a_speck_of_tissue_is_no_patient(self):
+        affine = centred_affine(np.diag((4.0, 4.0, 5.0)), (20, 24, 28))
+        voxels = np.full((20, 24, 28), -1000, np.int16)
+        voxels[10, 12, 14] = 40
+        with pytest.raises(VolumeError, match="no patient is seen"):
+            model().embed(Volume(voxels, affine, name="speck"))
+
+
+class TestMemory:
+    def test_the_prediction_grows_with_the_volume_not_with_its_resolution(self, scan):
+        one = model()
+        wide = Volume(np.zeros((30, 34, 76), np.int16), scan.ijk_to_ras)
+        high = Volume(np.zeros((60, 34, 76), np.int16), scan.ijk_to_ras)
+        assert one.predicted_bytes(scan) < one.predicted_bytes(wide) < one.predicted_bytes(high)
+        fine = scan.ijk_to_ras @ np.diag((0.5, 0.5, 0.5, 1))
+        halved = Volume(np.zeros((60, 68, 76), np.int16), fine)
+        assert one.predicted_bytes(halved) == pytest.approx(one.predicted_bytes(scan), rel=1e-6)
+
+    def test_the_prediction_bounds_what_one_run_is_given(self, scan):
+        one = model()
+        voxels: list[int] = []
+        one.network.register_forward_pre_hook(lambda module, inputs: voxels.append(inputs[0].numel()))
+        one.embed(scan)
+        assert voxels[0] * one.network.bytes_per_voxel <= one.predicted_bytes(scan)
+
+    def test_the_default_budget_is_part_of_the_free_memory(self):
+        assert 2**20 < memory_budget(torch.device("cpu")) < 2**50
+
+
+class TestDevice:
+    def test_auto_and_cpu_are_always_there(self, tmp_path):
+        assert choose_device("cpu").type == "cpu"
+        assert choose_device("auto").type in ("cpu", "cuda", "mps")
+        assert load_model(str(write_small_weights(tmp_path)), "cpu").device.type == "cpu"
+
+    @pytest.mark.parametrize("name", ["tpu", "", "cuda:x", "gpu"])
+    def test_unknown_names_are_refused(self, name):
+        with pytest.raises(AnatomicalEmbeddingError, match="choose auto, cpu, cuda or mps"):
+            choose_device(name)
+
+    @pytest.mark.parametrize("name", ["cuda:99", "meta", "cpu:1"])
+    def test_what_is_not_there_is_refused(self, name):
+        with pytest.raises(AnatomicalEmbeddingError, match=f"device '{name}' is not available here"):
+            choose_device(name)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+    def test_cuda_without_a_gpu_is_refused(self, tmp_path):
+        with pytest.raises(AnatomicalEmbeddingError, match="device 'cuda' is not available here"):
+            load_model(str(write_small_weights(tmp_path)), device="cuda")
+
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+    def test_a_gpu_gives_the_map_of_the_cpu(self, scan):
+        reference = model().embed(scan)
+        found = Model(small_network(), "small", HASH, torch.device("cuda")).embed(scan)
+        assert torch.equal(found.body, reference.body)
+        difference = (found.coordinate - reference.coordinate)[:, found.body].abs().max()
+        assert difference < 0.02 * reference.coordinate[:, reference.body].std()

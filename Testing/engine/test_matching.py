@@ -1,0 +1,248 @@
+"""Matching on maps whose coordinates are a known function of place: the answer is its inverse, exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import analytic_map, cell_centres
+
+from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.errors import MapError, PointsError
+from AnatomicalEmbedding.matching import find_coordinates, match_points
+
+SHAPE = (16, 20, 24)
+LOW = np.array((-90.0, -75.0, 300.0))
+HIGH = LOW + np.array((24 * 8.0, 20 * 8.0, 16 * 12.0))
+MIDDLE = (LOW + HIGH) / 2
+
+
+def itself(points: np.ndarray) -> np.ndarray:
+    return points
+
+
+def waves(points: np.ndarray) -> np.ndarray:
+    """A smooth nonlinear frame: each axis moved by up to 6 mm along waves of 250 mm over the next axis."""
+    return points + 6 * np.sin(2 * np.pi * np.roll(points, 1, axis=1) / 250 + np.array((0.3, 1.7, 2.9)))
+
+
+def inverse(function, coordinates: np.ndarray) -> np.ndarray:
+    """Where `function`, a small move of each point, takes the given values: by fixed-point iteration."""
+    points = coordinates.copy()
+    for _ in range(60):
+        points += coordinates - function(points)
+    np.testing.assert_allclose(function(points), coordinates, atol=1e-9)
+    return points
+
+
+def inside(margin_mm: float, count: int = 300, seed: int = 0, high: np.ndarray = HIGH) -> np.ndarray:
+    """Random points (count, 3) of the scan, none nearer than `margin_mm` to its edge."""
+    return np.random.default_rng(seed).uniform(LOW + margin_mm, high - margin_mm, (count, 3))
+
+
+def errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(found - truth, axis=1)
+
+
+def cells_of(points: np.ndarray, embedding: EmbeddingMap) -> tuple[np.ndarray, ...]:
+    """Index (k, j, i) of the cell that holds each point."""
+    ijk = np.rint((points - embedding.cell_to_ras[:3, 3]) / embedding.cell_mm).astype(int)
+    return tuple(ijk[:, ::-1].T)
+
+
+@st.composite
+def frames(draw) -> tuple[np.ndarray, np.ndarray]:
+    """Slope and level of a plausible change of frame: up to 25 % longer or shorter, turned and sheared."""
+    scale = np.diag([draw(st.floats(0.8, 1.25)) for _ in range(3)])
+    turn = np.array([[draw(st.floats(-0.12, 0.12)) for _ in range(3)] for _ in range(3)])
+    return scale @ (np.eye(3) + turn), np.array([draw(st.floats(-200, 200)) for _ in range(3)])
+
+
+class TestAnalytic:
+    @settings(max_examples=25, deadline=None)
+    @given(frames(), frames(), st.integers(0, 1000))
+    def test_affine_frames(self, first, second, seed):
+        """Two scans of one body, each in a frame of its own: the answer is the exact map between the frames."""
+        (slope_a, level_a), (slope_b, level_b) = first, second
+        truth = inside(margin_mm=26, seed=seed)
+        points = np.linalg.solve(slope_a, (truth @ slope_b.T + level_b - level_a).T).T
+        corner = tuple(points.min(axis=0) - 20)
+        shape = tuple(np.ceil((np.ptp(points, axis=0) + 40) / (8, 8, 12)).astype(int)[::-1])
+        template = analytic_map(lambda p: p @ slope_a.T + level_a, shape, corner_ras=corner)
+        target = analytic_map(lambda p: p @ slope_b.T + level_b)
+        matches = template.match(points, target)
+        assert errors(matches.points_ras, truth).max() < 0.5
+        assert matches.score.min() > 0.9
+
+    @pytest.mark.parametrize("cell_mm", [(4.0, 4.0, 6.0), (8.0, 8.0, 12.0), (16.0, 16.0, 16.0)])
+    def test_nonlinear_frames_to_a_fraction_of_a_cell(self, cell_mm):
+        shape = tuple(np.rint(((HIGH - LOW) / cell_mm)[::-1]).astype(int))
+        target = analytic_map(waves, shape, cell_mm)
+        truth = inside(margin_mm=30)
+        found = find_coordinates(waves(truth), target).points_ras
+        assert errors(found, truth).max() < 1.0
+
+    def test_from_one_nonlinear_frame_to_another(self):
+        points = inside(margin_mm=34)
+        truth = inverse(lambda p: waves(p + 20) - 20, waves(points))
+        found = analytic_map(waves).match(points, analytic_map(lambda p: waves(p + 20) - 20)).points_ras
+        assert errors(found, truth).max() < 2.0
+        assert np.median(errors(found, truth)) < 0.5
+
+    def test_a_scan_matched_with_itself_gives_the_same_points(self):
+        embedding = analytic_map(waves)
+        points = inside(margin_mm=26)
+        assert errors(embedding.match(points, embedding).points_ras, points).max() < 1.0
+
+    def test_the_map_has_no_unit(self):
+        """Unmetric maps (published weights) may be in any unit: places and scores do not depend on it."""
+        truth = inside(margin_mm=26)
+        found = [
+            find_coordinates(scale * waves(truth), analytic_map(lambda p, s=scale: s * waves(p), metric=False))
+            for scale in (0.002, 1.0)
+        ]
+        assert errors(found[0].points_ras, truth).max() < 1.0
+        np.testing.assert_allclose(found[0].points_ras, found[1].points_ras, atol=0.02)
+        np.testing.assert_allclose(found[0].score, found[1].score, atol=0.01)
+
+
+class TestEdges:
+    @pytest.mark.parametrize("axis", range(3))
+    @pytest.mark.parametrize("side", [0, 1])
+    def test_points_on_the_edge_of_the_scan(self, axis, side):
+        """The outermost voxels, beyond the outermost cell centres, are found where they are."""
+        target = analytic_map(itself)
+        truth = inside(margin_mm=26)
+        truth[:, axis] = (LOW + 1.0, HIGH - 1.0)[side][axis]
+        found = find_coordinates(truth, target).points_ras
+        assert target.contains(found).all()
+        assert errors(found, truth).max() < 1.0
+
+    def test_a_template_point_on_the_edge_of_its_scan(self):
+        template = analytic_map(itself)
+        target = analytic_map(itself, (20, 24, 28), corner_ras=tuple(LOW - 20))
+        corner = HIGH - 0.01
+        half_a_cell = np.linalg.norm(template.cell_mm) / 2
+        assert errors(template.match(corner, target).points_ras, corner)[0] < half_a_cell + 1
+
+    def test_a_target_that_lacks_part_of_the_body(self):
+        """What is in the target's field of view is found; what is beyond comes out at its border, with a low score."""
+        template, target = analytic_map(itself), analytic_map(itself, (8, 20, 24))
+        cut = LOW[2] + 8 * 12.0
+        points = inside(margin_mm=10)
+        matches = template.match(points, target)
+        present, absent = points[:, 2] < cut - 4, points[:, 2] > cut + 40
+        assert errors(matches.points_ras[present], points[present]).max() < 2.0
+        assert target.contains(matches.points_ras).all()
+        at_border = matches.points_ras[absent]
+        assert (at_border[:, 2] > cut - 12).all()
+        assert np.abs(at_border - points[absent])[:, :2].max() < 8.0
+        assert np.median(np.abs(at_border - points[absent])[:, :2]) < 2.0
+        assert matches.score[absent].max() < matches.score[present].min()
+        assert matches.score[present].min() > 0.8
+
+    @settings(max_examples=15, deadline=None)
+    @given(st.integers(0, 10_000))
+    def test_air_is_never_an_answer(self, seed):
+        """Any coordinates whatever: each answer lies in the scan and in a body cell."""
+        middle = cell_centres(analytic_map(itself)) - MIDDLE
+        body = np.linalg.norm(middle / (80, 60, 200), axis=-1) < 1
+        target = analytic_map(waves, body=body)
+        coordinates = np.random.default_rng(seed).uniform(LOW - 300, HIGH + 300, (200, 3))
+        found = find_coordinates(coordinates, target).points_ras
+        assert target.contains(found).all()
+        assert body[cells_of(found, target)].all()
+
+    def test_an_oblique_scan_holds_its_answers(self):
+        """The grid of cells is aligned with the patient, the scan is not: answers stay inside the scan."""
+        angle = np.radians(20)
+        turn = np.array([(1, 0, 0), (0, np.cos(angle), -np.sin(angle)), (0, np.sin(angle), np.cos(angle))])
+        scan_to_ras = np.eye(4)
+        scan_to_ras[:3, :3] = turn * 2.0
+        scan_to_ras[:3, 3] = MIDDLE - turn @ np.array((69.0, 49.0, 79.0))
+        straight = analytic_map(itself)
+        oblique = EmbeddingMap(
+            straight.coordinate, straight.body, straight.cell_to_ras, scan_to_ras, (80, 50, 70), straight.provenance
+        )
+        centres = torch.from_numpy(oblique.contains(cell_centres(oblique).reshape(-1, 3)).reshape(SHAPE))
+        oblique.body[:] = centres
+        everywhere = inside(margin_mm=0)
+        held = oblique.contains(everywhere)
+        found = find_coordinates(everywhere, oblique).points_ras
+        assert 0.2 < held.mean() < 0.8
+        assert oblique.contains(found).all()
+        assert np.percentile(errors(found, everywhere)[held], 90) < 1.0
+
+    def test_a_thin_body_of_one_layer_of_cells(self):
+        body = np.zeros(SHAPE, dtype=bool)
+        body[8] = True
+        target = analytic_map(itself, body=body)
+        truth = inside(margin_mm=26)
+        truth[:, 2] = LOW[2] + 8.5 * 12
+        assert errors(find_coordinates(truth, target).points_ras, truth).max() < 0.5
+
+
+class TestNoise:
+    def test_noise_of_the_target_is_averaged_out(self):
+        target = analytic_map(waves, noise=5.0)
+        truth = inside(margin_mm=30)
+        index, coordinates = target.body_cells
+        nearest = torch.cdist(torch.from_numpy(waves(truth)).float(), coordinates).argmin(dim=1)
+        snapped = index[nearest].numpy() * target.cell_mm + target.cell_to_ras[:3, 3]
+        found = find_coordinates(waves(truth), target).points_ras
+        assert np.median(errors(found, truth)) < 2.0
+        assert np.median(errors(found, truth)) < 0.3 * np.median(errors(snapped, truth))
+
+    def test_the_score_falls_with_what_is_left_unexplained(self):
+        target = analytic_map(lambda p: p * (1, 1, 0))  # holds a plane of coordinates only
+        truth = inside(margin_mm=26) * (1, 1, 0)
+        off_mm = np.array([(0, 0, 0.0), (0, 0, 5.0), (0, 0, 20.0), (0, 0, 100.0)])
+        exact, near, off, absurd = (find_coordinates(truth + off, target).score.mean() for off in off_mm)
+        assert exact > 0.95
+        assert exact > near + 0.05 > off + 0.1
+        assert 0 <= absurd < 0.01
+
+
+class TestMany:
+    def test_ten_thousand_points_are_each_found_as_if_alone(self):
+        template, target = analytic_map(waves), analytic_map(itself, noise=2.0)
+        points = inside(margin_mm=0.5, count=10_000)
+        together = match_points(template, points, target)
+        assert together.points_ras.shape == (10_000, 3)
+        assert together.score.shape == (10_000,)
+        for n in [*range(0, 10_000, 397), 9_999]:
+            alone = template.match(points[n], target)
+            np.testing.assert_allclose(alone.points_ras[0], together.points_ras[n], atol=1e-3)
+            np.testing.assert_allclose(alone.score[0], together.score[n], atol=1e-4)
+
+    def test_the_order_of_the_points_does_not_matter(self):
+        template, target = analytic_map(waves), analytic_map(itself)
+        points = inside(margin_mm=5)
+        order = np.random.default_rng(1).permutation(len(points))
+        found = template.match(points, target).points_ras
+        np.testing.assert_allclose(template.match(points[order], target).points_ras, found[order], atol=1e-6)
+
+    @pytest.mark.parametrize("nothing", [[], np.zeros((0, 3))])
+    def test_no_points_have_no_matches(self, nothing):
+        matches = analytic_map(itself).match(nothing, analytic_map(itself))
+        assert matches.points_ras.shape == (0, 3)
+        assert matches.score.shape == (0,)
+        assert (matches.status, matches.expected_error_mm, matches.probability) == (None, None, None)
+
+
+class TestRefused:
+    def test_maps_of_different_weights(self):
+        other = analytic_map(itself, weights_hash="cd" * 32, name="other.nii.gz")
+        with pytest.raises(MapError, match=r"'analytic' and 'other\.nii\.gz' were made by different weights"):
+            analytic_map(itself).match(MIDDLE, other)
+
+    def test_a_target_without_body(self):
+        empty = analytic_map(itself, body=np.zeros(SHAPE, dtype=bool), name="air.nii.gz")
+        with pytest.raises(MapError, match=r"air\.nii\.gz: holds no body"):
+            analytic_map(itself).match(MIDDLE, empty)
+
+    def test_a_point_outside_the_template(self):
+        with pytest.raises(PointsError, match=r"\(500\.0, 0\.0, 350\.0\) RAS mm lies outside analytic"):
+            analytic_map(itself).match([[0, 0, 350], [500, 0, 350]], analytic_map(itself))

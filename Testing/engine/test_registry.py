@@ -1,0 +1,153 @@
+"""Weights files: what is written comes back, and whatever is not the right file is refused in one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small_models import analytic_map, small_network, write_small_weights
+
+from AnatomicalEmbedding.errors import WeightsError
+from AnatomicalEmbedding.inference import load_model
+from AnatomicalEmbedding.models.network import CoordinateNetwork, NetworkSpec
+from AnatomicalEmbedding.models.registry import find_weights, list_weights, read_weights, write_weights
+
+SPEC = NetworkSpec(
+    widths=(4, 6, 8),
+    spacing_mm=(1.5, 2.0, 2.5),
+    hu_knots=(-1000.0, 0.0, 400.0),
+    level_knots=(0.0, 0.5, 1.0),
+    unit_mm=None,
+    normalise_output=True,
+)
+
+
+def trained_a_little() -> CoordinateNetwork:
+    """A network whose running statistics are no longer those it started with."""
+    network = CoordinateNetwork(SPEC)
+    generator = torch.Generator().manual_seed(1)
+    network.train()
+    for _ in range(3):
+        network(torch.rand(2, 1, 32, 32, 32, generator=generator))
+    return network.eval()
+
+
+class TestRoundTrip:
+    def test_the_same_outputs_from_half_the_bytes(self, tmp_path):
+        network, path = trained_a_little(), tmp_path / "w.safetensors"
+        write_weights(network, path, "mine", {"recipe": {"steps": 3}})
+        back = read_weights(path)
+        assert back.name == "mine"
+        assert back.network.spec == SPEC
+        assert back.card["recipe"] == {"steps": 3}
+        x = torch.rand(1, 1, 32, 36, 40, generator=torch.Generator().manual_seed(2))
+        with torch.no_grad():
+            torch.testing.assert_close(back.network(x), network(x), atol=1e-2, rtol=0)
+        parameters = sum(p.numel() for p in network.parameters())
+        assert path.stat().st_size < 2 * parameters + 10_000
+        assert not back.network.training
+        assert all(p.dtype == torch.float32 for p in back.network.parameters())
+
+    def test_the_hash_is_that_of_the_file(self, tmp_path):
+        path = tmp_path / "w.safetensors"
+        sha256 = write_weights(small_network(), path, "mine", {})
+        assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest() == read_weights(path).sha256
+        other = write_weights(small_network(seed=1), path, "mine", {})
+        assert other != sha256
+        assert [p.name for p in tmp_path.iterdir()] == ["w.safetensors"]
+
+    def test_load_model_carries_name_hash_and_card(self, tmp_path):
+        path = write_small_weights(tmp_path, "tiny")
+        model = load_model(str(path), "cpu")
+        assert (model.name, model.weights_hash) == ("tiny", hashlib.sha256(path.read_bytes()).hexdigest())
+        assert model.card["recipe"] == "none"
+        assert model.cache is None
+
+
+class TestCard:
+    def test_a_card_that_agrees_or_states_no_hash_is_no_hindrance(self, tmp_path):
+        path = write_small_weights(tmp_path)
+        card = path.with_suffix(".json")
+        for stated in ({}, {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}):
+            card.write_text(json.dumps({"licence": "Apache-2.0"} | stated))
+            assert read_weights(path).name == "small"
+
+    def test_weights_altered_after_their_card_was_written_are_refused(self, tmp_path):
+        path = write_small_weights(tmp_path)
+        path.with_suffix(".json").write_text(json.dumps({"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}))
+        data = bytearray(path.read_bytes())
+        data[-7] ^= 1
+        path.write_bytes(data)
+        assert_refused(path, "is not the file that its card small.json describes")
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "\udcff"])
+    def test_a_damaged_card_is_named(self, tmp_path, text):
+        path = write_small_weights(tmp_path)
+        path.with_suffix(".json").write_bytes(text.encode(errors="surrogateescape"))
+        assert_refused(path, "is not a model card", named=path.with_suffix(".json"))
+
+
+class TestRefused:
+    @pytest.mark.parametrize("kept", [0, 6, 300, -1])
+    def test_a_file_cut_short(self, tmp_path, kept):
+        path = write_small_weights(tmp_path)
+        path.write_bytes(path.read_bytes()[:kept])
+        assert_refused(path, "not weights of this program, damaged")
+
+    def test_other_files(self, tmp_path):
+        text, embedding = tmp_path / "text.safetensors", tmp_path / "map.safetensors"
+        text.write_text("weights, honestly")
+        analytic_map(lambda p: p).save(embedding)
+        for path in (text, embedding):
+            assert_refused(path, "not weights of this program")
+        assert_refused(tmp_path / "missing.safetensors", "no such file")
+
+    @pytest.mark.parametrize(
+        "about",
+        [
+            {"name": "x"},
+            {"network": {}},
+            {"name": "x", "network": {"invented_later": 1}},
+            [],
+        ],
+    )
+    def test_weights_that_describe_no_network(self, tmp_path, about):
+        path = tmp_path / "w.safetensors"
+        save_file({"a": torch.zeros(2)}, path, {"anatomical_embedding_model": json.dumps(about)})
+        assert_refused(path, "not weights of this program")
+
+    def test_tensors_that_do_not_fit_the_network_described(self, tmp_path):
+        path = write_small_weights(tmp_path)
+        state = load_file(path)
+        about = {"name": "x", "network": NetworkSpec(widths=(4, 4)).to_dict()}
+        save_file(state, path, {"anatomical_embedding_model": json.dumps(about)})
+        assert_refused(path, "do not fit the network")
+
+    @pytest.mark.parametrize("name", ["nothing-like-it", "missing.pth", "../ape"])
+    def test_an_unknown_name_lists_what_there_is(self, name, tmp_path, monkeypatch):
+        for shipped in ("first", "second"):
+            write_small_weights(tmp_path, shipped)
+        monkeypatch.setattr("AnatomicalEmbedding.models.registry.resource", lambda folder: tmp_path)
+        assert list_weights() == ["first", "second"]
+        assert find_weights("second").name == "second"
+        with pytest.raises(WeightsError, match=r"no such weights; give a file or one of: first, second\.$") as refusal:
+            find_weights(name)
+        assert str(refusal.value).startswith(f"{name}: ")
+
+    def test_published_weights_that_are_not_there(self, tmp_path):
+        with pytest.raises(WeightsError, match=r"ape\.pt does not exist"):
+            find_weights(str(tmp_path / "ape.pt"))
+
+
+def assert_refused(path: Path, because: str, named: Path | None = None) -> None:
+    with pytest.raises(WeightsError) as refusal:
+        find_weights(str(path))
+    message = str(refusal.value)
+    assert message.startswith(f"{named or path}: ")
+    assert because in message
+    assert "\n" not in message
+
