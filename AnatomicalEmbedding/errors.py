@@ -22,7 +22,7 @@ class MapError(AnatomicalEmbeddingError):
 
 
 class MemoryLimitError(AnatomicalEmbeddingError):
-    """The work does not fit the memory budget, even in the smallest tiles."""
+    """The work does not fit the memory budget, even in slabs."""
 
 
 class CancelledError(AnatomicalEmbeddingError):

@@ -17,7 +17,7 @@ from .device import choose_device, memory_budget
 from .embedding import EmbeddingMap, Provenance
 from .errors import CancelledError, MemoryLimitError, VolumeError
 from .models.registry import find_weights
-from .tiles import HALO_LATTICE, run_in_tiles
+from .slabs import REACH_CELLS, run_in_slabs
 from .volume import Volume
 from .working_grid import crop, resample
 
@@ -85,7 +85,7 @@ class Model:
         """Embed a scan; a cached map is returned at once.
 
         progress: called with (share done, what is being done). cancelled: asked between steps; True raises
-        CancelledError. Raises VolumeError when no body is seen, MemoryLimitError when even tiles do not fit.
+        CancelledError. Raises VolumeError when no body is seen, MemoryLimitError when even slabs do not fit.
         """
 
         def step(share: float, what: str) -> None:
@@ -140,27 +140,28 @@ class Model:
 
     def _run(self, x: torch.Tensor, step: Callable[[float], None]) -> torch.Tensor:
         budget = self.budget_bytes if self.budget_bytes is not None else memory_budget(self.device)
-        per_voxel, lattice = self.network.bytes_per_voxel, self.network.lattice
-        if x[0].numel() * per_voxel <= budget:
-            result = self._forward(x[None])[0].float().cpu()
+        network, voxels = self.network, x[0].numel()
+        if voxels * network.bytes_per_voxel <= budget:
+            with self._precision():
+                result = network(x[None].to(self.device))[0].float().cpu()
             step(1.0)
             return result
-        core = list(x.shape[1:])
-        while _tile_voxels(core, x.shape[1:], lattice) * per_voxel > budget:
-            longest = max(range(3), key=lambda axis: core[axis])
-            if core[longest] <= lattice:
-                need = _tile_voxels(core, x.shape[1:], lattice) * per_voxel / 2**20
-                raise MemoryLimitError(
-                    f"embedding needs {need:.0f} MB even in the smallest tiles but {budget / 2**20:.0f} MB are "
-                    "allowed; close other programs or raise the limit."
-                )
-            core[longest] = -(-core[longest] // lattice // 2) * lattice
-        return run_in_tiles(self._forward, x, tuple(core), lattice, self.network.stride, step)
+        slab_cells = 0
+        if hasattr(network, "fine"):
+            left = budget - voxels * network.fixed_bytes_per_voxel
+            layer = x[0, 0].numel() * network.stride * network.fine_bytes_per_voxel
+            slab_cells = int(left // layer - 4 * REACH_CELLS) // 2 * 2
+        if slab_cells < 2:
+            raise MemoryLimitError(
+                f"embedding needs about {voxels * network.bytes_per_voxel / 2**20:.0f} MB but "
+                f"{budget / 2**20:.0f} MB are allowed, too few even in slabs; close other programs or raise the limit."
+            )
+        with self._precision():
+            return run_in_slabs(network, x, slab_cells, self.device, step)
 
-    def _forward(self, x: torch.Tensor) -> torch.Tensor:
+    def _precision(self) -> torch.autocast:
         # half precision pays on CUDA alone; on CPUs without AMX bfloat16 is several times slower than float32
-        with torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda"):
-            return self.network(x.to(self.device))
+        return torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda")
 
 
 def volume_hash(volume: Volume) -> str:
@@ -179,8 +180,3 @@ def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) 
     k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
     points = np.stack([i, j, k], axis=-1).reshape(-1, 3) @ cell_to_ras[:3, :3].T + cell_to_ras[:3, 3]
     return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))
-
-
-def _tile_voxels(core: list[int], shape: torch.Size, lattice: int) -> int:
-    halo = 2 * HALO_LATTICE * lattice
-    return int(np.prod([min(c + halo, n) for c, n in zip(core, shape, strict=True)]))

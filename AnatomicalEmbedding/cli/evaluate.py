@@ -21,7 +21,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "NAME.landmarks.json (points). Every template x target pair is measured.",
     )
     landmarks.add_argument("folder", type=Path, metavar="DIR")
-    landmarks.add_argument("--no-peers", action="store_true", help="leave body-centre alignment and elastix out")
+    landmarks.add_argument(
+        "--peers",
+        choices=("all", "fast", "none"),
+        default="all",
+        help="measured beside it: body-centre alignment, elastix affine and (minutes a pair; not in 'fast') B-spline",
+    )
     landmarks.add_argument(
         "--compare", action="append", default=[], metavar="NAME|FILE", help="further weights to measure"
     )
@@ -44,15 +49,17 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run_landmarks(options: argparse.Namespace) -> None:
     from ..evaluation import EmbeddingMatcher, evaluate_landmarks, load_cases, make_peers
+    from ..evaluation.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS
 
     cases = load_cases(options.folder)
     matchers: dict[str, object] = {}
     for name in dict.fromkeys([options.model, *options.compare]):
         model = open_model(options, name)
+        model.cache = None  # embedding is timed
         matchers[model.name if model.name not in matchers else name] = EmbeddingMatcher(model)
     notes: tuple[str, ...] = ()
-    if not options.no_peers:
-        peers, notes = make_peers()
+    if options.peers != "none":
+        peers, notes = make_peers(PEERS if options.peers == "all" else (BODY_CENTRE, ELASTIX_AFFINE))
         matchers |= peers
     with progress_bar("pairs", options.json) as progress:
         result = evaluate_landmarks(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 from .console import add_json_option, print_json, say
@@ -28,6 +29,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
     parser.add_argument("--steps", type=int, default=3000, metavar="N", help="optimiser steps (default: 3000)")
     parser.add_argument("--phantoms", type=int, default=12, metavar="N", help="synthetic patients to add (default: 12)")
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'"
+    )
     parser.add_argument("--name", metavar="NAME", help="name of the weights (default: the recipe's)")
     parser.add_argument("--start-from", metavar="NAME|FILE", help="weights to fine-tune")
     parser.add_argument("--seed", type=int, default=0, help="of the batches and the first weights (default: 0)")
@@ -62,6 +66,7 @@ def run(options: argparse.Namespace) -> None:
 
     prepared = options.output / "prepared"
     paths = prepare_folder(options.data, levels, recipe.network.spacing_mm, prepared, report)
+    paths = [path for path in paths if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)]
     if recipe.batch.phantom_share > 0:
         paths += prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, report)
     scans = [PreparedScan.load(path) for path in paths]

@@ -73,27 +73,54 @@ class CoordinateNetwork(nn.Module):
         return STRIDE * 2 ** (len(self.spec.widths) - 1)
 
     @property
+    def fixed_bytes_per_voxel(self) -> float:
+        """Memory per input voxel that is needed at once in any case: grids and input, and the coarser levels."""
+        return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
+
+    @property
+    def fine_bytes_per_voxel(self) -> float:
+        """Memory per input voxel of the finest level's activations, which can be computed in slabs."""
+        return 4.0 * 8 * self.spec.widths[0] / STRIDE**3
+
+    @property
     def bytes_per_voxel(self) -> float:
-        """Peak memory of one forward pass, per input voxel: grids and input, then the finest level's activations."""
-        return 16.0 + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
+        """Peak memory of embedding a volume whole, per input voxel."""
+        return self.fixed_bytes_per_voxel + self.fine_bytes_per_voxel
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:
         """HU (k, j, i) -> network input (1, k, j, i); air is 0, so padding with zeros is padding with air."""
         return piecewise_linear(hu, self.spec.hu_knots, self.spec.level_knots)[None]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.stem(x)
-        skips = []
-        for level, block in enumerate(self.encoder):
+        fine = self.fine(x)
+        return self.finish(self.coarse(self.pool(fine)), fine)
+
+    def fine(self, x: torch.Tensor) -> torch.Tensor:
+        """Features of the finest level on the way down."""
+        return self.encoder[0](self.stem(x))
+
+    def coarse(self, pooled: torch.Tensor) -> torch.Tensor:
+        """All coarser levels, down and up again: (b, c, ...) at twice the stride."""
+        x, skips = pooled, []
+        for level, block in enumerate(self.encoder[1:]):
             x = block(x if level == 0 else self.pool(x))
             skips.append(x)
         skips.pop()
-        for up, block in zip(self.up, self.decoder, strict=True):
-            skip = skips.pop()
-            k, j, i = skip.shape[2:]
-            x = block(torch.cat([up(x)[:, :, :k, :j, :i], skip], dim=1))
+        for up, block in zip(self.up[:-1], self.decoder[:-1], strict=True):
+            x = block(_join(up(x), skips.pop()))
+        return x
+
+    def finish(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
+        """The finest level on the way up, and the coordinates."""
+        x = self.decoder[-1](_join(self.up[-1](coarse), fine))
         with torch.autocast(x.device.type, enabled=False):  # half floats hold 800 mm to half a mm only
             return self.output_norm(self.coordinate(x.float()))
+
+
+def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
+    """Concatenate; where the level above had an odd size, the surplus of the upsampled map is cut."""
+    k, j, i = skip.shape[2:]
+    return torch.cat([upsampled[:, :, :k, :j, :i], skip], dim=1)
 
 
 def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]) -> torch.Tensor:

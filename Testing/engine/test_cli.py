@@ -307,7 +307,7 @@ class TestRefused:
             (["--model", "no/such/file.safetensors"], "no/such/file.safetensors: no such file"),
             (["--device", "tpu"], "device 'tpu' is unknown"),
             (["--threads", "0"], "--threads must be 1 or more"),
-            (["--memory-mb", "1", "--no-cache"], "even in the smallest tiles but 1 MB are allowed"),
+            (["--memory-mb", "1", "--no-cache"], "but 1 MB are allowed"),
         ],
     )
     def test_a_model_that_cannot_be_had(self, anatemb, place, tmp_path, options, says):

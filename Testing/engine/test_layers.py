@@ -21,7 +21,7 @@ LAYERS = (
     {"errors", "files", "resources"},
     {"volume_checks", "nifti_header", "simpleitk_bridge", "dicom_geometry", "dicom", "image_files", "volume", "points"},
     {"phantom", "working_grid", "body", "device", "models"},
-    {"embedding", "tiles", "cache", "inference"},
+    {"embedding", "slabs", "cache", "inference"},
     {"matching"},
     {"training", "evaluation"},
     {"pictures", "report"},

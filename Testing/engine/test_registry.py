@@ -150,4 +150,3 @@ def assert_refused(path: Path, because: str, named: Path | None = None) -> None:
     assert message.startswith(f"{named or path}: ")
     assert because in message
     assert "\n" not in message
-

@@ -1,0 +1,78 @@
+"""Slabs: the result is the whole-volume result, within the memory they were given."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import small_network
+
+from AnatomicalEmbedding.errors import MemoryLimitError
+from AnatomicalEmbedding.inference import Model
+from AnatomicalEmbedding.slabs import run_in_slabs
+
+CPU = torch.device("cpu")
+sizes = st.tuples(*[st.integers(2, 19).map(lambda cells: cells * 4)] * 3)
+
+
+def noise(shape: tuple[int, int, int]) -> torch.Tensor:
+    return torch.rand(1, *shape, generator=torch.Generator().manual_seed(0))
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes, st.integers(1, 5).map(lambda n: 2 * n))
+def test_any_slabs_give_the_whole_volume_result(size, slab_cells):
+    network, x = small_network(), noise(size)
+    with torch.no_grad():
+        whole = network(x[None])[0]
+        slabs = run_in_slabs(network, x, slab_cells, CPU, lambda share: None)
+    torch.testing.assert_close(slabs, whole, atol=1e-5, rtol=1e-5)
+
+
+def test_the_finest_level_never_sees_more_than_a_slab_and_its_reach():
+    network, seen, shares = small_network(), [], []
+    network.stem.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].shape[2] // 4))
+    with torch.no_grad():
+        run_in_slabs(network, noise((80, 16, 16)), 4, CPU, shares.append)
+    assert len(seen) == 2 * 5
+    assert max(seen) <= 4 + 2 * 4
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize("slab_cells", [0, 3, -2])
+def test_slabs_that_would_split_pooling_cells_are_refused(slab_cells):
+    with pytest.raises(ValueError, match="even and positive"):
+        run_in_slabs(small_network(), noise((16, 16, 16)), slab_cells, CPU, lambda share: None)
+
+
+class TestBudget:
+    """Through Model.embed, on a phantom's torso."""
+
+    @staticmethod
+    def model(budget_bytes: int | None = None) -> tuple[Model, list[int]]:
+        """A model, and how many voxels each run of its finest level saw."""
+        network, voxels = small_network(), []
+        network.stem.register_forward_pre_hook(lambda module, inputs: voxels.append(inputs[0].numel()))
+        return Model(network, "small", "0" * 64, budget_bytes=budget_bytes), voxels
+
+    def test_a_small_budget_is_kept_and_gives_the_same_map(self, phantom_pair):
+        volume = phantom_pair[0].volume
+        one, seen = self.model()
+        reference = one.embed(volume)
+        (voxels,) = seen
+        network = one.network
+        budget = int(voxels * (network.fixed_bytes_per_voxel + 0.7 * network.fine_bytes_per_voxel))
+        other, parts = self.model(budget)
+        slabs = other.embed(volume)
+        assert len(parts) > 1
+        need = voxels * network.fixed_bytes_per_voxel + max(parts) * network.fine_bytes_per_voxel
+        assert need <= budget
+        assert torch.equal(slabs.body, reference.body)
+        torch.testing.assert_close(slabs.coordinate, reference.coordinate, atol=1e-2, rtol=0)
+
+    def test_a_budget_below_the_thinnest_slab_is_refused(self, phantom_pair):
+        one, _ = self.model(2**20)
+        with pytest.raises(MemoryLimitError, match=r"needs about \d+ MB but 1 MB are allowed"):
+            one.embed(phantom_pair[0].volume)
