@@ -23,7 +23,7 @@ from .volume import Volume
 if TYPE_CHECKING:
     import jinja2
 
-    from .embedding import Matches
+    from .matching import Matches
 
 SCALE_BAR_MM = 50.0
 
@@ -132,6 +132,15 @@ def write_report(
     with atomic_path(path) as temporary:
         temporary.write_text(html, encoding="utf-8")
     return path
+
+
+def check_packages() -> None:
+    """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing: before long work, not after it."""
+    _load_template()
+    if find_spec("PIL") is None:
+        raise AnatomicalEmbeddingError(
+            'the report needs pillow, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
+        )
 
 
 def _load_template() -> jinja2.Template:

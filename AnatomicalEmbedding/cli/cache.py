@@ -14,6 +14,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--clear", action="store_true", help="remove every map")
     parser.add_argument("--limit-mb", type=megabytes, metavar="MB", help="remove the least recently used beyond MB")
+    parser.add_argument(
+        "--download-published",
+        action="store_true",
+        help="fetch the published APE checkpoint (125 MB, from the Hugging Face hub) for --model ape-published",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -22,6 +27,12 @@ def run(options: argparse.Namespace) -> None:
     from ..cache import MapCache, default_folder
 
     cache = MapCache(default_folder())
+    if options.download_published:
+        from ..models.published_ape import download_published_ape
+        from ..models.registry import PUBLISHED_FILE
+
+        cache.folder.mkdir(parents=True, exist_ok=True)
+        say(f"{download_published_ape(cache.folder / PUBLISHED_FILE)}: the published APE checkpoint", options.json)
     removed = 0
     if options.clear or options.limit_mb is not None:
         removed = cache.shrink(0 if options.clear else options.limit_mb)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, WeightsError
 
 if TYPE_CHECKING:
     from ..inference import Model, ProgressCallback
+    from ..volume import Volume
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +34,28 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout, for other programs")
 
 
+def add_series_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--series",
+        action="append",
+        default=[],
+        metavar="UID",
+        help="series to read of a DICOM folder that holds several CTs; may be repeated, one for each such folder",
+    )
+
+
+def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
+    """Read a scan; of a DICOM folder the one of `series` that it holds."""
+    from ..dicom import list_series
+    from ..volume import Volume
+
+    path = Path(path)
+    if series and path.is_dir():
+        held = {found.uid for found in list_series(path)}
+        return Volume.read(path, next((uid for uid in series if uid in held), None))
+    return Volume.read(path)
+
+
 def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
     """The model that the options ask for."""
     import torch  # imported late: `anatemb --help` must not wait for it
@@ -45,7 +68,7 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
             raise AnatomicalEmbeddingError("--threads must be 1 or more.")
         torch.set_num_threads(options.threads)
     cache = None if options.no_cache else MapCache(default_folder())
-    model = load_model(name or options.model, options.device, cache)
+    model = load_model(_published(name or options.model), options.device, cache)
     if options.memory_mb is not None:
         model.budget_bytes = options.memory_mb
     return model
@@ -60,6 +83,21 @@ def megabytes(text: str) -> int:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of megabytes")
     return int(number * 2**20)
+
+
+def _published(name: str) -> str:
+    """The file of the published APE where that name is asked for; other names as they are."""
+    from ..cache import default_folder
+    from ..models.registry import PUBLISHED_FILE, PUBLISHED_MODEL
+
+    if name != PUBLISHED_MODEL:
+        return name
+    path = default_folder() / PUBLISHED_FILE
+    if not path.exists():
+        raise WeightsError(
+            f"{name}: not here yet; fetch it once with `anatemb cache --download-published` (125 MB), or give its file."
+        )
+    return str(path)
 
 
 @contextmanager

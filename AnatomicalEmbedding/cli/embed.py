@@ -4,7 +4,17 @@ import argparse
 import time
 from pathlib import Path
 
-from .console import add_json_option, add_model_options, open_model, print_json, progress_bar, say, unique_names
+from .console import (
+    add_json_option,
+    add_model_options,
+    add_series_option,
+    open_model,
+    print_json,
+    progress_bar,
+    read_scan,
+    say,
+    unique_names,
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -15,18 +25,17 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("scans", nargs="+", type=Path, metavar="SCAN", help="CT file or DICOM folder")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the maps")
+    add_series_option(parser)
     add_json_option(parser)
     add_model_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..volume import Volume
-
     model = open_model(options)
     written = []
     for path, name in zip(options.scans, unique_names(options.scans), strict=True):
-        volume = Volume.read(path)
+        volume = read_scan(path, options.series)
         say(f"{path}: needs at most {model.predicted_bytes(volume) / 2**20:.0f} MB beyond the scan", options.json)
         start = time.perf_counter()
         with progress_bar(name, options.json) as progress:

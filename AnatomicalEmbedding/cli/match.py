@@ -17,10 +17,12 @@ from ..points import PointList, parse_point, read_points, write_markups
 from .console import (
     add_json_option,
     add_model_options,
+    add_series_option,
     open_model,
     print_json,
     print_table,
     progress_bar,
+    read_scan,
     say,
     unique_names,
 )
@@ -64,26 +66,29 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
     parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
     parser.add_argument("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
+    add_series_option(parser)
     add_json_option(parser)
     add_model_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..volume import Volume
-
     points, targets = _points_and_targets(options)
     names = unique_names([Path(target) for target in targets])
     _check_kept(options, names)
-    template = Volume.read(options.template)
+    template = read_scan(options.template, options.series)
     _check_inside(template, points, options.template)
+    if not options.no_report:
+        from ..report import check_packages
+
+        check_packages()
     model = open_model(options)
     with progress_bar(template.name or "template", options.json) as progress:
         template_map = model.embed(template, progress)
     answers, skipped = [], []
     for path, name in zip(targets, names, strict=True):
         try:
-            volume = Volume.read(path)
+            volume = read_scan(path, options.series)
             with progress_bar(name, options.json) as progress:
                 matches = template_map.match(points.points_ras, model.embed(volume, progress))
         except AnatomicalEmbeddingError as error:

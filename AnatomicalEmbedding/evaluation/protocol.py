@@ -21,7 +21,7 @@ from .structures import KINDS
 
 if TYPE_CHECKING:
     from ..embedding import EmbeddingMap
-    from ..models import Model
+    from ..inference import Model
 
 LANDMARK = "landmark"
 

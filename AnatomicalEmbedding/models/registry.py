@@ -19,6 +19,7 @@ from .published_ape import load_published_ape
 
 DEFAULT_MODEL = "ape-ct-v1"
 PUBLISHED_MODEL = "ape-published"
+PUBLISHED_FILE = "ape.pt"
 _METADATA_KEY = "anatomical_embedding_model"
 
 

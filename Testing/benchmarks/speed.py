@@ -35,9 +35,10 @@ def main() -> None:
     before = _peak_bytes()
     seconds = _median_seconds(lambda: model.embed(volume))
     above = _peak_bytes() - before
+    predicted = model.predicted_bytes(volume) / 2**20
     print(f"embed                          {seconds:8.3f} s")
     print(
-        f"  peak memory above the scan   {above / 2**20:8.0f} MB (predicted {model.predicted_bytes(volume) / 2**20:.0f})"
+        f"  peak memory above the scan   {above / 2**20:8.0f} MB (predicted {predicted:.0f})"
     )
 
     embedding = model.embed(volume)
