@@ -18,8 +18,11 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{uuid.uuid4().hex[:12]}.{target.name}")
+    temporary.touch()
+    mode = temporary.stat().st_mode  # some writers (safetensors) make files that only their owner can read
     try:
         yield temporary
+        temporary.chmod(mode)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -74,7 +74,7 @@ class Model:
         """Peak memory of embedding `volume` whole, beyond the volume itself, in bytes (an upper estimate)."""
         extent = volume.bounds_ras[1] - volume.bounds_ras[0]
         voxels = np.prod(extent / self.network.spacing_mm + self.network.lattice + self.network.size_step)
-        return int(voxels * self.network.bytes_per_voxel)
+        return int(voxels * max(getattr(self.network, "scales", (1.0,))) ** 3 * self.network.bytes_per_voxel)
 
     def embed(
         self,
@@ -120,7 +120,7 @@ class Model:
         grid, body = crop(grid, body, network.lattice, network.size_step)
         step(0.5, "embedding")
         x = network.prepare(torch.from_numpy(flatten_outside(grid.hu.numpy(), body)))
-        coordinate = self._run(x, lambda share: step(0.5 + 0.45 * share, "embedding"))
+        coordinate = self._run_scales(x, lambda share: step(0.5 + 0.45 * share, "embedding"))
         cell_mm = np.asarray(grid.spacing_mm) * network.stride
         cell_to_ras = np.diag([*cell_mm, 1.0])
         cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(grid.spacing_mm)
@@ -137,6 +137,19 @@ class Model:
             provenance,
             volume.notes,
         )
+
+    def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> torch.Tensor:
+        """Mean of the map over the scales that the network states: the patient seen a little smaller and larger.
+
+        The network was trained to give the same coordinate at any scale, so what differs between scales is its error.
+        """
+        scales = getattr(self.network, "scales", (1.0,))
+        total = torch.zeros(3, *(n // self.network.stride for n in x.shape[1:]))
+        for number, scale in enumerate(scales):
+            resized = x if scale == 1.0 else _resized(x, scale, self.network.size_step)
+            part = self._run(resized, lambda share, done=number: step((done + share) / len(scales)))
+            total += part if scale == 1.0 else _resampled(part, x.shape, scale, self.network.stride)
+        return total / len(scales)
 
     def _run(self, x: torch.Tensor, step: Callable[[float], None]) -> torch.Tensor:
         budget = self.budget_bytes if self.budget_bytes is not None else memory_budget(self.device)
@@ -162,6 +175,25 @@ class Model:
     def _precision(self) -> torch.autocast:
         # half precision pays on CUDA alone; on CPUs without AMX bfloat16 is several times slower than float32
         return torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda")
+
+
+def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
+    """Input (1, k, j, i) magnified about voxel corner 0; padded with air to multiples of `size_step`."""
+    size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
+    return _sampled(x, size, [1 / scale] * 3, padding="zeros")
+
+
+def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
+    """Map of a resized input, at the cells of the original input."""
+    return _sampled(cells, [n // stride for n in shape[1:]], [scale] * 3, padding="border")
+
+
+def _sampled(x: torch.Tensor, size: list[int], step: list[float], padding: str) -> torch.Tensor:
+    """x (c, k, j, i) read linearly at (index + 0.5) * step - 0.5 along each axis."""
+    axes = [(torch.arange(n) + 0.5) * s * 2 / old - 1 for n, s, old in zip(size, step, x.shape[1:], strict=True)]
+    k, j, i = torch.meshgrid(*axes, indexing="ij")
+    grid = torch.stack([i, j, k], dim=-1)[None]
+    return F.grid_sample(x[None], grid, padding_mode=padding, align_corners=False)[0]
 
 
 def volume_hash(volume: Volume) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import metadata, resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 

@@ -17,6 +17,7 @@ class NetworkSpec:
     hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
     unit_mm: mm that one unit of the output stands for, or None where the output has no metric unit (paper recipe).
     normalise_output: batch normalisation without affine parameters on the output, as in the paper.
+    scales: inference averages the map over the scan magnified by these factors.
     """
 
     widths: tuple[int, ...] = (24, 64, 128, 256)
@@ -25,6 +26,7 @@ class NetworkSpec:
     level_knots: tuple[float, ...] = (0.0, 0.25, 0.85, 1.0)
     unit_mm: float | None = 100.0
     normalise_output: bool = False
+    scales: tuple[float, ...] = (1.0,)
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
@@ -62,6 +64,10 @@ class CoordinateNetwork(nn.Module):
     @property
     def spacing_mm(self) -> tuple[float, float, float]:
         return self.spec.spacing_mm
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        return self.spec.scales
 
     @property
     def unit_mm(self) -> float | None:
