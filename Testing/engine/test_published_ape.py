@@ -313,3 +313,10 @@ def test_everything_above_the_window_looks_alike():
     assert (hu > 300).any()
     prepare = PublishedApe().prepare
     assert torch.equal(prepare(hu), prepare(brighter))
+
+
+def test_inference_finds_all_it_needs_of_a_network():
+    from AnatomicalEmbedding.inference import Backbone
+
+    assert set(Backbone.__annotations__) <= set(dir(PublishedApe))
+    assert PublishedApe.size_step == PublishedApe.lattice == 32
