@@ -27,7 +27,7 @@ _SHOWN = (
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "demo",
-        help="match ten points between two synthetic patients and show the errors",
+        help="match named points between two synthetic patients and show the errors",
         description="Needs no data: makes two synthetic patients, finds points of the first in the second, and "
         "compares with the truth, which is known exactly.",
     )

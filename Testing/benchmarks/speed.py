@@ -6,9 +6,11 @@ Prints one table; figures that are published stand in RESULTS.md with the machin
 import argparse
 import platform
 import resource
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -32,9 +34,8 @@ def main() -> None:
     k, j, i = volume.shape
     print(f"{model.name} on {model.device}; scan {i} x {j} x {k} voxels")
 
-    before = _peak_bytes()
+    above = _peak_above_bytes(lambda: model.embed(volume))
     seconds = _median_seconds(lambda: model.embed(volume))
-    above = _peak_bytes() - before
     predicted = model.predicted_bytes(volume) / 2**20
     print(f"embed                          {seconds:8.3f} s")
     print(
@@ -67,9 +68,31 @@ def _median_seconds(work: Callable[[], object]) -> float:
     return float(np.median(times))
 
 
-def _peak_bytes() -> int:
-    unit = 1 if platform.system() == "Darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+def _peak_above_bytes(work: Callable[[], object]) -> int:
+    """Highest resident memory while `work` runs, above what is resident before it (Linux; elsewhere 0)."""
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        work()
+        return 0
+    page = resource.getpagesize()
+
+    def resident() -> int:
+        return int(statm.read_text().split()[1]) * page
+
+    before = peak = resident()
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.002):
+            peak = max(peak, resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    work()
+    done.set()
+    watcher.join()
+    return peak - before
 
 
 if __name__ == "__main__":
