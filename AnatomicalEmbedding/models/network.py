@@ -12,7 +12,7 @@ STRIDE = 4
 class NetworkSpec:
     """Everything needed to rebuild the network around its weights.
 
-    widths: channels of the U-Net levels, finest (stride 4) first.
+    widths: channels of the U-Net levels (two or more), finest (stride 4) first.
     spacing_mm: (x, y, z) of the working grid the network was trained on.
     hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
     unit_mm: mm that one unit of the output stands for, or None where the output has no metric unit (paper recipe).

@@ -21,7 +21,7 @@ def ready(spec=SPEC, seed=0):
     return network.eval()
 
 
-@pytest.mark.parametrize("widths", [(4,), (4, 6), (4, 4, 4, 4), (3, 5, 7, 9, 11)])
+@pytest.mark.parametrize("widths", [(4, 6), (4, 4, 4, 4), (3, 5, 7, 9, 11)])
 def test_lattice_is_the_total_stride(widths):
     network = ready(NetworkSpec(widths=widths))
     assert network.lattice == 4 * 2 ** (len(widths) - 1)
