@@ -1,19 +1,50 @@
 """The patient's body in a scan: what may be an answer, and what (air, table, blankets) may not."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 
-from .working_grid import AIR_HU, WorkingGrid
+from .errors import VolumeError
+from .volume import Volume
+from .working_grid import AIR_HU, WorkingGrid, crop, resample
 
 _MASK_MM = 3.0  # the mask is found on in-plane voxels of at least this size, where noise is averaged out
-
 _TISSUE_HU = -350.0  # between lung and fat
 _LUNG_HU = -970.0  # a region of lung is denser than this on average, outside air is not
 _CUT_SHARE = 0.25  # of the scan's sides made of body: the field of view cuts the patient open
 _OPENING_MM = 8.0  # sheets thinner than this (table tops, blankets) are no body
 _SMALL_PART = 0.03  # arms and legs apart from the trunk are kept, cushions are not
+
+
+def patient_on_grid(
+    volume: Volume,
+    spacing_mm: tuple[float, float, float],
+    lattice: int,
+    size_step: int,
+    step: Callable[[float, str], None] = lambda share, what: None,
+) -> tuple[WorkingGrid, np.ndarray]:
+    """The patient as every network sees him: working grid cut to the body's box, air outside the body; and the mask.
+
+    lattice, size_step: as in `working_grid.resample`. step: called with (share done, what is being done).
+    Raises VolumeError when no patient is seen.
+    """
+    step(0.0, "resampling")
+    grid = resample(volume, spacing_mm, lattice, size_step)
+    step(0.55, "finding the body")
+    body = body_on_grid(grid)
+    if not body.any():
+        raise no_patient(volume)
+    grid, body = crop(grid, body, lattice, size_step)
+    return replace(grid, hu=torch.from_numpy(flatten_outside(grid.hu.numpy(), body))), body
+
+
+def no_patient(volume: Volume) -> VolumeError:
+    """The error of a scan without a patient in it."""
+    return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
 
 
 def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:

@@ -11,15 +11,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .body import body_on_grid, flatten_outside
+from .body import no_patient, patient_on_grid
 from .cache import MapCache
 from .device import choose_device, memory_budget
 from .embedding import EmbeddingMap, Provenance
-from .errors import CancelledError, MemoryLimitError, VolumeError
+from .errors import CancelledError, MemoryLimitError
 from .models.registry import find_weights
 from .slabs import REACH_CELLS, run_in_slabs
-from .volume import Volume
-from .working_grid import crop, resample
+from .volume import Volume, transform_points
 
 _BODY_SHARE = 0.3  # of a cell's voxels that must be body for the cell to be an answer
 
@@ -33,6 +32,7 @@ class Backbone(Protocol):
     lattice: int
     size_step: int
     bytes_per_voxel: float
+    scales: tuple[float, ...]
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
 
@@ -74,7 +74,7 @@ class Model:
         """Peak memory of embedding `volume` whole, beyond the volume itself, in bytes (an upper estimate)."""
         extent = volume.bounds_ras[1] - volume.bounds_ras[0]
         voxels = np.prod(extent / self.network.spacing_mm + self.network.lattice + self.network.size_step)
-        return int(voxels * max(getattr(self.network, "scales", (1.0,))) ** 3 * self.network.bytes_per_voxel)
+        return int(voxels * max(self.network.scales) ** 3 * self.network.bytes_per_voxel)
 
     def embed(
         self,
@@ -110,16 +110,16 @@ class Model:
 
     @torch.no_grad()
     def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
-        step(0.05, "resampling")
         network = self.network
-        grid = resample(volume, network.spacing_mm, network.lattice, network.size_step)
-        step(0.3, "finding the body")
-        body = body_on_grid(grid)
-        if not body.any():
-            raise _no_patient(volume)
-        grid, body = crop(grid, body, network.lattice, network.size_step)
+        grid, body = patient_on_grid(
+            volume,
+            network.spacing_mm,
+            network.lattice,
+            network.size_step,
+            lambda share, what: step(0.05 + 0.45 * share, what),
+        )
         step(0.5, "embedding")
-        x = network.prepare(torch.from_numpy(flatten_outside(grid.hu.numpy(), body)))
+        x = network.prepare(grid.hu)
         coordinate = self._run_scales(x, lambda share: step(0.5 + 0.45 * share, "embedding"))
         cell_mm = np.asarray(grid.spacing_mm) * network.stride
         cell_to_ras = np.diag([*cell_mm, 1.0])
@@ -127,7 +127,7 @@ class Model:
         share = F.avg_pool3d(torch.from_numpy(body).float()[None], network.stride)[0]
         cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
         if not cells.any():
-            raise _no_patient(volume)
+            raise no_patient(volume)
         return EmbeddingMap(
             coordinate * (network.unit_mm or 1.0),
             cells,
@@ -143,7 +143,7 @@ class Model:
 
         The network was trained to give the same coordinate at any scale, so what differs between scales is its error.
         """
-        scales = getattr(self.network, "scales", (1.0,))
+        scales = self.network.scales
         total = torch.zeros(3, *(n // self.network.stride for n in x.shape[1:]))
         for number, scale in enumerate(scales):
             resized = x if scale == 1.0 else _resized(x, scale, self.network.size_step)
@@ -180,17 +180,17 @@ class Model:
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
     """Input (1, k, j, i) magnified about voxel corner 0; padded with air to multiples of `size_step`."""
     size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
-    return _sampled(x, size, [1 / scale] * 3, padding="zeros")
+    return _sampled(x, size, 1 / scale, padding="zeros")
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
     """Map of a resized input, at the cells of the original input."""
-    return _sampled(cells, [n // stride for n in shape[1:]], [scale] * 3, padding="border")
+    return _sampled(cells, [n // stride for n in shape[1:]], scale, padding="border")
 
 
-def _sampled(x: torch.Tensor, size: list[int], step: list[float], padding: str) -> torch.Tensor:
+def _sampled(x: torch.Tensor, size: list[int], step: float, padding: str) -> torch.Tensor:
     """x (c, k, j, i) read linearly at (index + 0.5) * step - 0.5 along each axis."""
-    axes = [(torch.arange(n) + 0.5) * s * 2 / old - 1 for n, s, old in zip(size, step, x.shape[1:], strict=True)]
+    axes = [(torch.arange(n) + 0.5) * step * 2 / old - 1 for n, old in zip(size, x.shape[1:], strict=True)]
     k, j, i = torch.meshgrid(*axes, indexing="ij")
     grid = torch.stack([i, j, k], dim=-1)[None]
     return F.grid_sample(x[None], grid, padding_mode=padding, align_corners=False)[0]
@@ -203,12 +203,8 @@ def volume_hash(volume: Volume) -> str:
     return digest.hexdigest()
 
 
-def _no_patient(volume: Volume) -> VolumeError:
-    return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
-
-
 def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
     """(k, j, i) bool: cells whose centre lies inside the scan (oblique scans leave corners of the grid empty)."""
     k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
-    points = np.stack([i, j, k], axis=-1).reshape(-1, 3) @ cell_to_ras[:3, :3].T + cell_to_ras[:3, 3]
+    points = transform_points(cell_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))

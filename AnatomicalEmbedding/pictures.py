@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from .errors import AnatomicalEmbeddingError
-from .volume import Volume
+from .volume import Volume, transform_points
 
 CROP_MM = 160.0
 PIXEL_MM = 0.5
@@ -105,7 +105,7 @@ def slice_hu(
     inside = volume.contains(points_ras)
     if not inside.any():
         return np.full((n, n), OUTSIDE_HU, dtype=np.float32)
-    ijk = points_ras @ volume.ras_to_ijk[:3, :3].T + volume.ras_to_ijk[:3, 3]
+    ijk = transform_points(volume.ras_to_ijk, points_ras)
     hu = np.where(inside, _interpolate(volume.voxels, ijk, inside), np.float32(OUTSIDE_HU))
     return hu.reshape(n, n)
 

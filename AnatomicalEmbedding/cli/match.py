@@ -102,13 +102,13 @@ def run(options: argparse.Namespace) -> None:
     if not answers:
         raise AnatomicalEmbeddingError("no target could be read; see the lines above.")
     written = write_answers(options.output, template, points, answers, model.name, report=not options.no_report)
+    rows = csv_rows(points, answers)
     if options.json:
-        known = [[None if value == "" else value for value in row] for row in csv_rows(points, answers)]
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in known]
-        print_json({"matches": rows, "files": [str(path) for path in written], "skipped": skipped})
+        known = [[None if value == "" else value for value in row] for row in rows]
+        matches = [dict(zip(COLUMNS, row, strict=True)) for row in known]
+        print_json({"matches": matches, "files": [str(path) for path in written], "skipped": skipped})
         return
-    rows = [[str(v) for v in row[:5]] for row in csv_rows(points, answers)]
-    print_table(["label", "target", "R mm", "A mm", "S mm"], rows)
+    print_table(["label", "target", "R mm", "A mm", "S mm"], [[str(v) for v in row[:5]] for row in rows])
     for path in written:
         say(f"wrote {path}")
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..volume import transform_points
+
 MIN_VOXELS = 50
 
 # Words of a name (regular expressions) that say the structure is no place shared by patients, and why.
@@ -118,7 +120,7 @@ def _voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
 
 def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
     """(7,3) RAS mm: centre of mass, then the centroid of the outermost layer in each of six directions."""
-    ras = ijk @ ijk_to_ras[:3, :3].T + ijk_to_ras[:3, 3]
+    ras = transform_points(ijk_to_ras, ijk)
     points = [ras.mean(axis=0)]
     for direction in _DIRECTIONS:
         along = ras @ direction

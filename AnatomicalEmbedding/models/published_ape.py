@@ -48,6 +48,7 @@ class PublishedApe(nn.Module):
     spacing_mm = (1.0, 1.0, 1.5)
     stride = STRIDE
     size_multiple = lattice = size_step = STRIDE * 2 ** (len(WIDTHS) - 1)
+    scales = (1.0,)
     bytes_per_voxel = 130.0  # measured on a 192 x 224 x 224 grid, CLAHE included
     unit_mm = None
 

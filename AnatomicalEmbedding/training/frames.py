@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
+from ..volume import transform_points
 
 _BONE_HU = 250
 _MIDLINE_MM = 25.0
@@ -88,7 +89,7 @@ def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) ->
     bone_kji = np.argwhere((hu > _BONE_HU) & body)
     if cropped or len(bone_kji) < 500:
         return 0.0, 0.0, True  # scanners put the patient's middle near the origin
-    points = bone_kji[:, ::-1] @ grid_to_ras[:3, :3].T + grid_to_ras[:3, 3]
+    points = transform_points(grid_to_ras, bone_kji[:, ::-1])
     x = float(np.median(points[:, 0]))
     near = np.abs(points[:, 0] - x) < _MIDLINE_MM
     y = float(np.median(points[near, 1])) if near.sum() > 100 else float(np.median(points[:, 1]))

@@ -11,16 +11,17 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from ..body import body_on_grid, flatten_outside
-from ..errors import AnatomicalEmbeddingError, VolumeError
+from ..body import patient_on_grid
+from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from ..image_files import display_name
 from ..phantom import Phantom, make_phantom
-from ..volume import Volume
-from ..working_grid import WorkingGrid, crop, resample
+from ..volume import Volume, transform_points
+from ..working_grid import WorkingGrid
 from .frames import FrameGuess, LevelTable, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
+_EVEN = 2  # crops are cut anywhere, so prepared scans need no lattice but even sizes, as the body mask does
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
@@ -50,13 +51,13 @@ class PreparedScan:
         """(k, j, i, 3) RAS mm of the nodes of a body field, covering the scan to its last voxel."""
         nodes = [np.arange(0, n - 1 + FIELD_STEP, FIELD_STEP) for n in self.hu.shape]
         kji = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
-        return kji[..., ::-1] @ self.grid_to_ras[:3, :3].T + self.grid_to_ras[:3, 3]
+        return transform_points(self.grid_to_ras, kji[..., ::-1])
 
     @property
     def height_range_mm(self) -> tuple[float, float]:
         """Lowest and highest body height inside the scan."""
         k = self.hu.shape[0]
-        ends = np.array([[0, 0, 0], [0, 0, k - 1]]) @ self.grid_to_ras[:3, :3].T + self.grid_to_ras[:3, 3]
+        ends = transform_points(self.grid_to_ras, np.array([[0, 0, 0], [0, 0, k - 1]]))
         low, high = self.frame.apply(ends)[:, 2]
         return float(low), float(high)
 
@@ -95,18 +96,18 @@ def prepare_volume(volume: Volume, readings: dict[float, float], spacing_mm: Spa
 
     Raises VolumeError when no patient is seen in the scan.
     """
-    grid, body = _on_grid(volume, spacing_mm)
-    hu = np.rint(flatten_outside(grid.hu.numpy(), body)).astype(np.int16)
-    frame = guess_frame(hu, body, grid.grid_to_ras, readings)
-    return PreparedScan(volume.name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, frame)
+    grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
+    hu = _whole_hu(grid)
+    frame = guess_frame(hu.numpy(), body, grid.grid_to_ras, readings)
+    return PreparedScan(volume.name, hu, torch.from_numpy(body), grid.grid_to_ras, frame)
 
 
 def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> PreparedScan:
     """Working grid of a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
-    grid, body = _on_grid(phantom.volume, spacing_mm)
-    hu = np.rint(flatten_outside(grid.hu.numpy(), body)).astype(np.int16)
+    grid, body = patient_on_grid(phantom.volume, spacing_mm, _EVEN, _EVEN)
+    hu = _whole_hu(grid)
     still = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
-    scan = PreparedScan(name, torch.from_numpy(hu), torch.from_numpy(body), grid.grid_to_ras, still, synthetic=True)
+    scan = PreparedScan(name, hu, torch.from_numpy(body), grid.grid_to_ras, still, synthetic=True)
     nodes = scan.field_nodes_ras()
     exact = phantom.to_body(nodes.reshape(-1, 3))
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)
@@ -158,12 +159,9 @@ def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report:
     return paths
 
 
-def _on_grid(volume: Volume, spacing_mm: Spacing) -> tuple[WorkingGrid, np.ndarray]:
-    grid = resample(volume, spacing_mm, 2, 2)
-    body = body_on_grid(grid)
-    if not body.any():
-        raise VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; leave it out.")
-    return crop(grid, body, 2, 2)
+def _whole_hu(grid: WorkingGrid) -> torch.Tensor:
+    """int16 HU of a working grid: half the memory, and training adds more noise than the rounding."""
+    return grid.hu.round().to(torch.int16)
 
 
 def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:
