@@ -28,6 +28,15 @@ def choose_device(name: str = "auto") -> torch.device:
     return device
 
 
+def training_dtype(device: torch.device) -> torch.dtype:
+    """Reduced precision where the device's arithmetic gains by it (bfloat16), else float32."""
+    if device.type == "cuda":
+        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:  # without the instructions, bfloat16 on a CPU is several times slower than float32
+        fast = device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return torch.bfloat16 if fast else torch.float32
+
+
 def memory_budget(device: torch.device) -> int:
     """Bytes that one embedding may use on the device."""
     if device.type == "cuda":

@@ -20,7 +20,7 @@ _CUT_SHARE = 0.4
 def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
     """HU crop (k, j, i) -> network input (k, j, i) in 0..1, with the recipe's random changes."""
     table = torch.from_numpy(_level_table(spec, network, rng))
-    x = table[(hu - _LOWEST_HU).clamp_(0, len(table) - 1).to(torch.int32)]
+    x = table[(hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)]  # to the nearest whole HU
     if rng.random() < spec.filter_probability:
         smooth = F.avg_pool3d(x[None, None], 3, stride=1, padding=1)[0, 0]
         x = smooth if rng.random() < 0.5 else x + (x - smooth) * rng.uniform(0, 1.5)

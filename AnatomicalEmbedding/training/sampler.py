@@ -160,6 +160,5 @@ def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: in
 
 def _move_inside(centre_ijk: np.ndarray, lattice_mm: torch.Tensor, scan: PreparedScan) -> np.ndarray:
     half = lattice_mm.abs().amax((1, 2, 3)).numpy() / np.diag(scan.grid_to_ras)[:3]
-    shape = np.array(scan.hu.shape[::-1], dtype=float)
-    middle = shape / 2
-    return np.where(shape > 2 * half, np.clip(centre_ijk, half, np.maximum(shape - half, half)), middle)
+    last = np.array(scan.hu.shape[::-1], dtype=float) - 1
+    return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)

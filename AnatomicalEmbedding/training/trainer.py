@@ -7,13 +7,16 @@ import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, Subset
 
+from ..device import training_dtype
 from ..errors import AnatomicalEmbeddingError, CancelledError
 from ..files import atomic_path
 from ..models.network import STRIDE, CoordinateNetwork
@@ -24,6 +27,7 @@ from .scans import PreparedScan
 
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
+_LOG_COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
 
 @dataclass(frozen=True)
@@ -55,16 +59,18 @@ def train(
     device: str = "cpu",
     workers: int = 1,
     start_from: CoordinateNetwork | None = None,
+    dtype: torch.dtype | None = None,
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TrainingRun:
     """Train on prepared scans; continues from `folder`/checkpoint.pt when that is the same recipe, data and length.
 
     workers: processes that prepare batches beside the loop (0: in the loop). start_from: weights to fine-tune.
+    dtype: of the network's arithmetic (weights and loss stay float32); the fastest of the device when None.
     Raises AnatomicalEmbeddingError when the checkpoint belongs to another run, CancelledError (after saving) on cancel.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    state = _State(scans, recipe, steps, seed, device, start_from)
+    state = _State(scans, recipe, steps, seed, device, start_from, dtype or training_dtype(torch.device(device)))
     state.resume(folder / CHECKPOINT)
     sampler = make_sampler(scans, recipe, seed, steps)
     loader = DataLoader(
@@ -75,10 +81,8 @@ def train(
         worker_init_fn=_one_thread,
     )
     begun, saved, minutes_before = time.monotonic(), time.monotonic(), state.minutes
-    with (folder / "loss.csv").open("a", newline="") as file:
+    with _open_log(folder / "loss.csv", state.step) as file:
         log = csv.writer(file)
-        if file.tell() == 0:
-            log.writerow(["step", "loss", "learning_rate", "minutes"])
         for batch in loader:
             loss = state.update(_to(batch, device))
             now = time.monotonic()
@@ -94,7 +98,22 @@ def train(
                 saved = now
             if stop:
                 raise CancelledError(f"{folder}: stopped at step {state.step}; run the same command to go on.")
-    return TrainingRun(state.averaged.cpu().eval(), state.step, state.minutes)
+    return TrainingRun(
+        state.averaged.to("cpu", memory_format=torch.contiguous_format).eval(), state.step, state.minutes
+    )
+
+
+def _open_log(path: Path, steps_kept: int) -> TextIO:
+    """The CSV of the loss, ready for the next row; what a killed run wrote after its last checkpoint is dropped."""
+    rows = []
+    if steps_kept and path.exists():
+        with path.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if int(row["step"]) <= steps_kept]
+    file = path.open("w", newline="")
+    log = csv.DictWriter(file, _LOG_COLUMNS)
+    log.writeheader()
+    log.writerows(rows)
+    return file
 
 
 class _State:
@@ -108,6 +127,7 @@ class _State:
         seed: int,
         device: str,
         start_from: CoordinateNetwork | None,
+        dtype: torch.dtype,
     ):
         torch.manual_seed(seed)
         self.recipe = recipe
@@ -115,7 +135,9 @@ class _State:
         self.network = CoordinateNetwork(recipe.network)
         if start_from is not None:
             _copy_weights(start_from, self.network)
-        self.network.to(device).train()
+        # convolutions run faster with the channels last, on CPUs and GPUs
+        self.network.to(device, memory_format=torch.channels_last_3d).train()
+        self.precision = partial(torch.autocast, torch.device(device).type, dtype, enabled=dtype != torch.float32)
         self.averaged = copy.deepcopy(self.network)
         self.frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0).to(device)
         options = recipe.optimiser
@@ -126,6 +148,7 @@ class _State:
             ],
             weight_decay=options.weight_decay,
             eps=options.epsilon,
+            fused=True,
         )
         if options.schedule == "one-cycle":
             rates = [options.learning_rate, max(options.frame_learning_rate, 1e-12)]
@@ -140,6 +163,11 @@ class _State:
     def update(self, batch: CoordinateBatch | PairBatch) -> float:
         """One step of the optimiser; returns the loss."""
         loss = self._loss(batch)
+        if not torch.isfinite(loss):
+            raise AnatomicalEmbeddingError(
+                f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
+                "Lower optimiser.learning_rate in the recipe, or look at the scans."
+            )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.optimiser.gradient_clip)
@@ -154,21 +182,23 @@ class _State:
     def _loss(self, batch: CoordinateBatch | PairBatch) -> torch.Tensor:
         if isinstance(batch, PairBatch):
             pairs = len(batch.first)
-            maps = self.network(torch.cat([batch.first, batch.second]))
+            with self.precision():
+                maps = self.network(torch.cat([batch.first, batch.second]))
             a = sample_cells(maps[:pairs], batch.first_ijk).flatten(0, 1)
             b = sample_cells(maps[pairs:], batch.second_ijk).flatten(0, 1)
             return distance_loss(a, b, batch.position_mm.flatten(0, 1), self.recipe.loss.equivariance)
         unit = self.recipe.network.unit_mm
         target = self.frames(batch.body_mm / unit, batch.scan)
-        loss = coordinate_loss(self.network(batch.image), target, batch.inside, self.recipe.loss.beta_mm / unit)
+        with self.precision():
+            found = self.network(batch.image)
+        loss = coordinate_loss(found, target, batch.inside, self.recipe.loss.beta_mm / unit)
         return loss + self.recipe.loss.frame_prior * self.frames.prior(batch.scan)
 
     @torch.no_grad()
     def _average(self) -> None:
         """Exponential mean of the weights; early on over a shorter stretch, so that the start is forgotten."""
         keep = min(self.recipe.optimiser.ema, (self.step - 1) / (self.step + 9))
-        for mean, value in zip(self.averaged.parameters(), self.network.parameters(), strict=True):
-            mean.lerp_(value, 1 - keep)
+        torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             mean.copy_(value)
 

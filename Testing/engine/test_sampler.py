@@ -45,13 +45,13 @@ def test_plain_crop_is_the_part_of_the_scan():
     torch.testing.assert_close(crop.hu, scan.hu[12:28, 8:28, 10:34].float(), rtol=0, atol=1e-2)
     i, j, k = torch.arange(10, 34), torch.arange(8, 28), torch.arange(12, 28)
     expected = torch.stack(torch.meshgrid(k, j, i, indexing="ij")[::-1]).float()
-    torch.testing.assert_close(crop.voxel_ijk, expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(crop.voxel_ijk().movedim(-1, 0), expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_warped_crop_shows_the_scan_at_the_voxels_it_names(seed):
     crop = warped_crop(linear_scan(), seed)
-    voxel = crop.voxel_ijk.movedim(0, -1)
+    voxel = crop.voxel_ijk()
     last = torch.tensor(SHAPE[::-1]) - 1
     inside = ((voxel >= 0) & (voxel <= last)).all(-1)
     assert inside.float().mean() > 0.6
@@ -105,7 +105,7 @@ def test_cells_get_the_frames_coordinates_of_their_centres():
     scan = linear_scan(guess=guess)
     crop = warped_crop(scan, 1, CENTRE_IJK + np.array([14, 0, 8]))
     target, inside = cell_positions(scan, crop)
-    centre = F.avg_pool3d(crop.voxel_ijk[None].double(), 4)[0].numpy()
+    centre = F.avg_pool3d(crop.voxel_ijk().movedim(-1, 0)[None].double(), 4)[0].numpy()
     assert target.shape == (3, 4, 5, 6)
     ras = np.moveaxis(centre, 0, -1) * SPACING_MM + scan.grid_to_ras[:3, 3]
     np.testing.assert_allclose(np.moveaxis(target.numpy(), 0, -1), guess.apply(ras), atol=1e-3)
@@ -123,7 +123,7 @@ def test_cells_get_the_coordinates_of_a_body_field():
     scan = with_field(linear_scan(guess=frame(shift_mm=(1e4, 1e4, 1e4))), to_body)
     crop = warped_crop(scan, 2)
     target, inside = cell_positions(scan, crop)
-    centre = F.avg_pool3d(crop.voxel_ijk[None].double(), 4)[0].movedim(0, -1).numpy()
+    centre = F.avg_pool3d(crop.voxel_ijk().movedim(-1, 0)[None].double(), 4)[0].movedim(0, -1).numpy()
     expected = to_body(centre * SPACING_MM + scan.grid_to_ras[:3, 3])
     np.testing.assert_allclose(target.movedim(0, -1)[inside].numpy(), expected[inside.numpy()], atol=1e-2)
 
@@ -133,7 +133,7 @@ def test_cells_of_a_phantom_get_its_exact_coordinates(phantom_pair):
     scan = prepare_phantom(phantom, "phantom", (4.0, 4.0, 4.0))
     crop = warped_crop(scan, 3, np.array(scan.hu.shape[::-1]) / 2)
     target, inside = cell_positions(scan, crop)
-    centre = F.avg_pool3d(crop.voxel_ijk[None], 4)[0].movedim(0, -1)[inside].double().numpy()
+    centre = F.avg_pool3d(crop.voxel_ijk().movedim(-1, 0)[None], 4)[0].movedim(0, -1)[inside].double().numpy()
     ras = centre @ scan.grid_to_ras[:3, :3].T + scan.grid_to_ras[:3, 3]
     error = np.linalg.norm(target.movedim(0, -1)[inside].numpy() - phantom.to_body(ras), axis=1)
     assert inside.sum() > 50

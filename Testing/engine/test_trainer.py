@@ -73,6 +73,24 @@ def test_resumed_run_ends_with_the_same_weights_as_an_uninterrupted_one(objectiv
     assert [row[0] for row in rows[0]] == [str(step) for step in range(1, STEPS + 1)]
 
 
+def test_killed_run_goes_on_as_if_nothing_had_happened(scans, tmp_path):
+    """A kill leaves a checkpoint and, of the steps after it, rows in the log."""
+    train(scans, tiny_recipe(), tmp_path / "whole", STEPS, workers=0)
+    stop_after(2, scans, tiny_recipe(), tmp_path / "killed")
+    kept = (tmp_path / "killed" / CHECKPOINT).read_bytes()
+    stop_after(3, scans, tiny_recipe(), tmp_path / "killed")
+    (tmp_path / "killed" / CHECKPOINT).write_bytes(kept)
+    train(scans, tiny_recipe(), tmp_path / "killed", STEPS, workers=0)
+    losses = [[(r["step"], r["loss"]) for r in loss_rows(tmp_path / name)] for name in ("whole", "killed")]
+    assert losses[0] == losses[1]
+    assert same(*(checkpoint(tmp_path / name)["network"] for name in ("whole", "killed")))
+
+
+def test_run_that_diverges_stops_and_says_so(scans, tmp_path):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"loss of step 2 is not a number.*learning_rate"):
+        train(scans, tiny_recipe(optimiser={"learning_rate": 1e38, "schedule": "constant"}), tmp_path, 4, workers=0)
+
+
 def test_batches_made_beside_the_loop_are_the_same(scans, tmp_path):
     runs = [train(scans, tiny_recipe(), tmp_path / str(n), 3, workers=n) for n in (0, 1)]
     assert same(*(run.network.state_dict() for run in runs))
