@@ -1,30 +1,28 @@
 """The same anatomical points in another scan: nearest coordinate over body cells, then a sub-cell answer.
 
 Retrieval is the paper's (Goncharov 2024, section 2.2): the cell whose embedding is nearest in Euclidean distance.
-The sub-cell step is ours: around that cell the coordinate map is fitted by an affine function, which is solved for
-the query's coordinate; it averages the map's noise and frees the answer from the grid.
+Two steps are ours. The query is read from an affine fit of the template's map about the point, which averages the
+map's error. Then the target's map is fitted likewise about the nearest cell and solved for the query's coordinate,
+which frees the answer from the grid.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import torch
 
 from .embedding import EmbeddingMap
 from .errors import MapError
+from .local_affine import fit_around
 from .volume import transform_points
 
-_RADIUS_MM = 24.0  # cells around the nearest one that take part in the fit
-_SIGMA_MM = 14.0
 _MAX_MOVE_MM = 12.0  # of one fit; further than about a cell the affine function is an extrapolation
 _FITS = 2
 _RIDGE = 0.03
 _SCORE_MM = 10.0
 _CHUNK_DISTANCES = 30_000_000
-_CHUNK_NEIGHBOURS = 1_000_000
 _HALF_CELL = 0.499  # as far from a cell's centre as still rounds to that cell
 
 
@@ -56,7 +54,17 @@ def match_points(template: EmbeddingMap, points_ras: np.ndarray, target: Embeddi
             f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
             f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
         )
-    return find_coordinates(template.sample(points_ras), target)
+    return find_coordinates(_query(template, points_ras), target)
+
+
+def _query(template: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+    """Coordinates (N, 3) of template points: smoothed where the body around a point allows, else as sampled."""
+    sampled = template.sample(points_ras)
+    cells = transform_points(np.linalg.inv(template.cell_to_ras), np.asarray(points_ras, float).reshape(-1, 3))
+    if not len(cells):
+        return sampled
+    fit = fit_around(template, torch.from_numpy(cells))
+    return torch.where(fit.supported[:, None], fit.level, torch.from_numpy(sampled)).numpy()
 
 
 def find_coordinates(coordinates: np.ndarray, target: EmbeddingMap) -> Matches:
@@ -68,12 +76,9 @@ def find_coordinates(coordinates: np.ndarray, target: EmbeddingMap) -> Matches:
         return Matches(np.zeros((0, 3)), np.zeros(0))
     query = torch.from_numpy(np.asarray(coordinates, dtype=np.float32))
     start = index[_nearest(query, cell_coordinates)].double()
-    offsets = _neighbourhood(target)
-    rows = max(1, _CHUNK_NEIGHBOURS // len(offsets))
-    parts = [
-        _refine(part, cells, offsets, target) for part, cells in zip(query.split(rows), start.split(rows), strict=True)
-    ]
-    cells, residual = (torch.cat(values) for values in zip(*parts, strict=True))
+    cells, residual = start, torch.empty(0)
+    for _ in range(_FITS):
+        cells, residual = _step(query.double(), cells, target)
     scale = _SCORE_MM if target.provenance.metric else float(cell_coordinates.std()) * 0.1
     return Matches(transform_points(target.cell_to_ras, cells.numpy()), torch.exp(-residual / scale).double().numpy())
 
@@ -90,52 +95,21 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.addmm(norms, part, cells.T, alpha=-1).argmin(1) for part in query.split(rows)])
 
 
-def _neighbourhood(target: EmbeddingMap) -> torch.Tensor:
-    """Offsets (m, 3) in cells (i, j, k) of the cells that take part in a fit."""
-    reach = np.maximum(_RADIUS_MM // target.cell_mm, 1).astype(int)
-    return torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
-
-
-def _refine(
-    query: torch.Tensor, cells: torch.Tensor, offsets: torch.Tensor, target: EmbeddingMap
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """From the nearest cells (n, 3): the answers in cells, and how much of the query each leaves unexplained (n,)."""
-    residual = torch.empty(0)
-    for _ in range(_FITS):
-        cells, residual = _fit(query, cells, offsets, target)
-    return cells, residual
-
-
-def _fit(
-    query: torch.Tensor, start: torch.Tensor, offsets: torch.Tensor, target: EmbeddingMap
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _step(query: torch.Tensor, start: torch.Tensor, target: EmbeddingMap) -> tuple[torch.Tensor, torch.Tensor]:
     """One sub-cell step for each query (n, 3) from cells (n, 3): the new place in cells, and what is left of the query.
 
-    Weighted least squares for coordinate = slope @ offset + level over the body cells around the start, then the offset
-    with slope @ offset + level = query, ridge-damped where the map hardly varies, kept short and inside the body.
+    The offset d with slope @ d + level = query, ridge-damped where the map hardly varies, kept short and in the body.
     """
     cell_mm = torch.from_numpy(target.cell_mm.copy())
-    shape = torch.tensor(target.body.shape[::-1])
-    centre = start.round().long()
-    around = centre[:, None] + offsets[None]
-    inside = ((around >= 0) & (around < shape)).all(-1)
-    i, j, k = torch.minimum(around.clamp(min=0), shape - 1).unbind(-1)
-    offset_mm = offsets * cell_mm
-    weight = torch.exp(-offset_mm.square().sum(1) / (2 * _SIGMA_MM**2)) * (inside & target.body[k, j, i])
-    values = target.coordinate[:, k, j, i].permute(1, 2, 0).double()
-    design = torch.cat([offset_mm, torch.ones(len(offsets), 1, dtype=torch.double)], dim=1)
-    weighted = design[None] * weight[..., None]
-    normal = weighted.transpose(1, 2) @ design + 1e-6 * torch.eye(4, dtype=torch.double)
-    solution = torch.linalg.solve(normal, weighted.transpose(1, 2) @ values)  # (n, 4, 3)
-    slope, level = solution[:, :3].transpose(1, 2), solution[:, 3]
-    square = slope.transpose(1, 2) @ slope
+    fit = fit_around(target, start)
+    square = fit.slope.transpose(1, 2) @ fit.slope
     ridge = _RIDGE * square.diagonal(dim1=1, dim2=2).mean(1) + 1e-12
     damped = square + ridge[:, None, None] * torch.eye(3, dtype=torch.double)
-    difference = query.double() - level
-    move = torch.linalg.solve(damped, (slope.transpose(1, 2) @ difference[..., None]))[..., 0]
+    difference = query - fit.level
+    move = torch.linalg.solve(damped, (fit.slope.transpose(1, 2) @ difference[..., None]))[..., 0]
     move = move * (_MAX_MOVE_MM / move.norm(dim=1, keepdim=True).clamp_min(_MAX_MOVE_MM))
-    place = _into_body(centre + move / cell_mm, target)
-    left = difference - (slope @ ((place - centre) * cell_mm)[..., None])[..., 0]
+    place = _into_body(start + move / cell_mm, target)
+    left = difference - (fit.slope @ ((place - start) * cell_mm)[..., None])[..., 0]
     return place, left.norm(dim=1).float()
 
 
