@@ -25,7 +25,7 @@ from .volume import transform_points
 if TYPE_CHECKING:
     from .matching import Matches
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: descriptors beside the coordinate
 _METADATA_KEY = "anatomical_embedding_map"
 _CHUNK_POINTS = 512  # whose distances to all body cells are held at a time
 
@@ -44,21 +44,25 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingMap:
-    """Coordinates of one scan on a coarse grid, aligned with the patient's axes.
+    """What the network says of one scan, on grids aligned with the patient's axes.
 
-    coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`.
+    coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. None: descriptors only.
     body: bool (k, j, i), cells that may be an answer (tissue, not air or table, inside the scan).
     cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; axis-aligned.
     scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan, to tell what lies outside it.
+    global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors over twice the cell, or None.
+    local: float16 (l, 2k, 2j, 2i), unit descriptors over half the cell, or None.
     """
 
-    coordinate: torch.Tensor
+    coordinate: torch.Tensor | None
     body: torch.Tensor
     cell_to_ras: np.ndarray
     scan_to_ras: np.ndarray
     scan_shape: tuple[int, int, int]
     provenance: Provenance
     notes: tuple[str, ...] = field(default=())
+    global_: torch.Tensor | None = None
+    local: torch.Tensor | None = None
 
     @property
     def cell_mm(self) -> np.ndarray:
@@ -70,6 +74,14 @@ class EmbeddingMap:
         """Cells that may be an answer: (n, 3) long indices (i, j, k) and their (n, 3) coordinates."""
         kji = torch.nonzero(self.body)
         return kji.flip(1), self.coordinate[:, kji[:, 0], kji[:, 1], kji[:, 2]].T.contiguous()
+
+    @cached_property
+    def local_body(self) -> torch.Tensor:
+        """(2k, 2j, 2i) bool, local cells that may be an answer."""
+        body = self.body
+        for axis in range(3):
+            body = body.repeat_interleave(2, dim=axis)
+        return body
 
     @cached_property
     def _weighted(self) -> torch.Tensor:
@@ -86,14 +98,7 @@ class EmbeddingMap:
 
         Raises PointsError for a point outside the scan, MapError when the scan holds no body.
         """
-        points = _as_points(points_ras)
-        outside = ~self.contains(points)
-        if outside.any():
-            r, a, s = points[np.argmax(outside)]
-            raise PointsError(
-                f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {self.provenance.scan or 'the scan'}; "
-                "choose a point inside it."
-            )
+        points = self._inside(points_ras)
         cells = torch.from_numpy(transform_points(np.linalg.inv(self.cell_to_ras), points)).float()
         shape = torch.tensor(self.body.shape[::-1])
         grid = (cells + 0.5) * (2 / shape) - 1
@@ -110,6 +115,30 @@ class EmbeddingMap:
             result[bare] = coordinate[torch.cat(nearest)]
         return result.double().numpy()
 
+    def _inside(self, points_ras: np.ndarray) -> np.ndarray:
+        """Points as (N, 3), refused where one lies outside the scan."""
+        points = _as_points(points_ras)
+        outside = ~self.contains(points)
+        if outside.any():
+            r, a, s = points[np.argmax(outside)]
+            raise PointsError(
+                f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {self.provenance.scan or 'the scan'}; "
+                "choose a point inside it."
+            )
+        return points
+
+    def describe(self, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Local (N, l) and global (N, g) descriptor at RAS points, read linearly, of unit length.
+
+        Raises PointsError for a point outside the scan, MapError where the map holds no descriptors.
+        """
+        points = self._inside(points_ras)
+        if self.local is None:
+            raise MapError(f"{self.provenance.scan or 'map'}: was made by weights without descriptors.")
+        cells = torch.from_numpy(transform_points(np.linalg.inv(self.cell_to_ras), points)).float()
+        corner = (cells + 0.5) * 2  # from the map's corner, in local cells
+        return _read(self.local, corner), None if self.global_ is None else _read(self.global_, corner / 4)
+
     def match(self, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
         """The same anatomical points in another scan; see `matching.match_points`."""
         from .matching import match_points
@@ -119,11 +148,13 @@ class EmbeddingMap:
     def save(self, path: str | Path) -> None:
         """Write the map as one safetensors file, complete or not at all. Raises MapError when it cannot be written."""
         tensors = {
-            "coordinate": self.coordinate.contiguous(),
             "body": self.body.contiguous(),
             "cell_to_ras": torch.from_numpy(np.ascontiguousarray(self.cell_to_ras)),
             "scan_to_ras": torch.from_numpy(np.ascontiguousarray(self.scan_to_ras)),
         }
+        for name in ("coordinate", "global_", "local"):
+            if (grid := getattr(self, name)) is not None:
+                tensors[name] = grid.contiguous()
         about = {
             "format_version": FORMAT_VERSION,
             "scan_shape": list(self.scan_shape),
@@ -146,17 +177,27 @@ class EmbeddingMap:
                 about = json.loads((file.metadata() or {})[_METADATA_KEY])
                 if about["format_version"] > FORMAT_VERSION:
                     raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.")
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
                 return cls(
-                    file.get_tensor("coordinate"),
-                    file.get_tensor("body"),
-                    file.get_tensor("cell_to_ras").numpy(),
-                    file.get_tensor("scan_to_ras").numpy(),
+                    tensors.get("coordinate"),
+                    tensors["body"],
+                    tensors["cell_to_ras"].numpy(),
+                    tensors["scan_to_ras"].numpy(),
                     tuple(about["scan_shape"]),
                     Provenance(**about["provenance"]),
                     tuple(about["notes"]),
+                    tensors.get("global_"),
+                    tensors.get("local"),
                 )
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
+
+
+def _read(grid: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """Unit descriptors (n, d) of a grid (d, k, j, i) at places (n, 3), i, j, k in its cells from its corner."""
+    at = place * (2 / torch.tensor(grid.shape[:0:-1])) - 1
+    read = F.grid_sample(grid[None].float(), at[None, :, None, None], padding_mode="border", align_corners=False)
+    return F.normalize(read[0, :, :, 0, 0].T, dim=1)
 
 
 def _as_points(points_ras: np.ndarray) -> np.ndarray:

@@ -16,15 +16,16 @@ from .cache import MapCache
 from .device import choose_device, memory_budget
 from .embedding import EmbeddingMap, Provenance
 from .errors import CancelledError, MemoryLimitError
+from .models.network import Features
 from .models.registry import find_weights
-from .slabs import REACH_CELLS, run_in_slabs
+from .slabs import run_in_slabs
 from .volume import Volume, transform_points
 
 _BODY_SHARE = 0.3  # of a cell's voxels that must be body for the cell to be an answer
 
 
 class Backbone(Protocol):
-    """What inference asks of a network; see CoordinateNetwork for the meaning of each."""
+    """What inference asks of a network; see EmbeddingNetwork for the meaning of each."""
 
     stride: int
     spacing_mm: tuple[float, float, float]
@@ -36,7 +37,7 @@ class Backbone(Protocol):
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor: ...
+    def __call__(self, x: torch.Tensor, descriptors: bool = True) -> Features: ...
 
 
 ProgressCallback = Callable[[float, str], None]
@@ -120,7 +121,7 @@ class Model:
         )
         step(0.5, "embedding")
         x = network.prepare(grid.hu)
-        coordinate = self._run_scales(x, lambda share: step(0.5 + 0.45 * share, "embedding"))
+        found = self._run_scales(x, lambda share: step(0.5 + 0.45 * share, "embedding"))
         cell_mm = np.asarray(grid.spacing_mm) * network.stride
         cell_to_ras = np.diag([*cell_mm, 1.0])
         cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(grid.spacing_mm)
@@ -129,52 +130,65 @@ class Model:
         if not cells.any():
             raise no_patient(volume)
         return EmbeddingMap(
-            coordinate * (network.unit_mm or 1.0),
+            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0),
             cells,
             cell_to_ras,
             volume.ijk_to_ras,
             volume.shape,
             provenance,
             volume.notes,
+            found.global_,
+            found.local,
         )
 
-    def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> torch.Tensor:
-        """Mean of the map over the scales that the network states: the patient seen a little smaller and larger.
+    def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
+        """Features of input (1, k, j, i), without batch axis; the coordinate is the mean over the network's scales.
 
         The network was trained to give the same coordinate at any scale, so what differs between scales is its error.
         """
-        scales = self.network.scales
-        total = torch.zeros(3, *(n // self.network.stride for n in x.shape[1:]))
+        scales, found, coordinates = self.network.scales, Features(), []
         for number, scale in enumerate(scales):
             resized = x if scale == 1.0 else _resized(x, scale, self.network.size_step)
-            part = self._run(resized, lambda share, done=number: step((done + share) / len(scales)))
-            total += part if scale == 1.0 else _resampled(part, x.shape, scale, self.network.stride)
-        return total / len(scales)
+            part = self._run(resized, scale == 1.0, lambda share, done=number: step((done + share) / len(scales)))
+            if scale == 1.0:
+                found = part
+            elif part.coordinate is not None:
+                part = Features(_resampled(part.coordinate, x.shape, scale, self.network.stride))
+            coordinates.append(part.coordinate)
+        return found if found.coordinate is None else found._replace(coordinate=sum(coordinates) / len(scales))
 
-    def _run(self, x: torch.Tensor, step: Callable[[float], None]) -> torch.Tensor:
+    def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
         budget = self.budget_bytes if self.budget_bytes is not None else memory_budget(self.device)
         network, voxels = self.network, x[0].numel()
         if voxels * network.bytes_per_voxel <= budget:
             with self._precision():
-                result = network(x[None].to(self.device))[0].float().cpu()
+                found = network(x[None].to(self.device), descriptors)
             step(1.0)
-            return result
+            return _without_batch(found)
         slab_cells = 0
         if hasattr(network, "fine"):
             left = budget - voxels * network.fixed_bytes_per_voxel
             layer = x[0, 0].numel() * network.stride * network.fine_bytes_per_voxel
-            slab_cells = int(left // layer - 4 * REACH_CELLS) // 2 * 2
+            slab_cells = int(left // layer - 4 * network.reach_cells) // 2 * 2
         if slab_cells < 2:
             raise MemoryLimitError(
                 f"embedding needs about {voxels * network.bytes_per_voxel / 2**20:.0f} MB but "
                 f"{budget / 2**20:.0f} MB are allowed, too few even in slabs; close other programs or raise the limit."
             )
         with self._precision():
-            return run_in_slabs(network, x, slab_cells, self.device, step)
+            return _without_batch(run_in_slabs(network, x, slab_cells, self.device, step, descriptors))
 
     def _precision(self) -> torch.autocast:
         # half precision pays on CUDA alone; on CPUs without AMX bfloat16 is several times slower than float32
         return torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda")
+
+
+def _without_batch(found: Features) -> Features:
+    """On the CPU: the coordinate in float32, descriptors in float16, which holds them to a thousandth."""
+    coordinate, *descriptors = (None if value is None else value[0].cpu() for value in found)
+    return Features(
+        None if coordinate is None else coordinate.float(), *(None if d is None else d.half() for d in descriptors)
+    )
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:

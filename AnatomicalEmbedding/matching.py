@@ -3,7 +3,7 @@
 Retrieval is the paper's (Goncharov 2024, section 2.2): the cell whose embedding is nearest in Euclidean distance.
 Two steps are ours. The query is read from an affine fit of the template's map about the point, which averages the
 map's error. Then the target's map is fitted likewise about the nearest cell and solved for the query's coordinate,
-which frees the answer from the grid.
+which frees the answer from the grid. Where both maps hold descriptors, they settle the last centimetres.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from . import descriptor_matching
 from .embedding import EmbeddingMap
 from .errors import MapError
 from .local_affine import fit_around
@@ -30,7 +31,8 @@ _HALF_CELL = 0.499  # as far from a cell's centre as still rounds to that cell
 class Matches:
     """Answers for N points in one target scan.
 
-    points_ras: (N, 3) RAS mm. score: (N,) in 0..1, how well the target's coordinates hold the template's (1: exactly).
+    points_ras: (N, 3) RAS mm. score: (N,) in 0..1, how well the place found agrees with the template's point: in
+    coordinates, or in appearance where the weights have descriptors (1: exactly).
     status, expected_error_mm, probability: (N,) each, or None where the weights carry no calibration.
     """
 
@@ -54,7 +56,19 @@ def match_points(template: EmbeddingMap, points_ras: np.ndarray, target: Embeddi
             f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
             f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
         )
-    return find_coordinates(_query(template, points_ras), target)
+    if not target.body.any():
+        raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
+    if target.local is None:
+        return find_coordinates(_query(template, points_ras), target)
+    local, global_ = template.describe(points_ras)
+    if target.coordinate is None:
+        cells, similarity = descriptor_matching.search(local, global_, target)
+    else:
+        first = find_coordinates(_query(template, points_ras), target)
+        cells = torch.from_numpy(transform_points(np.linalg.inv(target.cell_to_ras), first.points_ras))
+        cells, similarity = descriptor_matching.refine(local, target, cells)
+    cells = _into_body(cells, target)
+    return Matches(transform_points(target.cell_to_ras, cells.numpy()), similarity.clamp(0, 1).double().numpy())
 
 
 def _query(template: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
@@ -70,8 +84,6 @@ def _query(template: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
 def find_coordinates(coordinates: np.ndarray, target: EmbeddingMap) -> Matches:
     """Where a scan holds given coordinates (N, 3), in the unit of its map."""
     index, cell_coordinates = target.body_cells
-    if not len(index):
-        raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
     if not len(coordinates):
         return Matches(np.zeros((0, 3)), np.zeros(0))
     query = torch.from_numpy(np.asarray(coordinates, dtype=np.float32))
@@ -123,7 +135,7 @@ def _into_body(place: torch.Tensor, target: EmbeddingMap) -> torch.Tensor:
     i, j, k = on_grid.unbind(-1)
     beyond = ~target.body[k, j, i] | (cell != on_grid).any(dim=-1)
     if beyond.any():
-        index, _ = target.body_cells
+        index = torch.nonzero(target.body).flip(1)
         cell_mm = torch.from_numpy(target.cell_mm.copy())
         nearest = index[_nearest((place[beyond] * cell_mm).float(), (index * cell_mm).float())]
         place[beyond] = torch.minimum(torch.maximum(place[beyond], nearest - _HALF_CELL), nearest + _HALF_CELL)

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     if recipe.batch.phantom_share > 0:
         paths += prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, report)
     scans = [PreparedScan.load(path) for path in paths]
-    if recipe.objective == "coordinates":
+    if recipe.objective in ("coordinates", "hybrid"):
         scans = tie_by_labels(scans, label_points(options.data))
     start_from = find_weights(options.start_from).network if options.start_from else None
     stop = _stop_on_signals()

@@ -1,11 +1,34 @@
-"""The APE network (Goncharov 2024, section 2.1): strided stem, 3-D U-Net on the stride-4 grid, three outputs a cell."""
+"""One network, three heads: a coordinate (Goncharov 2024, section 2.1), a global and a local descriptor (Yan 2022).
 
+Body: strided stem and 3-D U-Net on the stride-4 grid. The coordinate is read from its finest level, the global
+descriptor from the level above (wide context, coarse), the local one from the finest level joined with the image at
+stride 2 (fine detail that knows where it is).
+"""
+
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 STRIDE = 4
+GLOBAL_STRIDE = 8
+LOCAL_STRIDE = 2
+DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
+
+
+class Features(NamedTuple):
+    """What the network says of a volume; None where it has no such head. Descriptors have unit length.
+
+    coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
+    rounded up. local: (b, l, k/2, j/2, i/2).
+    """
+
+    coordinate: torch.Tensor | None = None
+    global_: torch.Tensor | None = None
+    local: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -17,7 +40,8 @@ class NetworkSpec:
     hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
     unit_mm: mm that one unit of the output stands for, or None where the output has no metric unit (paper recipe).
     normalise_output: batch normalisation without affine parameters on the output, as in the paper.
-    scales: inference averages the map over the scan magnified by these factors.
+    scales: inference averages the coordinate over the scan magnified by these factors.
+    coordinates: whether there is a coordinate head. global_channels, local_channels: of the descriptors, 0: no head.
     """
 
     widths: tuple[int, ...] = (24, 64, 128, 256)
@@ -27,6 +51,9 @@ class NetworkSpec:
     unit_mm: float | None = 100.0
     normalise_output: bool = False
     scales: tuple[float, ...] = (1.0,)
+    coordinates: bool = True
+    global_channels: int = 0
+    local_channels: int = 0
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
@@ -36,12 +63,8 @@ class NetworkSpec:
         return asdict(self)
 
 
-class CoordinateNetwork(nn.Module):
-    """Volume -> coordinates on the stride-4 grid.
-
-    forward: (b, 1, k, j, i) network input with k, j, i multiples of `size_step` -> (b, 3, k/4, j/4, i/4),
-    channels along R, A, S in units of `unit_mm`.
-    """
+class EmbeddingNetwork(nn.Module):
+    """Volume -> Features. forward: (b, 1, k, j, i) network input with k, j, i multiples of `size_step`."""
 
     stride = STRIDE
     size_step = STRIDE
@@ -58,8 +81,13 @@ class CoordinateNetwork(nn.Module):
         coarse_to_fine = range(len(widths) - 1, 0, -1)
         self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], 2, stride=2) for n in coarse_to_fine)
         self.decoder = nn.ModuleList(_DoubleConvolution(2 * widths[n - 1], widths[n - 1]) for n in coarse_to_fine)
-        self.coordinate = nn.Conv3d(widths[0], 3, 1)
-        self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
+        if spec.coordinates:
+            self.coordinate = nn.Conv3d(widths[0], 3, 1)
+            self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
+        if spec.global_channels:
+            self.global_ = nn.Conv3d(widths[1], spec.global_channels, 3, padding=1)
+        if spec.local_channels:
+            self.local = _LocalHead(widths[0], spec.local_channels)
 
     @property
     def spacing_mm(self) -> tuple[float, float, float]:
@@ -86,7 +114,8 @@ class CoordinateNetwork(nn.Module):
     @property
     def fine_bytes_per_voxel(self) -> float:
         """Memory per input voxel of the finest level's activations, which can be computed in slabs."""
-        return 4.0 * 8 * self.spec.widths[0] / STRIDE**3
+        local = (8 * self.spec.widths[0] + 3 * self.spec.local_channels) if self.spec.local_channels else 0
+        return 4.0 * (8 * self.spec.widths[0] / STRIDE**3 + local / LOCAL_STRIDE**3)
 
     @property
     def bytes_per_voxel(self) -> float:
@@ -97,9 +126,16 @@ class CoordinateNetwork(nn.Module):
         """HU (k, j, i) -> network input (1, k, j, i); air is 0, so padding with zeros is padding with air."""
         return piecewise_linear(hu, self.spec.hu_knots, self.spec.level_knots)[None]
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    @property
+    def reach_cells(self) -> int:
+        """How far, in stride-4 cells, the finest level and what follows it see beyond a cell; even."""
+        return 4 if self.spec.local_channels else 2
+
+    def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
         fine = self.fine(x)
-        return self.finish(self.coarse(self.pool(fine)), fine)
+        coarse = self.coarse(self.pool(fine))
+        found = self.finish(coarse, fine, x, descriptors)
+        return found._replace(global_=self.describe(coarse)) if descriptors else found
 
     def fine(self, x: torch.Tensor) -> torch.Tensor:
         """Features of the finest level on the way down."""
@@ -116,11 +152,45 @@ class CoordinateNetwork(nn.Module):
             x = block(_join(up(x), skips.pop()))
         return x
 
-    def finish(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
-        """The finest level on the way up, and the coordinates."""
-        x = self.decoder[-1](_join(self.up[-1](coarse), fine))
-        with torch.autocast(x.device.type, enabled=False):  # half floats hold 800 mm to half a mm only
-            return self.output_norm(self.coordinate(x.float()))
+    def describe(self, coarse: torch.Tensor) -> torch.Tensor | None:
+        """The global descriptor."""
+        if not self.spec.global_channels:
+            return None
+        return F.normalize(_in_safe_precision(self.global_, coarse).float(), dim=1)
+
+    def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
+        """The finest level on the way up: the coordinate and the local descriptor."""
+        up = self.decoder[-1](_join(self.up[-1](coarse), fine))
+        coordinate = None
+        if self.spec.coordinates:
+            with torch.autocast(x.device.type, enabled=False):  # half floats hold 800 mm to half a mm only
+                coordinate = self.output_norm(self.coordinate(up.float()))
+        return Features(coordinate, None, self.local(x, up) if descriptors and self.spec.local_channels else None)
+
+
+class _LocalHead(nn.Module):
+    """Local descriptor at stride 2: the image's own detail, joined with what the body knows about the place."""
+
+    def __init__(self, width: int, channels: int):
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv3d(1, width, LOCAL_STRIDE, stride=LOCAL_STRIDE, bias=False),
+            nn.BatchNorm3d(width),
+            nn.ReLU(inplace=True),
+            nn.Conv3d(width, width, 3, padding=1, bias=False),
+            nn.BatchNorm3d(width),
+        )
+        self.up = nn.ConvTranspose3d(width, width, STRIDE // LOCAL_STRIDE, stride=STRIDE // LOCAL_STRIDE)
+        self.mix = nn.Sequential(
+            nn.ReLU(inplace=True),
+            nn.Conv3d(width, width, 3, padding=1, bias=False),
+            nn.BatchNorm3d(width),
+            nn.ReLU(inplace=True),
+            nn.Conv3d(width, channels, 1),
+        )
+
+    def forward(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+        return F.normalize(self.mix(self.stem(x) + self.up(up)).float(), dim=1)
 
 
 def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
@@ -149,7 +219,14 @@ class _DoubleConvolution(nn.Sequential):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # oneDNN's bfloat16 weight gradient holds uninitialised memory where the input is two slices deep (torch 2.13)
-        exact = x.device.type == "cpu" and x.shape[2] == 2
-        with torch.autocast(x.device.type, enabled=torch.is_autocast_enabled(x.device.type) and not exact):
-            return super().forward(x.float() if exact else x)
+        return _in_safe_precision(super().forward, x)
+
+
+def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """Apply 3x3x3 convolutions; in full precision where reduced precision cannot be trusted.
+
+    oneDNN's bfloat16 weight gradient holds uninitialised memory where the input is two slices deep (torch 2.13).
+    """
+    exact = x.device.type == "cpu" and x.shape[2] == 2
+    with torch.autocast(x.device.type, enabled=torch.is_autocast_enabled(x.device.type) and not exact):
+        return layer(x.float() if exact else x)

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..files import atomic_path
 from .fpn3d import STRIDE, WIDTHS, FeaturePyramid, LinearHead
+from .network import Features
 
 REVISION = "a743d914ca8ba47d4e7371c6906c40c976437685"
 URL = f"https://huggingface.co/mishgon/ape/resolve/{REVISION}/ape.pt"
@@ -76,10 +77,13 @@ class PublishedApe(nn.Module):
             level[box] = torch.from_numpy(equalise(windowed.numpy(), clip_limit=_CLIP_LIMIT)).float()
         return _from_published_axes(level)[None].contiguous().to(hu.device)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(b, 1, k, j, i), sizes multiples of `size_multiple` -> (b, 3, k/4, j/4, i/4) in 0..1, same axes."""
+    def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
+        """(b, 1, k, j, i), sizes multiples of `size_multiple` -> coordinate (b, 3, k/4, j/4, i/4) in 0..1, same axes.
+
+        descriptors: this network has none, whatever is asked.
+        """
         logits = self.head(self.fpn(_to_published_axes(x)))
-        return _from_published_axes(logits).sigmoid()
+        return Features(coordinate=_from_published_axes(logits).sigmoid())
 
 
 def load_published_ape(path: str | Path) -> PublishedApe:

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from ..errors import WeightsError
 from ..files import atomic_path
 from ..resources import resource
-from .network import CoordinateNetwork, NetworkSpec
+from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
 
 DEFAULT_MODEL = "ape-ct-v1"
@@ -71,7 +71,7 @@ def read_weights(path: Path) -> Weights:
         raise WeightsError(
             f"{path}: not weights of this program, damaged, or of a newer version; fetch the file again."
         ) from None
-    network = CoordinateNetwork(spec)
+    network = EmbeddingNetwork(spec)
     try:
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except RuntimeError:
@@ -79,7 +79,7 @@ def read_weights(path: Path) -> Weights:
     return Weights(network.eval(), name, sha256, about)
 
 
-def write_weights(network: CoordinateNetwork, path: Path, name: str, about: dict) -> str:
+def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict) -> str:
     """Write weights in half precision with what describes them; returns the file's SHA-256.
 
     about: recipe, data, steps, figures: everything a model card needs, JSON-serialisable.

@@ -8,6 +8,9 @@ from ..errors import AnatomicalEmbeddingError
 from ..models.network import NetworkSpec
 from ..resources import resource
 
+# the coordinate itself (ours), distances (Goncharov 2024), descriptors (Yan 2022), coordinate and descriptors (ours)
+OBJECTIVES = ("coordinates", "distances", "descriptors", "hybrid")
+
 
 @dataclass(frozen=True)
 class BatchSpec:
@@ -19,6 +22,7 @@ class BatchSpec:
     phantom_share: float = 0.0
     pairs: int = 0
     points_per_pair: int = 0
+    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # of two views, share of their side
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,17 @@ class AugmentationSpec:
 
 @dataclass(frozen=True)
 class LossSpec:
+    """temperature and what follows: of the contrast between descriptors (Yan 2022, equation 1, Algorithm 1)."""
+
     beta_mm: float = 20.0
     frame_prior: float = 0.0
     equivariance: float = 1.0
+    temperature: float = 0.5
+    exclude_mm: float = 3.0
+    negatives: int = 500
+    random_negatives: int = 1000
+    candidates: int = 20_000
+    descriptor_weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -62,12 +74,14 @@ class OptimiserSpec:
     warm_up: float = 0.0
     frame_learning_rate: float = 0.0
     ema: float = 0.0
+    algorithm: str = "adamw"  # or "radam"
+    descriptors_only: bool = False  # the rest of the network stays as it is
 
 
 @dataclass(frozen=True)
 class Recipe:
     name: str
-    objective: str  # "coordinates" (ours) or "distances" (the paper)
+    objective: str  # one of OBJECTIVES
     network: NetworkSpec
     batch: BatchSpec
     augmentation: AugmentationSpec
@@ -139,14 +153,22 @@ def recipe_from_dict(values: dict, source: str) -> Recipe:
 
 def _rules(recipe: Recipe) -> list[tuple[bool, str]]:
     """What must hold between entries, each with the sentence that says so."""
-    paper, batch, change = recipe.objective == "distances", recipe.batch, recipe.augmentation
+    batch, change, network = recipe.batch, recipe.augmentation, recipe.network
+    distances, coordinates = recipe.objective == "distances", recipe.objective in ("coordinates", "hybrid")
+    described = recipe.objective in ("descriptors", "hybrid")
     paired = batch.pairs > 0 and batch.points_per_pair > 0
     warped = change.rotation_rad > 0 or change.elastic_probability > 0
-    schedules = ("one-cycle", "constant")
+    name = recipe.objective
     return [
-        (recipe.objective in ("coordinates", "distances"), 'objective must be "coordinates" or "distances"'),
-        (recipe.optimiser.schedule in schedules, 'optimiser.schedule must be "one-cycle" or "constant"'),
-        (paper or recipe.network.unit_mm is not None, 'objective "coordinates" needs network.unit_mm'),
-        (not paper or paired, 'objective "distances" needs batch.pairs and batch.points_per_pair'),
-        (not paper or not warped, 'objective "distances" cannot rotate or warp crops; leave those entries out'),
+        (name in OBJECTIVES, "objective must be one of " + ", ".join(f'"{o}"' for o in OBJECTIVES)),
+        (
+            recipe.optimiser.schedule in ("one-cycle", "constant"),
+            'optimiser.schedule must be "one-cycle" or "constant"',
+        ),
+        (recipe.optimiser.algorithm in ("adamw", "radam"), 'optimiser.algorithm must be "adamw" or "radam"'),
+        (not coordinates or network.unit_mm is not None, f'objective "{name}" needs network.unit_mm'),
+        (name == "descriptors" or network.coordinates, f'objective "{name}" needs network.coordinates'),
+        (not described or network.local_channels > 0, f'objective "{name}" needs network.local_channels'),
+        (name == "coordinates" or paired, f'objective "{name}" needs batch.pairs and batch.points_per_pair'),
+        (not distances or not warped, 'objective "distances" cannot rotate or warp crops; leave those entries out'),
     ]

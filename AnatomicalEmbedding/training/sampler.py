@@ -12,7 +12,7 @@ from .crops import cell_positions, cut_crop, draw_geometry
 from .recipes import Recipe
 from .scans import PreparedScan
 
-_KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
+KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
 _FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is drawn anew
 
 
@@ -38,7 +38,9 @@ class PairBatch:
     position_mm: torch.Tensor
 
 
-class _Sampler(Dataset):
+class BatchSampler(Dataset):
+    """What all samplers share: which scan, and where in it."""
+
     def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
         self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
         self.ranges = np.array([s.height_range_mm for s in scans])
@@ -61,10 +63,10 @@ class _Sampler(Dataset):
                     "check the level readings, or change batch.height_bands."
                 )
 
-    def _rng(self, step: int) -> np.random.Generator:
+    def rng(self, step: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, step])
 
-    def _aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
+    def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
         bands = np.array(self.recipe.batch.height_bands)
         phantom = self.phantom.any() and (rng.random() < self.recipe.batch.phantom_share or self.phantom.all())
@@ -86,20 +88,20 @@ class _Sampler(Dataset):
         return index, np.array([i, j, k], dtype=float)
 
 
-class CoordinateSampler(_Sampler):
+class CoordinateSampler(BatchSampler):
     """Batches for the objective "coordinates"."""
 
     def __getitem__(self, step: int) -> CoordinateBatch:
-        rng = self._rng(step)
+        rng = self.rng(step)
         batch = self.recipe.batch
         size = tuple(batch.crop_sizes[int(rng.integers(len(batch.crop_sizes)))])
         images, targets, insides, indices = [], [], [], []
         for _ in range(max(batch.voxels_per_batch // int(np.prod(size)), 1)):
-            index, centre = self._aim(rng)
+            index, centre = self.aim(rng)
             scan = self.scans[index]
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
-            if rng.random() < _KEEP_INSIDE:
-                centre = _move_inside(centre, lattice, scan)
+            if rng.random() < KEEP_INSIDE:
+                centre = move_inside(centre, lattice, scan)
             crop = cut_crop(scan, centre, lattice, size)
             target, inside = cell_positions(scan, crop)
             images.append(augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng))
@@ -111,14 +113,14 @@ class CoordinateSampler(_Sampler):
         )
 
 
-class PairSampler(_Sampler):
+class PairSampler(BatchSampler):
     """Batches for the objective "distances": overlapping pairs of crops, all of one image (paper, section 2.1)."""
 
     def __getitem__(self, step: int) -> PairBatch:
-        rng = self._rng(step)
+        rng = self.rng(step)
         batch, spec = self.recipe.batch, self.recipe.augmentation
         size = tuple(batch.crop_sizes[0])
-        index, _ = self._aim(rng)
+        index, _ = self.aim(rng)
         scan = self.scans[index]
         spacing = np.diag(scan.grid_to_ras)[:3]
         shape_ijk = np.array(scan.hu.shape[::-1])
@@ -152,13 +154,8 @@ class PairSampler(_Sampler):
         return PairBatch(**{n: v[:, None] if n in ("first", "second") else v for n, v in stacked.items()})
 
 
-def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int) -> _Sampler:
-    """The sampler that a recipe's objective asks for."""
-    kind = CoordinateSampler if recipe.objective == "coordinates" else PairSampler
-    return kind(scans, recipe, seed, steps)
-
-
-def _move_inside(centre_ijk: np.ndarray, lattice_mm: torch.Tensor, scan: PreparedScan) -> np.ndarray:
+def move_inside(centre_ijk: np.ndarray, lattice_mm: torch.Tensor, scan: PreparedScan) -> np.ndarray:
+    """The centre (i, j, k) nearest to a given one whose crop lies in the scan; the scan's middle where none does."""
     half = lattice_mm.abs().amax((1, 2, 3)).numpy() / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)

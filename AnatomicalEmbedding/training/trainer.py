@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TextIO
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, Subset
 
 from ..device import training_dtype
 from ..errors import AnatomicalEmbeddingError, CancelledError
 from ..files import atomic_path
-from ..models.network import STRIDE, CoordinateNetwork
-from .losses import FrameCorrections, coordinate_loss, distance_loss
+from ..models.network import DESCRIPTOR_HEADS, EmbeddingNetwork
+from .losses import FrameCorrections
+from .objectives import Batch, batch_loss, make_sampler
 from .recipes import Recipe
-from .sampler import CoordinateBatch, PairBatch, make_sampler
 from .scans import PreparedScan
 
 CHECKPOINT = "checkpoint.pt"
@@ -44,7 +43,7 @@ class Progress:
 class TrainingRun:
     """network: averaged weights, on the CPU, in eval mode. steps: how many were done. minutes: time spent in all."""
 
-    network: CoordinateNetwork
+    network: EmbeddingNetwork
     steps: int
     minutes: float
 
@@ -58,7 +57,7 @@ def train(
     seed: int = 0,
     device: str = "cpu",
     workers: int = 1,
-    start_from: CoordinateNetwork | None = None,
+    start_from: EmbeddingNetwork | None = None,
     dtype: torch.dtype | None = None,
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
@@ -126,29 +125,32 @@ class _State:
         steps: int,
         seed: int,
         device: str,
-        start_from: CoordinateNetwork | None,
+        start_from: EmbeddingNetwork | None,
         dtype: torch.dtype,
     ):
         torch.manual_seed(seed)
-        self.recipe = recipe
+        self.recipe, self.seed = recipe, seed
         self.identity = json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True)
-        self.network = CoordinateNetwork(recipe.network)
+        self.network = EmbeddingNetwork(recipe.network)
         if start_from is not None:
             _copy_weights(start_from, self.network)
         # convolutions run faster with the channels last, on CPUs and GPUs
         self.network.to(device, memory_format=torch.channels_last_3d).train()
+        if recipe.optimiser.descriptors_only:
+            for name, part in self.network.named_children():
+                part.train(name in DESCRIPTOR_HEADS).requires_grad_(name in DESCRIPTOR_HEADS)
         self.precision = partial(torch.autocast, torch.device(device).type, dtype, enabled=dtype != torch.float32)
         self.averaged = copy.deepcopy(self.network)
         self.frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0).to(device)
         options = recipe.optimiser
-        self.optimiser = torch.optim.AdamW(
+        algorithm = {"adamw": partial(torch.optim.AdamW, fused=True), "radam": torch.optim.RAdam}[options.algorithm]
+        self.optimiser = algorithm(
             [
                 {"params": self.network.parameters(), "lr": options.learning_rate},
                 {"params": self.frames.parameters(), "lr": options.frame_learning_rate, "weight_decay": 0.0},
             ],
             weight_decay=options.weight_decay,
             eps=options.epsilon,
-            fused=True,
         )
         if options.schedule == "one-cycle":
             rates = [options.learning_rate, max(options.frame_learning_rate, 1e-12)]
@@ -160,9 +162,11 @@ class _State:
             self.schedule = torch.optim.lr_scheduler.ConstantLR(self.optimiser, factor=1.0)
         self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
 
-    def update(self, batch: CoordinateBatch | PairBatch) -> float:
+    def update(self, batch: Batch) -> float:
         """One step of the optimiser; returns the loss."""
-        loss = self._loss(batch)
+        # like the batch itself, its random negatives depend on (seed, step) alone
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.step)
+        loss = batch_loss(self.network, self.frames, batch, self.recipe, self.precision(), generator)
         if not torch.isfinite(loss):
             raise AnatomicalEmbeddingError(
                 f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
@@ -178,21 +182,6 @@ class _State:
         value = float(loss.detach())
         self.mean_loss = value if self.step == 1 else 0.98 * self.mean_loss + 0.02 * value
         return value
-
-    def _loss(self, batch: CoordinateBatch | PairBatch) -> torch.Tensor:
-        if isinstance(batch, PairBatch):
-            pairs = len(batch.first)
-            with self.precision():
-                maps = self.network(torch.cat([batch.first, batch.second]))
-            a = sample_cells(maps[:pairs], batch.first_ijk).flatten(0, 1)
-            b = sample_cells(maps[pairs:], batch.second_ijk).flatten(0, 1)
-            return distance_loss(a, b, batch.position_mm.flatten(0, 1), self.recipe.loss.equivariance)
-        unit = self.recipe.network.unit_mm
-        target = self.frames(batch.body_mm / unit, batch.scan)
-        with self.precision():
-            found = self.network(batch.image)
-        loss = coordinate_loss(found, target, batch.inside, self.recipe.loss.beta_mm / unit)
-        return loss + self.recipe.loss.frame_prior * self.frames.prior(batch.scan)
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -225,24 +214,18 @@ class _State:
         self.step, self.minutes, self.mean_loss = state["step"], state["minutes"], state["mean_loss"]
 
 
-def _copy_weights(source: nn.Module, target: CoordinateNetwork) -> None:
+def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
+    """All weights of the source; descriptor heads that it lacks stay as they were drawn."""
+    fault = "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
     try:
-        target.load_state_dict(source.state_dict())
+        unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
-        raise AnatomicalEmbeddingError(
-            "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
-        ) from None
+        raise AnatomicalEmbeddingError(fault) from None
+    if unlike.unexpected_keys or any(key.split(".")[0] not in DESCRIPTOR_HEADS for key in unlike.missing_keys):
+        raise AnatomicalEmbeddingError(fault)
 
 
-def sample_cells(maps: torch.Tensor, voxel_ijk: torch.Tensor) -> torch.Tensor:
-    """Trilinear value (n, p, c) of stride-4 maps (n, c, k, j, i) at input voxels (n, p, 3) given as (i, j, k)."""
-    cells = torch.tensor(maps.shape[:1:-1], device=maps.device)
-    grid = (voxel_ijk + 0.5) / STRIDE * (2 / cells) - 1
-    sampled = F.grid_sample(maps, grid[:, :, None, None], padding_mode="border", align_corners=False)
-    return sampled[..., 0, 0].transpose(1, 2)
-
-
-def _to(batch: CoordinateBatch | PairBatch, device: str) -> CoordinateBatch | PairBatch:
+def _to(batch: Batch, device: str) -> Batch:
     return type(batch)(**{name: tensor.to(device) for name, tensor in vars(batch).items()})
 
 

@@ -11,18 +11,18 @@ from torch import nn
 from torch.nn import functional as F
 
 from AnatomicalEmbedding.embedding import EmbeddingMap, Provenance
-from AnatomicalEmbedding.models.network import CoordinateNetwork, NetworkSpec
+from AnatomicalEmbedding.models.network import EmbeddingNetwork, Features, NetworkSpec
 from AnatomicalEmbedding.models.registry import write_weights
 
 WEIGHTS_HASH = "ab" * 32
 VOXELS_PER_CELL = 4
 
 
-def small_network(seed: int = 0, widths: tuple[int, ...] = (4, 4, 4, 4), **spec: object) -> CoordinateNetwork:
+def small_network(seed: int = 0, widths: tuple[int, ...] = (4, 4, 4, 4), **spec: object) -> EmbeddingNetwork:
     """The real network, tiny and untrained; equal seeds give equal weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return CoordinateNetwork(NetworkSpec(widths=widths, **spec)).eval()
+        return EmbeddingNetwork(NetworkSpec(widths=widths, **spec)).eval()
 
 
 def write_small_weights(folder: Path, name: str = "small", seed: int = 0) -> Path:
@@ -49,8 +49,8 @@ class Averaging(nn.Module):
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:
         return hu[None] / 100
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.avg_pool3d(x, self.stride).expand(-1, 3, -1, -1, -1)
+    def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
+        return Features(F.avg_pool3d(x, self.stride).expand(-1, 3, -1, -1, -1))
 
 
 def cell_centres(embedding: EmbeddingMap) -> np.ndarray:

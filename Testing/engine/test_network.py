@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from AnatomicalEmbedding.models.network import CoordinateNetwork, NetworkSpec, piecewise_linear
+from AnatomicalEmbedding.models.network import EmbeddingNetwork, NetworkSpec, piecewise_linear
 
 SPEC = NetworkSpec(widths=(4, 4, 4, 4))
 
@@ -12,7 +12,7 @@ SPEC = NetworkSpec(widths=(4, 4, 4, 4))
 def ready(spec=SPEC, seed=0):
     """A network with random weights and batch statistics, ready for use."""
     torch.manual_seed(seed)
-    network = CoordinateNetwork(spec)
+    network = EmbeddingNetwork(spec)
     for name, buffer in network.named_buffers():
         if name.endswith("running_mean"):
             buffer.normal_(0, 0.1)
@@ -26,13 +26,13 @@ def test_lattice_is_the_total_stride(widths):
     network = ready(NetworkSpec(widths=widths))
     assert network.lattice == 4 * 2 ** (len(widths) - 1)
     with torch.inference_mode():
-        assert network(torch.rand(2, 1, 32, 16, 48)).shape == (2, 3, 8, 4, 12)
+        assert network(torch.rand(2, 1, 32, 16, 48)).coordinate.shape == (2, 3, 8, 4, 12)
 
 
 @pytest.mark.parametrize("shape", [(36, 44, 20), (4, 8, 12), (100, 32, 68), (4, 4, 4)])
 def test_sizes_need_not_be_multiples_of_the_lattice(shape):
     with torch.inference_mode():
-        out = ready()(torch.rand(1, 1, *shape))
+        out = ready()(torch.rand(1, 1, *shape)).coordinate
     assert out.shape == (1, 3, *(n // 4 for n in shape))
     assert torch.isfinite(out).all()
 
@@ -42,7 +42,7 @@ def test_rest_of_a_size_between_cells_is_left_out():
     x = torch.rand(1, 1, 35, 38, 33)
     network = ready()
     with torch.inference_mode():
-        torch.testing.assert_close(network(x), network(x[:, :, :32, :36, :32]))
+        torch.testing.assert_close(network(x).coordinate, network(x[:, :, :32, :36, :32]).coordinate)
 
 
 @pytest.mark.parametrize("axis", [2, 3, 4])
@@ -52,7 +52,7 @@ def test_shift_by_the_lattice_shifts_the_output_exactly(axis):
     shape[axis - 2] = long + shift
     x = torch.rand(1, 1, *shape, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
-        one, other = network(x.narrow(axis, 0, long)), network(x.narrow(axis, shift, long))
+        one, other = (network(x.narrow(axis, start, long)).coordinate for start in (0, shift))
     rim = 60  # cells of the receptive field, which reaches the ends: 240 voxels
     cells = shift // 4
     length = long // 4 - 2 * rim - cells
@@ -62,7 +62,7 @@ def test_shift_by_the_lattice_shifts_the_output_exactly(axis):
     assert inner.std(dim=axis).mean() > 1e-3  # there is something to shift
     # a shift off the lattice does not: why grids are anchored to it
     with torch.inference_mode():
-        off = network(x.narrow(axis, 4, long))
+        off = network(x.narrow(axis, 4, long)).coordinate
     assert (one.narrow(axis, rim + 1, length) - off.narrow(axis, rim, length)).abs().max() > 1e-3
 
 
@@ -100,7 +100,7 @@ def test_paper_output_is_standardised_per_axis_without_own_scale():
     network = ready(NetworkSpec(widths=(4, 4), unit_mm=None, normalise_output=True)).train()
     assert not list(network.output_norm.parameters())
     with torch.no_grad():
-        out = network(torch.rand(2, 1, 32, 32, 32)).movedim(1, 0).flatten(1)
+        out = network(torch.rand(2, 1, 32, 32, 32)).coordinate.movedim(1, 0).flatten(1)
     torch.testing.assert_close(out.mean(1), torch.zeros(3), rtol=0, atol=1e-4)
     torch.testing.assert_close(out.std(1), torch.ones(3), rtol=0, atol=0.02)
 
@@ -109,7 +109,7 @@ def test_spec_survives_json_and_tells_the_network():
     spec = NetworkSpec.from_dict({"widths": [4, 8], "spacing_mm": [1.5, 1.5, 2.0], "unit_mm": None})
     assert spec == NetworkSpec(widths=(4, 8), spacing_mm=(1.5, 1.5, 2.0), unit_mm=None)
     assert NetworkSpec.from_dict(spec.to_dict()) == spec
-    network = CoordinateNetwork(spec)
+    network = EmbeddingNetwork(spec)
     assert network.spacing_mm == (1.5, 1.5, 2.0)
     assert network.unit_mm is None
 
@@ -118,7 +118,7 @@ def test_coordinates_stay_precise_under_half_precision():
     """Half floats hold 800 mm to half a mm only: the last layer runs in single precision."""
     network = ready()
     with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
-        assert network(torch.rand(1, 1, 16, 16, 16)).dtype == torch.float32
+        assert network(torch.rand(1, 1, 16, 16, 16)).coordinate.dtype == torch.float32
 
 
 @pytest.mark.parametrize("depth", [8, 16, 24])
@@ -127,13 +127,14 @@ def test_gradients_in_half_precision_are_those_of_full_precision(depth):
     gradients = []
     for reduced in (False, True, True):
         torch.manual_seed(0)
-        network = CoordinateNetwork(NetworkSpec(widths=(16, 32))).eval()  # batch statistics would enlarge rounding
+        spec = NetworkSpec(widths=(16, 32), global_channels=8, local_channels=8)
+        network = EmbeddingNetwork(spec).eval()  # batch statistics would enlarge rounding
         x = torch.rand(2, 1, depth, 16, 16)
         remains = [torch.full((size,), torch.nan) for size in (10**6, 10**5, 10**4, 10**3) for _ in range(8)]
         del remains  # what an uninitialised buffer would hold
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
             found = network(x)
-        found.square().mean().backward()
+        sum((part - 0.1).square().mean() for part in found).backward()
         gradients.append(torch.cat([p.grad.flatten() for p in network.parameters()]))
     full, reduced, again = gradients
     assert torch.equal(reduced, again)

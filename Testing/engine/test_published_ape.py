@@ -111,7 +111,7 @@ def test_names_shapes_and_parameter_count_are_the_published_ones():
 
 def test_output_agrees_with_the_original_implementation(model):
     """Reference: medimm 0.0.7 with these weights, on this input given to it in its own axes (P, L, I)."""
-    y = model(synthetic_input())[0]
+    y = model(synthetic_input()).coordinate[0]
     original = {
         (0, 0, 0): (0.47743, 0.78460, 0.60016),
         (0, 15, 5): (0.39151, 0.61257, 0.60955),
@@ -123,7 +123,7 @@ def test_output_agrees_with_the_original_implementation(model):
 
 
 def test_maps_a_volume_to_its_stride_4_grid(model):
-    y = model(torch.rand(1, 1, 64, 96, 96))
+    y = model(torch.rand(1, 1, 64, 96, 96)).coordinate
     assert y.shape == (1, 3, 16, 24, 24)
     assert y.min() > 0
     assert y.max() < 1
@@ -143,11 +143,11 @@ def test_voxel_axes_towards_superior_anterior_right_are_read_as_posterior_left_i
         model.fpn.skip_connections[0].weight[:, :, 0, 0, 0] = torch.eye(96)
         model.head.convs[0].weight[0, 0] = 1
         x = torch.zeros(1, 1, 32, 64, 96)
-        dark = model(x)
+        dark = model(x).coordinate
         cell = (2, 7, 20)
         superior, anterior, right = 3 - inferior, 3 - posterior, 3 - left
         x[0, 0, 4 * cell[0] + superior, 4 * cell[1] + anterior, 4 * cell[2] + right] = 1
-        change = (model(x) - dark).abs().sum(dim=1)[0]
+        change = (model(x).coordinate - dark).abs().sum(dim=1)[0]
     assert change[cell] > 0.01
     assert (change > 1e-6).sum() == 1
 

@@ -8,7 +8,7 @@ from training_scans import tiny_recipe
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.resources import resource
-from AnatomicalEmbedding.training.recipes import load_recipe, recipe_from_dict
+from AnatomicalEmbedding.training.recipes import OBJECTIVES, load_recipe, recipe_from_dict
 
 SHIPPED = sorted(path.stem for path in resource("Recipes").glob("*.toml"))
 
@@ -45,7 +45,7 @@ def refused(source, match, overrides=None):
 
 
 def test_ours_and_the_papers_are_shipped():
-    assert {"ape", "ape-paper"} <= set(SHIPPED)
+    assert {"ape", "ape-paper", "sam-paper", "hybrid"} <= set(SHIPPED)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -61,7 +61,7 @@ def test_crops_of_a_shipped_recipe_are_whole_cells_and_fit_a_batch(name):
     recipe = load_recipe(name)
     for i, j, k in recipe.batch.crop_sizes:
         assert i % 4 == j % 4 == k % 4 == 0
-        assert recipe.objective == "distances" or i * j * k <= recipe.batch.voxels_per_batch
+        assert recipe.objective != "coordinates" or i * j * k <= recipe.batch.voxels_per_batch
     assert all(low < high and weight > 0 for low, high, weight in recipe.batch.height_bands)
 
 
@@ -81,6 +81,33 @@ def test_paper_recipe_has_the_papers_numbers():
     assert optimiser.ema == 0
     assert recipe.network.normalise_output
     assert recipe.network.unit_mm is None
+
+
+def test_sam_recipe_has_the_papers_numbers():
+    """Yan 2022, section IV-B."""
+    recipe = load_recipe("sam-paper")
+    batch, loss, network = recipe.batch, recipe.loss, recipe.network
+    assert (batch.pairs, batch.points_per_pair, batch.overlap) == (8, 100, [0.2, 1.0])
+    assert batch.crop_sizes == [[96, 96, 32]]
+    assert network.spacing_mm == (2.0, 2.0, 2.0)
+    assert (network.global_channels, network.local_channels, network.coordinates) == (128, 128, False)
+    assert (loss.temperature, loss.exclude_mm) == (0.5, 3.0)
+    assert (loss.negatives, loss.random_negatives, loss.candidates) == (500, 1000, 20_000)
+    assert (recipe.optimiser.algorithm, recipe.optimiser.learning_rate) == ("radam", 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "value", "match"),
+    [
+        ("sam-paper", "network.local_channels", 0, 'objective "descriptors" needs network.local_channels'),
+        ("hybrid", "network.local_channels", 0, 'objective "hybrid" needs network.local_channels'),
+        ("hybrid", "network.coordinates", False, 'objective "hybrid" needs network.coordinates'),
+        ("hybrid", "batch.pairs", 0, 'objective "hybrid" needs batch.pairs'),
+        ("sam-paper", "optimiser.algorithm", "sgd", 'algorithm must be "adamw" or "radam"'),
+    ],
+)
+def test_entries_that_do_not_fit_the_objective_are_refused(name, entry, value, match):
+    refused(name, match, {entry: value})
 
 
 def test_recipe_of_a_user_is_read_by_path(tmp_path):
@@ -107,7 +134,7 @@ def test_overrides_replace_entries():
 
 
 def test_unknown_name_lists_the_known_ones():
-    refused("sam", "sam: no such recipe; .*: ape, ape-paper")
+    refused("sam", "sam: no such recipe; .*: ape, ape-paper, hybrid, sam-paper")
 
 
 def test_missing_file_is_named(tmp_path):
@@ -128,8 +155,8 @@ def test_damaged_file_is_named(content, tmp_path):
         ("[augmentation]", "[augmentaton]", "unknown entry augmentaton"),
         ('name = "called"', "epochs = 3", "unknown entry epochs"),
         ("learning_rate = 2e-3", "", r"section \[optimiser\] is incomplete"),
-        ('"coordinates"', '"contrastive"', 'objective must be "coordinates" or "distances"'),
-        ('objective = "coordinates"', "", 'objective must be "coordinates" or "distances"'),
+        ('"coordinates"', '"contrastive"', 'objective must be one of "coordinates", "distances"'),
+        ('objective = "coordinates"', "", 'objective must be one of "coordinates", "distances"'),
         ("one-cycle", "onecycle", 'schedule must be "one-cycle" or "constant"'),
         ("unit_mm = 100.0", "", 'objective "coordinates" needs network.unit_mm'),
     ],
@@ -154,6 +181,6 @@ def test_distances_need_pairs(entry):
 
 
 def test_tiny_recipe_of_these_tests_is_a_recipe():
-    for objective in ("coordinates", "distances"):
+    for objective in OBJECTIVES:
         recipe = tiny_recipe(objective)
         assert recipe_from_dict(json.loads(json.dumps(recipe.to_dict())), "stored") == recipe

@@ -9,13 +9,12 @@ import torch.nn.functional as F
 from training_scans import BODY_MARGIN, SHAPE, SPACING_MM, frame, linear_scan, scan_hu, tiny_recipe, with_field
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.models.network import CoordinateNetwork, NetworkSpec
+from AnatomicalEmbedding.models.network import EmbeddingNetwork, NetworkSpec
 from AnatomicalEmbedding.training.augmentation import augment
 from AnatomicalEmbedding.training.crops import cell_positions, cut_crop, draw_geometry
+from AnatomicalEmbedding.training.objectives import make_sampler, sample_cells
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
-from AnatomicalEmbedding.training.sampler import make_sampler
 from AnatomicalEmbedding.training.scans import prepare_phantom
-from AnatomicalEmbedding.training.trainer import sample_cells
 
 PLAIN = AugmentationSpec()
 WARPED = AugmentationSpec(
@@ -151,7 +150,7 @@ def spread_hu(shape=(16, 20, 24)):
 @pytest.mark.parametrize("network", [OURS, PAPER])
 def test_without_changes_the_input_is_what_inference_prepares(network):
     hu = spread_hu()
-    expected = CoordinateNetwork(replace(network, widths=(4,))).prepare(hu)[0]
+    expected = EmbeddingNetwork(replace(network, widths=(4,))).prepare(hu)[0]
     torch.testing.assert_close(augment(hu.clone(), PLAIN, network, rng()), expected, rtol=0, atol=LEVEL_OF_ONE_HU)
 
 

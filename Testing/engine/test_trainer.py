@@ -9,7 +9,8 @@ import torch
 from training_scans import frame, linear_scan, tiny_recipe
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
-from AnatomicalEmbedding.models.network import CoordinateNetwork
+from AnatomicalEmbedding.models.network import EmbeddingNetwork
+from AnatomicalEmbedding.training.recipes import OBJECTIVES
 from AnatomicalEmbedding.training.trainer import CHECKPOINT, train
 
 STEPS = 6
@@ -54,7 +55,7 @@ def loss_rows(folder):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("objective", ["coordinates", "distances"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_resumed_run_ends_with_the_same_weights_as_an_uninterrupted_one(objective, scans, tmp_path):
     recipe = tiny_recipe(objective, augmentation={"noise_probability": 0.5, "noise_level": 0.05})
     whole = train(scans, recipe, tmp_path / "whole", STEPS, workers=0)
@@ -167,12 +168,31 @@ def test_progress_reports_every_step(scans, tmp_path):
     assert all(line.seconds_per_step > 0 for line in lines)
 
 
-@pytest.mark.parametrize("objective", ["coordinates", "distances"])
-def test_loss_falls(objective, scans, tmp_path):
-    recipe = tiny_recipe(objective, optimiser={"schedule": "constant"})
-    train(scans, recipe, tmp_path, 70, workers=0)
+@pytest.mark.parametrize(
+    ("objective", "steps", "share"),
+    [("coordinates", 70, 0.8), ("distances", 70, 0.8), ("descriptors", 120, 0.85), ("hybrid", 70, 0.85)],
+)
+def test_loss_falls(objective, steps, share, scans, tmp_path):
+    loss = {"temperature": 0.1} if objective == "descriptors" else {}
+    recipe = tiny_recipe(objective, loss=loss, optimiser={"schedule": "constant"})
+    train(scans, recipe, tmp_path, steps, workers=0)
     losses = [float(row["loss"]) for row in loss_rows(tmp_path)]
-    assert sum(losses[-15:]) < 0.8 * sum(losses[:15])
+    assert sum(losses[-15:]) < share * sum(losses[:15])
+
+
+def test_descriptors_are_added_to_finished_weights(scans, tmp_path):
+    """The coordinate stays what it was to the last bit, and the descriptors learn."""
+    plain = train(scans, tiny_recipe(), tmp_path / "plain", 3, workers=0)
+    recipe = tiny_recipe("hybrid", optimiser={"descriptors_only": True})
+    run = train(scans, recipe, tmp_path / "both", 3, workers=0, start_from=plain.network)
+    before, after = plain.network.state_dict(), run.network.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    torch.manual_seed(0)
+    untrained = EmbeddingNetwork(recipe.network).state_dict()
+    new = [name for name in after if name not in before]
+    assert new
+    assert all(name.startswith("local.") for name in new)
+    assert not any(torch.equal(after[name], untrained[name]) for name in new if "weight" in name)
 
 
 def test_one_cycle_warms_up_and_comes_down(scans, tmp_path):
@@ -200,12 +220,12 @@ def test_frames_of_patients_are_settled_and_those_of_phantoms_are_not(scans, tmp
 def test_fine_tuning_starts_from_the_given_weights(scans, tmp_path):
     still = tiny_recipe(optimiser={"learning_rate": 0.0, "schedule": "constant"})
     torch.manual_seed(99)
-    given = CoordinateNetwork(still.network)
+    given = EmbeddingNetwork(still.network)
     run = train(scans, still, tmp_path, 1, workers=0, start_from=given)
     torch.testing.assert_close(dict(run.network.named_parameters()), dict(given.named_parameters()))
 
 
 def test_fine_tuning_another_network_is_refused(scans, tmp_path):
-    other = CoordinateNetwork(replace(tiny_recipe().network, widths=(4, 8)))
+    other = EmbeddingNetwork(replace(tiny_recipe().network, widths=(4, 8)))
     with pytest.raises(AnatomicalEmbeddingError, match="belong to another network"):
         train(scans, tiny_recipe(), tmp_path, 1, workers=0, start_from=other)

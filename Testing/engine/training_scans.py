@@ -65,14 +65,20 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
             "warm_up": 0.2,
         },
     }
-    if objective == "coordinates":
+    if objective in ("coordinates", "hybrid"):
         values["network"]["unit_mm"] = 100.0
         values["batch"]["voxels_per_batch"] = 2 * 24 * 20 * 16
         values["loss"]["frame_prior"] = 0.01
         values["optimiser"] |= {"frame_learning_rate": 1e-2, "ema": 0.9}
-    else:
-        values["network"]["normalise_output"] = True
+    if objective != "coordinates":
         values["batch"] |= {"pairs": 2, "points_per_pair": 40}
+    if objective == "distances":
+        values["network"]["normalise_output"] = True
+    if objective == "descriptors":
+        values["network"] |= {"coordinates": False, "global_channels": 6}
+    if objective in ("descriptors", "hybrid"):
+        values["network"]["local_channels"] = 8
+        values["loss"] |= {"negatives": 24, "random_negatives": 16, "candidates": 60, "exclude_mm": 6.0}
     for section, entries in changes.items():
         values[section] |= entries
     return recipe_from_dict(values, "tiny")

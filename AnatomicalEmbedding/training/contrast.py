@@ -1,0 +1,177 @@
+"""Contrast between descriptors: the loss of SAM (Yan 2022, equation 1), with the paper's negatives and with ours."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from ..models.network import GLOBAL_STRIDE, LOCAL_STRIDE, Features
+from .recipes import LossSpec
+from .views import ViewBatch
+
+_PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
+_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k) within which half of our negatives lie each
+
+
+def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Equation 1 of Yan 2022: -mean_i log( e^(f_i.f_i' / t) / (e^(f_i.f_i' / t) + sum_j e^(f_i.h_ij / t)) ).
+
+    anchor, positive: (p, d) unit vectors. negatives: (p, n) similarities f_i.h_ij; -inf: not a negative.
+    """
+    own = (anchor * positive).sum(1, keepdim=True)
+    return -F.log_softmax(torch.cat([own, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
+
+
+def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
+    """Ours: negatives of an anchor lie within decimetres of it, where the coordinate leaves the choice open.
+
+    Local descriptors only: the coordinate does the work of the global one. Half of the negatives in either view.
+    """
+    pairs = len(batch.first_cells)
+    losses = []
+    for pair in range(pairs):
+        maps = found.local[pair], found.local[pairs + pair]
+        positions = batch.position_mm[pair], batch.position_mm[pairs + pair]
+        cells = batch.first_cells[pair], batch.second_cells[pair]
+        anchor, positive = (read_cells(m, c) for m, c in zip(maps, cells, strict=True))
+        place = read_cells(positions[0], cells[0], unit=False)
+        for query, other in ((anchor, positive), (positive, anchor)):
+            negatives = [
+                _similar_nearby(query, place, c, m, p, spec, generator)
+                for m, p, c in zip(maps, positions, cells, strict=True)
+            ]
+            losses.append(info_nce(query, other, torch.cat(negatives, dim=1), spec.temperature))
+    return torch.stack(losses).mean()
+
+
+def _similar_nearby(
+    query: torch.Tensor,
+    place: torch.Tensor,
+    cells: torch.Tensor,
+    map_: torch.Tensor,
+    position: torch.Tensor,
+    spec: LossSpec,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """(p, n) similarity of queries (p, d) to random cells about theirs; -inf outside the view or within exclude_mm."""
+    count = spec.negatives // 4
+    reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
+    drawn = torch.rand(len(reach), 3, generator=generator)
+    offsets = ((drawn * 2 - 1) * (reach + 0.5)).round().long().to(cells.device)
+    shape = torch.tensor(map_.shape[:0:-1], device=cells.device)
+    around = cells.round().long()[:, None] + offsets
+    valid = ((around >= 0) & (around < shape)).all(-1)
+    i, j, k = torch.minimum(around.clamp(min=0), shape - 1).unbind(-1)
+    apart = (position[:, k, j, i].movedim(0, -1) - place[:, None]).norm(dim=-1)
+    similarity = (query.T[:, :, None] * map_[:, k, j, i]).sum(0)
+    return similarity.masked_fill(~valid | (apart < spec.exclude_mm), -torch.inf)
+
+
+@dataclass(frozen=True)
+class _View:
+    """One view of a pair for the paper's loss: flat descriptor grids (d, cells) and positions (cells, 3) mm."""
+
+    local: torch.Tensor
+    local_mm: torch.Tensor
+    global_: torch.Tensor
+    global_mm: torch.Tensor
+    global_shape: torch.Size
+    local_shape: torch.Size
+
+
+def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
+    """Algorithm 1 of Yan 2022: global plus local InfoNCE, mean over the images of the batch.
+
+    Global: the hardest cells of both views and random cells of all other images. Local: random ones of the hardest
+    candidates by S_global + S_local in both views. Cells within exclude_mm of the anchor are not negatives.
+    """
+    pairs = len(batch.first_cells)
+    losses = []
+    for pair in range(pairs):
+        views = [_view(found, batch, index) for index in (pair, pairs + pair)]
+        cells = batch.first_cells[pair], batch.second_cells[pair]
+        place = read_cells(batch.position_mm[pair], cells[0], unit=False)
+        local = [read_cells(found.local[n], c) for n, c in zip((pair, pairs + pair), cells, strict=True)]
+        coarse = [
+            read_cells(found.global_[n], (c + 0.5) / _PER_GLOBAL - 0.5)
+            for n, c in zip((pair, pairs + pair), cells, strict=True)
+        ]
+        others = [n for n in range(2 * pairs) if n % pairs != pair]
+        losses.append(_global_loss(coarse, place, views, found.global_[others], spec, generator))
+        losses.append(_local_loss(local, coarse, place, views, spec, generator))
+    return torch.stack(losses).sum() / pairs
+
+
+def _view(found: Features, batch: ViewBatch, index: int) -> _View:
+    position = batch.position_mm[index]
+    coarse = F.avg_pool3d(position, _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
+    return _View(
+        found.local[index].flatten(1),
+        position.flatten(1).T,
+        found.global_[index].flatten(1),
+        coarse.flatten(1).T,
+        found.global_[index].shape[1:],
+        found.local[index].shape[1:],
+    )
+
+
+def _global_loss(
+    pair: list[torch.Tensor],
+    place: torch.Tensor,
+    views: list[_View],
+    others: torch.Tensor,
+    spec: LossSpec,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    anchor, positive = pair
+    similarity = torch.cat([anchor @ view.global_ for view in views], dim=1)
+    own = torch.cat([_close(place, view.global_mm, spec.exclude_mm) for view in views], dim=1)
+    hard = similarity.masked_fill(own, -torch.inf).topk(min(spec.negatives, similarity.shape[1]), dim=1).values
+    pool = others.movedim(1, 0).flatten(1)
+    if pool.shape[1]:
+        chosen = torch.randint(pool.shape[1], (spec.random_negatives,), generator=generator).to(pool.device)
+        hard = torch.cat([hard, anchor @ pool[:, chosen]], dim=1)
+    return info_nce(anchor, positive, hard, spec.temperature)
+
+
+def _local_loss(
+    pair: list[torch.Tensor],
+    coarse: list[torch.Tensor],
+    place: torch.Tensor,
+    views: list[_View],
+    spec: LossSpec,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    anchor, positive = pair
+    similarity = torch.cat([anchor @ view.local for view in views], dim=1)
+    with torch.no_grad():  # which are hard is no matter of gradients
+        hardness = similarity + torch.cat([_upsampled(coarse[0], view) for view in views], dim=1)
+        own = torch.cat([_close(place, view.local_mm, spec.exclude_mm) for view in views], dim=1)
+        candidates = min(spec.candidates, similarity.shape[1])
+        top = hardness.masked_fill(own, -torch.inf).topk(candidates, dim=1, sorted=False).indices
+        count = min(spec.negatives, candidates)
+        chosen = torch.rand(len(anchor), candidates, generator=generator).topk(count, dim=1).indices.to(top.device)
+        index = top.gather(1, chosen)
+    negatives = similarity.masked_fill(own, -torch.inf).gather(1, index)
+    return info_nce(anchor, positive, negatives, spec.temperature)
+
+
+def _upsampled(anchor: torch.Tensor, view: _View) -> torch.Tensor:
+    """(p, local cells) global similarity of anchors (p, d) on the view's local grid."""
+    similarity = (anchor @ view.global_).view(len(anchor), 1, *view.global_shape)
+    up = F.interpolate(similarity, scale_factor=_PER_GLOBAL, mode="trilinear")[:, 0]
+    k, j, i = view.local_shape
+    return up[:, :k, :j, :i].flatten(1)
+
+
+def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> torch.Tensor:
+    return torch.cdist(place, cells_mm, compute_mode="donot_use_mm_for_euclid_dist") < exclude_mm
+
+
+def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
+    """Value (p, d) of a grid (d, k, j, i) at continuous cells (p, 3), i, j, k; of unit length where asked."""
+    at = (cells + 0.5) * (2 / torch.tensor(grid.shape[:0:-1], device=cells.device)) - 1
+    read = F.grid_sample(grid[None], at[None, :, None, None], padding_mode="border", align_corners=False)[
+        0, :, :, 0, 0
+    ].T
+    return F.normalize(read, dim=1) if unit else read

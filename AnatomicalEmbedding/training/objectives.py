@@ -1,0 +1,69 @@
+"""What is learnt: for each objective of the recipes, the batches it needs and the loss of one."""
+
+import torch
+import torch.nn.functional as F
+
+from ..models.network import STRIDE, EmbeddingNetwork, Features
+from .contrast import near_loss, sam_loss
+from .losses import FrameCorrections, coordinate_loss, distance_loss
+from .recipes import Recipe
+from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, PairBatch, PairSampler
+from .scans import PreparedScan
+from .views import ViewBatch, ViewSampler
+
+Batch = CoordinateBatch | PairBatch | ViewBatch
+_SAMPLERS = {
+    "coordinates": CoordinateSampler,
+    "distances": PairSampler,
+    "descriptors": ViewSampler,
+    "hybrid": ViewSampler,
+}
+
+
+def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int) -> BatchSampler:
+    """The sampler that a recipe's objective asks for."""
+    return _SAMPLERS[recipe.objective](scans, recipe, seed, steps)
+
+
+def batch_loss(
+    network: EmbeddingNetwork,
+    frames: FrameCorrections,
+    batch: Batch,
+    recipe: Recipe,
+    precision: torch.autocast,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Loss of a batch, a scalar. precision: what the network runs under. generator: of random negatives."""
+    if isinstance(batch, PairBatch):
+        with precision:
+            maps = network(torch.cat([batch.first, batch.second])).coordinate
+        pairs = len(batch.first)
+        a = sample_cells(maps[:pairs], batch.first_ijk).flatten(0, 1)
+        b = sample_cells(maps[pairs:], batch.second_ijk).flatten(0, 1)
+        return distance_loss(a, b, batch.position_mm.flatten(0, 1), recipe.loss.equivariance)
+    with precision:
+        found = network(batch.image)
+    if isinstance(batch, CoordinateBatch):
+        return _in_frame(found, frames, batch, recipe)
+    if recipe.objective == "descriptors":
+        return sam_loss(found, batch, recipe.loss, generator)
+    contrast = recipe.loss.descriptor_weight * near_loss(found, batch, recipe.loss, generator)
+    return contrast if recipe.optimiser.descriptors_only else contrast + _in_frame(found, frames, batch, recipe)
+
+
+def _in_frame(
+    found: Features, frames: FrameCorrections, batch: CoordinateBatch | ViewBatch, recipe: Recipe
+) -> torch.Tensor:
+    """Error of the coordinates in the common body frame, and what correcting the scans' frames costs."""
+    unit, spec = recipe.network.unit_mm, recipe.loss
+    target = frames(batch.body_mm / unit, batch.scan)
+    loss = coordinate_loss(found.coordinate, target, batch.inside, spec.beta_mm / unit)
+    return loss + spec.frame_prior * frames.prior(batch.scan)
+
+
+def sample_cells(maps: torch.Tensor, voxel_ijk: torch.Tensor) -> torch.Tensor:
+    """Trilinear value (n, p, c) of stride-4 maps (n, c, k, j, i) at input voxels (n, p, 3) given as (i, j, k)."""
+    cells = torch.tensor(maps.shape[:1:-1], device=maps.device)
+    grid = (voxel_ijk + 0.5) / STRIDE * (2 / cells) - 1
+    sampled = F.grid_sample(maps, grid[:, :, None, None], padding_mode="border", align_corners=False)
+    return sampled[..., 0, 0].transpose(1, 2)

@@ -1,0 +1,128 @@
+"""The fine step, on maps whose descriptors are a known function of place: alike where near, unlike where far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small_models import analytic_map
+
+from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.errors import MapError
+
+LENGTH_MM = 8.0  # over which descriptors lose their likeness
+CHANNELS = 96
+
+
+def waves(place: np.ndarray, length_mm: float, seed: int) -> np.ndarray:
+    """(N, d) mm -> (N, 96) unit vectors whose scalar product falls with distance as a Gaussian of that length."""
+    frequency = np.random.default_rng(seed).normal(size=(place.shape[1], CHANNELS // 2)) / length_mm
+    phase = place @ frequency
+    return np.concatenate([np.cos(phase), np.sin(phase)], axis=1) / np.sqrt(CHANNELS / 2)
+
+
+def described(
+    coordinate_of=lambda p: p, moved=(0.0, 0.0, 0.0), period_mm=None, coordinates=True, **options
+) -> EmbeddingMap:
+    """A map with descriptors of the place `p - moved`, repeated every `period_mm` along S where given."""
+    made = analytic_map(lambda p: coordinate_of(p - np.array(moved)), **options)
+
+    def grid(per_cell: float, length_mm: float, seed: int) -> torch.Tensor:
+        shape = tuple(-(-int(n * per_cell * 2) // 2) if per_cell >= 1 else -(-n // 2) for n in made.body.shape)
+        k, j, i = np.indices(shape)
+        cells = (np.stack([i, j, k], -1).reshape(-1, 3) + 0.5) / per_cell - 0.5
+        place = cells * made.cell_mm + made.cell_to_ras[:3, 3] - np.array(moved)
+        if period_mm is not None:
+            angle = place[:, 2] * 2 * np.pi / period_mm
+            ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) * period_mm / (2 * np.pi)
+            place = np.concatenate([place[:, :2], ring], axis=1)
+        values = waves(place, length_mm, seed)
+        return torch.from_numpy(values.T.reshape(CHANNELS, *shape)).half()
+
+    found = replace(made, global_=grid(0.5, 60.0, 1), local=grid(2, LENGTH_MM, 0))
+    return found if coordinates else replace(found, coordinate=None)
+
+
+def inner_points(count: int = 40, rim_mm: float = 40.0) -> np.ndarray:
+    made = analytic_map(lambda p: p)
+    low = made.cell_to_ras[:3, 3] + rim_mm
+    high = made.cell_to_ras[:3, 3] + made.cell_mm * (np.array(made.body.shape[::-1]) - 1) - rim_mm
+    return np.random.default_rng(3).uniform(low, high, size=(count, 3))
+
+
+def errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(found - truth, axis=1)
+
+
+def test_descriptors_mend_coordinates_that_are_off():
+    moved = np.array([3.0, -5.0, 4.0])
+    off = np.array([9.0, -7.0, 8.0])  # the target's coordinates err by 14 mm
+    template, target = described(), described(lambda p: p + off, moved)
+    points = inner_points()
+    plain = replace(target, local=None).provenance
+    coordinates_alone = replace(template, local=None).match(points, replace(target, local=None, provenance=plain))
+    found = template.match(points, target)
+    assert np.median(errors(coordinates_alone.points_ras, points + moved)) > 12
+    assert errors(found.points_ras, points + moved).max() < 3  # what is far from the first answer has to be surer
+    assert found.score.min() > 0.8
+
+
+def test_answers_lie_between_cells_and_have_no_bias():
+    moved = np.array([1.7, 0.9, -2.6])
+    points = inner_points(200)
+    error = described().match(points, described(moved=moved)).points_ras - points - moved
+    assert np.abs(error).max() < 1.0  # local cells are 4 x 4 x 6 mm
+    assert np.abs(error.mean(axis=0)).max() < 0.15
+
+
+def test_look_alikes_out_of_reach_are_not_chosen():
+    """Ribs: the same appearance every 48 mm. Coordinates say which one."""
+    template, target = described(period_mm=48.0), described(period_mm=48.0)
+    points = inner_points()
+    assert errors(template.match(points, target).points_ras, points).max() < 1.5
+
+
+def test_without_coordinates_the_whole_body_is_searched():
+    moved = np.array([10.0, 8.0, -30.0])
+    template, target = described(coordinates=False), described(coordinates=False, moved=moved)
+    points = inner_points(rim_mm=60.0)
+    found = template.match(points, target)
+    assert errors(found.points_ras, points + moved).max() < 1.5
+    np.testing.assert_allclose(found.score, 1.0, atol=0.1)
+
+
+@pytest.mark.parametrize("coordinates", [True, False])
+def test_air_is_never_an_answer(coordinates):
+    body = np.ones((16, 20, 24), dtype=bool)
+    body[:, :, 12:] = False
+    template = described(coordinates=coordinates)
+    target = described(coordinates=coordinates, body=body)
+    found = template.match(inner_points(80), target)
+    edge = target.cell_to_ras[0, 3] + 11.5 * target.cell_mm[0]
+    assert found.points_ras[:, 0].max() <= edge + 1e-6
+    assert np.isfinite(found.points_ras).all()
+    assert ((found.score >= 0) & (found.score <= 1)).all()
+
+
+def test_many_points_are_answered_as_one_by_one():
+    template, target = described(), described(moved=(2.0, 1.0, 0.0))
+    points = inner_points(300)
+    together = template.match(points, target).points_ras
+    alone = np.concatenate([template.match(p[None], target).points_ras for p in points[::60]])
+    np.testing.assert_allclose(together[::60], alone, atol=1e-3)
+
+
+def test_descriptors_are_saved_with_the_map(tmp_path):
+    made = described(coordinates=False)
+    made.save(tmp_path / "map.safetensors")
+    back = EmbeddingMap.load(tmp_path / "map.safetensors")
+    assert back.coordinate is None
+    assert torch.equal(back.local, made.local)
+    assert torch.equal(back.global_, made.global_)
+
+
+def test_map_without_descriptors_says_so():
+    with pytest.raises(MapError, match="without descriptors"):
+        analytic_map(lambda p: p).describe(inner_points(1))
