@@ -22,10 +22,10 @@ LAYERS = (
     {"volume_checks", "nifti_header", "simpleitk_bridge", "dicom_geometry", "dicom", "image_files", "volume", "points"},
     {"phantom", "working_grid", "body", "device", "models"},
     {"embedding", "slabs", "cache", "inference"},
-    {"matching"},
+    {"local_affine", "descriptor_matching", "matching"},
     {"training", "evaluation"},
     {"pictures", "report"},
-    {"cli"},
+    {"cli", "__main__"},
 )
 # `template_map.match(points, target_map)` is the spine of the public interface: it defers to matching.
 UPWARD = {("embedding", "matching")}
