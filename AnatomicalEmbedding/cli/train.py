@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .console import add_json_option, print_json, say
+
+if TYPE_CHECKING:
+    from ..training.recipes import Recipe
+    from ..training.scans import PreparedScan
 
 _LOG_EVERY = 25
 
@@ -18,12 +24,27 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "train",
         help="train weights on a folder of CTs",
         description="Train on the CTs of DATA and on synthetic patients. Interrupting is safe: the same command goes "
-        "on where it stopped. Writes weights.safetensors, loss.csv and a checkpoint to the output folder.",
+        "on where it stopped. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. "
+        "`anatemb train prepare DATA... -o SET` stops after preparing the scans; SET can be the DATA of any run with "
+        "the same grid. Scans that cannot be used and duplicates are named and left out.",
     )
-    parser.add_argument("data", type=Path, metavar="DATA", help="folder of CTs (NIfTI, NRRD, MHA)")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run")
     parser.add_argument(
-        "--levels", type=Path, metavar="FILE", help="level readings (default: DATA/../train_levels.json)"
+        "data", type=Path, nargs="+", metavar="DATA",
+        help="folders of CTs (trees of NIfTI, NRRD, MHA files and DICOM series), or a prepared set",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run or set")
+    parser.add_argument(
+        "--levels",
+        type=Path,
+        metavar="FILE",
+        help="level readings (default: DATA/../train_levels.json)",
+    )
+    parser.add_argument(
+        "--place-with", default="auto", metavar="NAME|FILE",
+        help="weights that place scans without level readings in the body frame; none: leave them out (default: auto)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--jobs", type=int, default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time"
     )
     parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, ape-paper or a .toml file")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
@@ -49,36 +70,33 @@ def run(options: argparse.Namespace) -> None:
 
     from ..device import choose_device
     from ..models.registry import find_weights, write_weights
-    from ..training.frames import LevelTable
-    from ..training.landmarks import label_points, tie_by_labels
+    from ..training.landmarks import tie_by_labels
     from ..training.recipes import load_recipe
-    from ..training.scans import PreparedScan, prepare_folder, prepare_phantoms
     from ..training.trainer import Progress, train
 
     if options.threads:
         torch.set_num_threads(options.threads)
     recipe = load_recipe(options.recipe, _overrides(options.set))
+    prepare_only = len(options.data) > 1 and options.data[0] == Path("prepare")
+    if prepare_only:
+        paths = _prepared_scans(options, options.data[1:], recipe, options.output)
+        say(
+            f"prepared {len(paths)} scans in {options.output}; {options.output / 'report.csv'} lists all.", options.json
+        )
+        if options.json:
+            print_json({"prepared": [str(path) for path in paths]})
+        return
     device = choose_device(options.device)
-    levels = LevelTable.read(options.levels or options.data.parent / "train_levels.json")
-
-    def report(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    prepared = options.output / "prepared"
-    paths = prepare_folder(options.data, levels, recipe.network.spacing_mm, prepared, report)
-    paths = [path for path in paths if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)]
-    if recipe.batch.phantom_share > 0:
-        paths += prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, report)
-    scans = [PreparedScan.load(path) for path in paths]
+    scans = _training_scans(options, recipe)
     if recipe.objective in ("coordinates", "hybrid"):
-        scans = tie_by_labels(scans, label_points(options.data))
+        scans = tie_by_labels(scans)
     start_from = find_weights(options.start_from).network if options.start_from else None
     stop = _stop_on_signals()
 
     def show(progress: Progress) -> None:
         if progress.step % _LOG_EVERY == 0 or progress.step == progress.steps:
             minutes = (progress.steps - progress.step) * progress.seconds_per_step / 60
-            report(
+            _report(
                 f"step {progress.step}/{progress.steps}  loss {progress.loss:.4f}  "
                 f"{progress.seconds_per_step:.2f} s/step  {minutes:.0f} min left"
             )
@@ -107,6 +125,43 @@ def run(options: argparse.Namespace) -> None:
     say(f"wrote {path} (SHA-256 {sha256[:16]}...)", options.json)
     if options.json:
         print_json({"weights": str(path), "sha256": sha256, "steps": done.steps, "minutes": about["minutes"]})
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
+    """The scans of the run: of prepared sets as they are, of other folders prepared now, and phantoms."""
+    from ..training.preparation import REPORT
+    from ..training.scans import PreparedScan, prepare_phantoms
+
+    prepared = options.output / "prepared"
+    sets = [folder for folder in options.data if (folder / REPORT).is_file()]
+    folders = [folder for folder in options.data if folder not in sets]
+    paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
+    paths += _prepared_scans(options, folders, recipe, prepared) if folders else []
+    paths = [path for path in paths if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)]
+    if recipe.batch.phantom_share > 0:
+        paths += prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, _report)
+    return [PreparedScan.load(path) for path in paths]
+
+
+def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Recipe, destination: Path) -> list[Path]:
+    from ..training.frames import LevelTable
+    from ..training.preparation import prepare_set
+
+    beside = folders[0].parent / "train_levels.json"
+    table = options.levels or (beside if beside.is_file() else None)
+    return prepare_set(
+        folders,
+        recipe.network.spacing_mm,
+        destination,
+        levels=LevelTable.read(table) if table else None,
+        model=None if options.place_with == "none" else options.place_with,
+        jobs=options.jobs,
+        report=_report,
+    )
 
 
 def _overrides(pairs: list[str]) -> dict[str, object]:

@@ -68,7 +68,7 @@ def load_cases(folder: str | Path) -> list[Case]:
         raise PointsError(f"{folder}: no such folder; give a folder of labelled scans.")
     images = [path for path in sorted(folder.iterdir()) if image_suffix(path)]
     scans = [path for path in images if not display_name(path).endswith(".seg")]
-    cases = [case for case in map(_load_case, scans) if case is not None]
+    cases = [case for case in map(load_case, scans) if case is not None]
     if not cases:
         raise PointsError(
             f"{folder}: holds no labelled scan; put <id>.seg.nii.gz with <id>.labels.json, or <id>.landmarks.json,"
@@ -77,7 +77,8 @@ def load_cases(folder: str | Path) -> list[Case]:
     return cases
 
 
-def _load_case(scan: Path) -> Case | None:
+def load_case(scan: Path) -> Case | None:
+    """What is known about one scan file, or None where nothing lies beside it. Raises as `load_cases`."""
     case_id = display_name(scan)
     labels = next(filter(Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)), None)
     names = scan.with_name(f"{case_id}.labels.json")

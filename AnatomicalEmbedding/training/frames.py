@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..embedding import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..volume import transform_points
 
@@ -19,6 +20,7 @@ _MIDLINE_MM = 25.0
 _CROPPED_SHARE = 0.2  # body cut on one side more than on the other: the scan shows a part of the cross-section
 _SCALE_SD = 0.08  # of z scale over patients: shrinks fits from few readings towards 1
 _READING_SD_MM = 8.0
+_LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 where a scan is a few slices thin
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,34 @@ def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readi
         scale_sd=np.array([0.08, 0.08, 0.06 if few else 0.03]),
         shift_sd_mm=np.array([wide or 8.0, wide or 30.0, 10.0]),
     )
+
+
+def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
+    """Guess a scan's body frame from a map by weights that know the common frame: a robust line along each axis.
+
+    Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the body frame.
+    """
+    if not embedding.provenance.metric:
+        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no common body frame in mm; choose others.")
+    cells, coordinate = embedding.body_cells
+    ras = transform_points(embedding.cell_to_ras, cells.numpy())
+    fits = [_robust_line(ras[:, axis], coordinate[:, axis].double().numpy()) for axis in range(3)]
+    scale, shift = np.array(fits).T
+    return FrameGuess(scale, shift, scale_sd=np.full(3, 0.05), shift_sd_mm=np.full(3, 12.0))
+
+
+def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Scale and shift of y = scale * x + shift that outliers hardly move: least squares, then Huber's weights."""
+    weight = np.ones_like(x)
+    scale, shift = 1.0, 0.0
+    for _ in range(5):
+        mean_x, mean_y = np.average(x, weights=weight), np.average(y, weights=weight)
+        spread = weight * (x - mean_x)
+        scale = float((spread @ (y - mean_y) + _LINE_PRIOR) / (spread @ (x - mean_x) + _LINE_PRIOR))
+        shift = float(mean_y - scale * mean_x)
+        residual = np.abs(y - scale * x - shift)
+        weight = np.minimum(1.0, 1.5 * np.median(residual) / np.maximum(residual, 1e-6))
+    return scale, shift
 
 
 def fit_heights(readings: dict[float, float]) -> tuple[float, float]:

@@ -7,12 +7,10 @@ labels keep their guess.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from ..evaluation.dataset import load_cases
 from .frames import FrameGuess
 from .scans import PreparedScan
 
@@ -29,19 +27,12 @@ _SETTLED_SCALE_SD, _SETTLED_SHIFT_SD_MM = 0.02, 4.0
 Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six extremes
 
 
-def label_points(folder: Path) -> dict[str, Points]:
-    """Points of the whole structures in each labelled scan of a training folder (see `evaluation.load_cases`)."""
-    if not any(folder.glob("*.labels.json")):
-        return {}
-    cases = load_cases(folder)
-    return {case.id: {name: s.points_ras for name, s in case.structures.items()} for case in cases}
-
-
-def tie_by_labels(scans: list[PreparedScan], labelled: dict[str, Points]) -> list[PreparedScan]:
+def tie_by_labels(scans: list[PreparedScan]) -> list[PreparedScan]:
     """The scans with the frames of labelled ones replaced by exact body fields.
 
-    labelled: scan name -> structure -> (7, 3) RAS mm. Fewer than three scans that share a structure change nothing.
+    Fewer than three scans that share a structure change nothing.
     """
+    labelled = {scan.name: scan.structures for scan in scans if scan.structures}
     shared = _shared_structures(scans, labelled)
     members = [s for s in scans if sum(name in labelled.get(s.name, {}) for name in shared) >= _MIN_STRUCTURES]
     if not members:

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import SimpleITK as sitk
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -14,19 +13,16 @@ from safetensors.torch import save_file
 from ..body import patient_on_grid
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
-from ..image_files import display_name
 from ..phantom import Phantom, make_phantom
 from ..volume import Volume, transform_points
 from ..working_grid import WorkingGrid
-from .frames import FrameGuess, LevelTable, guess_frame
+from .frames import FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _EVEN = 2  # crops are cut anywhere, so prepared scans need no lattice but even sizes, as the body mask does
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
-_LABEL_LEVELS = ("brainstem", "larynx")  # label centres that stand for a level reading
-_CT_SUFFIXES = (".nii", ".nii.gz", ".nrrd", ".mha", ".mhd")
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class PreparedScan:
     hu: int16 (k, j, i), air outside the body. body: bool (k, j, i).
     grid_to_ras: 4x4, axis-aligned RAS. frame: first guess of RAS -> body.
     body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where it is known better than by the frame.
-    synthetic: the scan is a phantom's.
+    synthetic: the scan is a phantom's. structures: name -> (7, 3) RAS mm, centre and six extremes of labelled organs.
     """
 
     name: str
@@ -46,6 +42,7 @@ class PreparedScan:
     frame: FrameGuess
     body_field: torch.Tensor | None = None
     synthetic: bool = False
+    structures: dict[str, np.ndarray] = field(default_factory=dict)
 
     def field_nodes_ras(self) -> np.ndarray:
         """(k, j, i, 3) RAS mm of the nodes of a body field, covering the scan to its last voxel."""
@@ -67,6 +64,7 @@ class PreparedScan:
         if self.body_field is not None:
             tensors["body_field"] = self.body_field
         metadata = {"name": self.name, "frame": json.dumps(frame), "synthetic": str(int(self.synthetic))}
+        metadata["structures"] = json.dumps({name: points.tolist() for name, points in self.structures.items()})
         with atomic_path(path) as temporary:
             save_file(tensors, str(temporary), metadata)
 
@@ -88,17 +86,20 @@ class PreparedScan:
             frame,
             tensors.get("body_field"),
             metadata["synthetic"] == "1",
+            {name: np.array(points) for name, points in json.loads(metadata.get("structures", "{}")).items()},
         )
 
 
-def prepare_volume(volume: Volume, readings: dict[float, float], spacing_mm: Spacing) -> PreparedScan:
-    """Working grid, body mask and frame guess of one scan. readings: {body height mm: world z mm}.
+def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
+    """Working grid, body mask and frame guess of one scan.
 
+    frame: the guess, or level readings {body height mm: world z mm} to make it from.
     Raises VolumeError when no patient is seen in the scan.
     """
     grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
     hu = _whole_hu(grid)
-    frame = guess_frame(hu.numpy(), body, grid.grid_to_ras, readings)
+    if not isinstance(frame, FrameGuess):
+        frame = guess_frame(hu.numpy(), body, grid.grid_to_ras, frame)
     return PreparedScan(volume.name, hu, torch.from_numpy(body), grid.grid_to_ras, frame)
 
 
@@ -113,37 +114,6 @@ def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> Prepare
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)
     field = np.ascontiguousarray(np.moveaxis(exact.reshape(nodes.shape), -1, 0), dtype=np.float32)
     return replace(scan, frame=replace(still, shift_mm=shift), body_field=torch.from_numpy(field))
-
-
-def prepare_folder(
-    folder: Path,
-    levels: LevelTable,
-    spacing_mm: Spacing,
-    destination: Path,
-    report: Callable[[str], None],
-) -> list[Path]:
-    """Prepare every CT of `folder` that has a level reading; already prepared ones are reused.
-
-    A scan that cannot be used is reported by one line and skipped. Returns the prepared files.
-    Raises AnatomicalEmbeddingError when none can be used.
-    """
-    destination.mkdir(parents=True, exist_ok=True)
-    prepared = []
-    for path in sorted(p for p in folder.iterdir() if p.name.endswith(_CT_SUFFIXES) and ".seg." not in p.name):
-        name = display_name(path)
-        target = destination / f"{name}.safetensors"
-        if not target.exists():
-            try:
-                readings = _readings(path, name, levels)
-                prepare_volume(Volume.read(path), readings, spacing_mm).save(target)
-            except AnatomicalEmbeddingError as error:
-                report(f"skipped: {error}")
-                continue
-            report(f"prepared {name}")
-        prepared.append(target)
-    if not prepared:
-        raise AnatomicalEmbeddingError(f"{folder}: no scan can be trained on; see the lines above for the reasons.")
-    return prepared
 
 
 def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]) -> list[Path]:
@@ -162,35 +132,3 @@ def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report:
 def _whole_hu(grid: WorkingGrid) -> torch.Tensor:
     """int16 HU of a working grid: half the memory, and training adds more noise than the rounding."""
     return grid.hu.round().to(torch.int16)
-
-
-def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:
-    readings = _heights(path, levels.readings.get(name, {}), levels)
-    labels = path.with_name(f"{name}.labels.json")
-    if not readings and labels.exists():
-        readings = _heights(path, _label_levels(path.with_name(f"{name}.seg.nii.gz"), labels), levels)
-        if readings:  # their distance varies with the neck's posture: they give one shift, no scale
-            readings = {float(np.mean(list(readings))): float(np.mean(list(readings.values())))}
-    if not readings:
-        raise AnatomicalEmbeddingError(f"{path}: has no level reading; add one for it to the level table.")
-    return readings
-
-
-def _heights(path: Path, named: dict[str, float], levels: LevelTable) -> dict[float, float]:
-    if unknown := set(named) - set(levels.body_height_mm):
-        raise AnatomicalEmbeddingError(f"{path}: the level table has no body_height_mm for {min(unknown)}; add it.")
-    return {levels.body_height_mm[level]: z for level, z in named.items()}
-
-
-def _label_levels(mask_path: Path, labels_path: Path) -> dict[str, float]:
-    """World z in mm of the centres of the labels that stand for a level. labels_path: JSON {index: label}."""
-    try:
-        mask = sitk.ReadImage(str(mask_path), sitk.sitkUInt16)
-        index_of = {label: int(index) for index, label in json.loads(labels_path.read_text()).items()}
-    except (OSError, RuntimeError, ValueError, AttributeError):
-        message = f"{mask_path}: cannot be read together with {labels_path.name}; repair or remove both."
-        raise AnatomicalEmbeddingError(message) from None
-    statistics = sitk.LabelShapeStatisticsImageFilter()
-    statistics.Execute(mask)
-    found = [level for level in _LABEL_LEVELS if index_of.get(level) in statistics.GetLabels()]
-    return {level: statistics.GetCentroid(index_of[level])[2] for level in found}

@@ -1,16 +1,18 @@
 """The common body frame: level tables, first guesses, and the tie between scans that show the same organs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from small_models import analytic_map
 from training_scans import frame, linear_scan
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.training.crops import cell_positions, cut_crop, draw_geometry
-from AnatomicalEmbedding.training.frames import LevelTable, fit_heights, guess_frame
-from AnatomicalEmbedding.training.landmarks import label_points, tie_by_labels
+from AnatomicalEmbedding.training.frames import LevelTable, fit_heights, frame_from_map, guess_frame
+from AnatomicalEmbedding.training.landmarks import tie_by_labels
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
 from AnatomicalEmbedding.training.scans import prepare_volume
 
@@ -137,6 +139,14 @@ def patients(count=4, guess_error=20.0):
     return scans, labelled, truth
 
 
+def with_labels(scans, labelled):
+    return [replace(scan, structures=labelled.get(scan.name, {})) for scan in scans]
+
+
+def tie(scans, labelled):
+    return tie_by_labels(with_labels(scans, labelled))
+
+
 def spread_of_centres(scans, labelled, names=tuple(BODY_POINTS)):
     """Root mean square distance in mm of the organs' centres from their mean over scans, by the frames alone."""
     spreads = []
@@ -160,7 +170,7 @@ def field_at(scan, points_ras):
 def test_frames_of_scans_with_the_same_organs_come_together():
     scans, labelled, _ = patients()
     before = spread_of_centres(scans, labelled)
-    tied = tie_by_labels(scans, labelled)
+    tied = tie(scans, labelled)
     assert before > 15
     assert spread_of_centres(tied, labelled) < 0.25 * before
     assert [s.name for s in tied] == [s.name for s in scans]
@@ -170,7 +180,7 @@ def test_frames_of_scans_with_the_same_organs_come_together():
 
 def test_one_organ_has_one_place_in_all_body_fields():
     scans, labelled, _ = patients()
-    tied = tie_by_labels(scans, labelled)
+    tied = tie(scans, labelled)
     places = np.stack([field_at(s, labelled[s.name]["kidney_right"][:1])[0] for s in tied])
     guessed = np.stack([s.frame.apply(labelled[s.name]["kidney_right"][:1])[0] for s in scans])
     assert np.ptp(guessed, axis=0).max() > 15
@@ -179,7 +189,7 @@ def test_one_organ_has_one_place_in_all_body_fields():
 
 def test_displaced_and_scaled_frames_are_recovered():
     scans, labelled, truth = patients()
-    tied = tie_by_labels(scans, labelled)
+    tied = tie(scans, labelled)
     # relative to the first patient: which frame is the common one is nobody's to know
     first = tied[0].frame
     for scan in tied[1:]:
@@ -192,7 +202,7 @@ def test_displaced_and_scaled_frames_are_recovered():
 
 def test_the_common_frame_does_not_drift():
     scans, labelled, _ = patients()
-    tied = tie_by_labels(scans, labelled)
+    tied = tie(scans, labelled)
 
     def mean(of):
         return np.mean([s.frame.apply(organ_ras) for s in of for organ_ras in labelled[s.name].values()], axis=(0, 1))
@@ -202,10 +212,10 @@ def test_the_common_frame_does_not_drift():
 
 def test_structure_drawn_in_part_is_left_out():
     scans, labelled, _ = patients()
-    whole = tie_by_labels(scans, labelled)
+    whole = tie(scans, labelled)
     for n, structures in enumerate(labelled.values()):
         structures["spinal_canal"] = organ((0, -60, 40 * n - 300))  # another stretch of it in each scan
-    tied = tie_by_labels(scans, labelled)
+    tied = tie(scans, labelled)
     for one, other in zip(whole, tied, strict=True):
         np.testing.assert_allclose(one.frame.scale, other.frame.scale, atol=1e-9)
         np.testing.assert_allclose(one.frame.shift_mm, other.frame.shift_mm, atol=1e-6)
@@ -215,8 +225,9 @@ def test_structure_drawn_in_part_is_left_out():
 def test_scans_without_labels_keep_their_guess():
     scans, labelled, _ = patients(5)
     del labelled["scan4"]
-    tied = tie_by_labels(scans, labelled)
-    assert tied[4] is scans[4]
+    tied = tie(scans, labelled)
+    assert tied[4].frame is scans[4].frame
+    assert tied[4].body_field is None
     assert tied[0].body_field is not None
 
 
@@ -232,7 +243,8 @@ def test_too_little_in_common_changes_nothing(case):
     else:
         rng = np.random.default_rng(0)
         labelled = {scan: {n: p + rng.normal(0, 80, 3) for n, p in of.items()} for scan, of in labelled.items()}
-    assert all(a is b for a, b in zip(tie_by_labels(scans, labelled), scans, strict=True))
+    given = with_labels(scans, labelled)
+    assert all(a is b for a, b in zip(tie_by_labels(given), given, strict=True))
 
 
 def test_phantoms_tied_by_their_organs_agree_about_them(phantom_pair):
@@ -249,7 +261,7 @@ def test_phantoms_tied_by_their_organs_agree_about_them(phantom_pair):
             ras = ijk @ phantom.volume.ijk_to_ras[:3, :3].T + phantom.volume.ijk_to_ras[:3, 3]
             ends = [ras[pick(ras[:, axis])] for axis in range(3) for pick in (np.argmax, np.argmin)]
             labelled[f"p{n}"][name] = np.array([ras.mean(axis=0), *ends])
-    tied = tie_by_labels(scans, labelled)
+    tied = tie(scans, labelled)
 
     def errors(of):
         ras = np.array([labelled["p0"][name][0] for name in organs])
@@ -261,5 +273,19 @@ def test_phantoms_tied_by_their_organs_agree_about_them(phantom_pair):
     assert errors(tied).mean() < 8
 
 
-def test_folder_without_labels_ties_nothing(tmp_path):
-    assert label_points(tmp_path) == {}
+@pytest.mark.parametrize("noise_mm", [0.0, 15.0])
+def test_frame_is_read_from_a_map(noise_mm):
+    """Coordinates 0.9 * ras + shift, a tenth of the cells nonsense."""
+    scale, shift = np.array([0.9, 1.1, 1.05]), np.array([12.0, -40.0, 300.0])
+    made = analytic_map(lambda ras: ras * scale + shift, noise=noise_mm)
+    wrong = torch.rand(made.body.shape, generator=torch.Generator().manual_seed(1)) < 0.1
+    made.coordinate[:, wrong] += 150
+    guess = frame_from_map(made)
+    np.testing.assert_allclose(guess.scale, scale, atol=0.02)
+    middle = made.cell_to_ras[:3, 3] + made.cell_mm * np.array(made.body.shape[::-1]) / 2
+    np.testing.assert_allclose(guess.apply(middle[None])[0], middle * scale + shift, atol=4)
+
+
+def test_frame_from_a_map_without_millimetres_is_refused():
+    with pytest.raises(AnatomicalEmbeddingError, match="no common body frame"):
+        frame_from_map(analytic_map(lambda ras: ras, metric=False))

@@ -1,0 +1,210 @@
+"""From folders of scans to a prepared set: every CT prepared once, what cannot be used named and left out."""
+
+import csv
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+import torch.nn.functional as F
+
+from ..dicom import is_dicom_file, list_series
+from ..errors import AnatomicalEmbeddingError, VolumeError
+from ..evaluation.dataset import load_case
+from ..files import atomic_path
+from ..image_files import display_name, image_suffix
+from ..inference import Model, load_model
+from ..volume import Volume
+from ..volume_checks import MIN_SLICES
+from .frames import LevelTable, frame_from_map
+from .scans import PreparedScan, Spacing, prepare_volume
+
+_LABEL_LEVELS = ("brainstem", "larynx")  # label centres that stand for a level reading
+REPORT = "report.csv"
+_THUMBNAIL = 6  # voxels a side of the blocks by which scans are compared
+_SAME_HU = 0.5  # largest difference of block means that rounding explains
+
+
+@dataclass(frozen=True)
+class Source:
+    """A scan that was found: a file, or one series of a DICOM folder. name: unique in the set."""
+
+    name: str
+    path: Path
+    series: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a source. prepared: the file, or None. thumbnail: HU means of its blocks. reason: why left out."""
+
+    source: Source
+    prepared: Path | None
+    thumbnail: torch.Tensor | None = None
+    reason: str = ""
+
+
+def find_scans(folders: Sequence[Path]) -> list[Source]:
+    """Volume files and DICOM series in folders and all below them, sorted by name; label maps are left out.
+
+    A file is called by its name, one in a subfolder by its path. Raises AnatomicalEmbeddingError for a missing folder.
+    """
+    found = [source for folder in folders for source in _walk(folder)]
+    names: dict[str, int] = {}
+    unique = []
+    for source in sorted(found, key=lambda s: (s.name, str(s.path))):
+        names[source.name] = names.get(source.name, 0) + 1
+        count = names[source.name]
+        unique.append(source if count == 1 else replace(source, name=f"{source.name}_{count}"))
+    return unique
+
+
+def _walk(folder: Path) -> Iterator[Source]:
+    if not folder.is_dir():
+        raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of CTs.")
+    dicom_folders = set()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        within = "_".join(path.relative_to(folder).parts[:-1])
+        if image_suffix(path):
+            if not display_name(path).endswith(".seg"):
+                yield Source("_".join(filter(None, (within, display_name(path)))), path)
+        elif path.parent not in dicom_folders and is_dicom_file(path):
+            dicom_folders.add(path.parent)
+            series = [s for s in list_series(path.parent) if s.modality == "CT" and s.slices >= MIN_SLICES]
+            for number, info in enumerate(series):
+                suffix = "" if len(series) == 1 else f"_{number + 1}"
+                yield Source(f"{within or folder.name}{suffix}", path.parent, info.uid)
+
+
+def prepare_set(
+    folders: Sequence[Path],
+    spacing_mm: Spacing,
+    destination: Path,
+    *,
+    levels: LevelTable | None = None,
+    model: str | None = None,
+    jobs: int = 1,
+    report: Callable[[str], None] = lambda line: None,
+) -> list[Path]:
+    """Prepare every CT of the folders; what was prepared before is reused.
+
+    levels: readings that place scans in the common body frame. model: weights, by name, that place the others; without
+    either a scan is left out. jobs: processes at work. report: told a line for each scan.
+    A scan that cannot be used, or is the same as another, is reported and left out; `destination`/report.csv lists
+    them all. Returns the prepared files by name. Raises AnatomicalEmbeddingError when none can be used.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    sources = find_scans(folders)
+    work = partial(_prepare, spacing_mm=spacing_mm, destination=destination, levels=levels, model=model)
+    outcomes: list[Outcome] = []
+    for outcome in _in_processes(work, sources, jobs):
+        if twin := next((o.source.path for o in outcomes if _same_scan(o, outcome)), None):
+            outcome.prepared.unlink()
+            outcome = replace(outcome, prepared=None, reason=f"{outcome.source.path}: is the same scan as {twin}.")
+        outcomes.append(outcome)
+        report(f"skipped: {outcome.reason}" if outcome.prepared is None else f"prepared {outcome.source.name}")
+    _write_report(outcomes, destination / REPORT)
+    prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
+    if not prepared:
+        where = ", ".join(map(str, folders))
+        raise AnatomicalEmbeddingError(f"{where}: no scan can be trained on; see the lines above for the reasons.")
+    return prepared
+
+
+def _same_scan(one: Outcome, other: Outcome) -> bool:
+    """Stored twice, perhaps as another kind of file, turned or flipped: the same up to rounding on the working grid."""
+    if one.prepared is None or other.prepared is None or one.thumbnail.shape != other.thumbnail.shape:
+        return False
+    return bool((one.thumbnail - other.thumbnail).abs().max() < _SAME_HU)
+
+
+def _in_processes(work: Callable[[Source], Outcome], sources: list[Source], jobs: int) -> Iterator[Outcome]:
+    if jobs <= 1 or len(sources) <= 1:
+        yield from map(work, sources)
+        return
+    # forking a process that has torch's threads may hang; spawned ones start clean
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(sources)), context, partial(torch.set_num_threads, 1)) as pool:
+        yield from pool.map(work, sources)
+
+
+def _prepare(
+    source: Source, spacing_mm: Spacing, destination: Path, levels: LevelTable | None, model: str | None
+) -> Outcome:
+    target = destination / f"{source.name}.safetensors"
+    try:
+        if target.exists():
+            scan = PreparedScan.load(target)
+        else:
+            scan = _prepared(source, spacing_mm, levels, model)
+            scan.save(target)
+    except AnatomicalEmbeddingError as error:
+        return Outcome(source, None, reason=str(error))
+    except (MemoryError, RuntimeError, OSError) as error:  # one scan that cannot be read must not end a long run
+        return Outcome(source, None, reason=f"{source.path}: cannot be prepared ({type(error).__name__}: {error}).")
+    return Outcome(source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0])
+
+
+def _prepared(source: Source, spacing_mm: Spacing, levels: LevelTable | None, model: str | None) -> PreparedScan:
+    readings = _readings(source.path, source.name, levels) if levels is not None else {}
+    if not readings and model is None:
+        raise VolumeError(f"{source.path}: has no level reading; add one for it to the level table.")
+    volume = Volume.read(source.path, source.series)
+    frame = readings or frame_from_map(_model(model).embed(volume))
+    case = load_case(source.path) if source.series is None else None
+    structures = {name: s.points_ras for name, s in case.structures.items()} if case is not None else {}
+    return replace(prepare_volume(volume, frame, spacing_mm), name=source.name, structures=structures)
+
+
+@cache
+def _model(name: str) -> Model:
+    """One model for all scans of a process."""
+    return load_model(name, "cpu")
+
+
+def _write_report(outcomes: list[Outcome], path: Path) -> None:
+    with atomic_path(path) as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["name", "path", "series", "used", "reason"])
+        for outcome in outcomes:
+            source = outcome.source
+            used = "yes" if outcome.prepared is not None else "no"
+            table.writerow([source.name, source.path, source.series or "", used, outcome.reason])
+
+
+def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:
+    """{body height mm: world z mm} from the table, else from labels; empty where neither knows the scan."""
+    readings = _heights(path, levels.readings.get(name, {}), levels)
+    stem = display_name(path)
+    labels = path.with_name(f"{stem}.labels.json")
+    if not readings and labels.exists():
+        readings = _heights(path, _label_levels(path.with_name(f"{stem}.seg.nii.gz"), labels), levels)
+        if readings:  # their distance varies with the neck's posture: they give one shift, no scale
+            readings = {float(np.mean(list(readings))): float(np.mean(list(readings.values())))}
+    return readings
+
+
+def _heights(path: Path, named: dict[str, float], levels: LevelTable) -> dict[float, float]:
+    if unknown := set(named) - set(levels.body_height_mm):
+        raise AnatomicalEmbeddingError(f"{path}: the level table has no body_height_mm for {min(unknown)}; add it.")
+    return {levels.body_height_mm[level]: z for level, z in named.items()}
+
+
+def _label_levels(mask_path: Path, labels_path: Path) -> dict[str, float]:
+    """World z in mm of the centres of the labels that stand for a level. labels_path: JSON {index: label}."""
+    try:
+        mask = sitk.ReadImage(str(mask_path), sitk.sitkUInt16)
+        index_of = {label: int(index) for index, label in json.loads(labels_path.read_text()).items()}
+    except (OSError, RuntimeError, ValueError, AttributeError):
+        message = f"{mask_path}: cannot be read together with {labels_path.name}; repair or remove both."
+        raise AnatomicalEmbeddingError(message) from None
+    statistics = sitk.LabelShapeStatisticsImageFilter()
+    statistics.Execute(mask)
+    found = [level for level in _LABEL_LEVELS if index_of.get(level) in statistics.GetLabels()]
+    return {level: statistics.GetCentroid(index_of[level])[2] for level in found}

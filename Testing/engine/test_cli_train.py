@@ -1,0 +1,86 @@
+"""anatemb train, as a user calls it: prepare, train, go on, and refuse what cannot work."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from training_scans import tiny_recipe
+
+from AnatomicalEmbedding.cli.main import main
+from AnatomicalEmbedding.models.registry import read_weights
+from AnatomicalEmbedding.volume import Volume
+
+GRID = [8.0, 8.0, 8.0]
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory, phantom_pair):
+    """Two patients with readings and a file that is none."""
+    folder = tmp_path_factory.mktemp("data") / "train"
+    folder.mkdir()
+    for n, phantom in enumerate(phantom_pair):
+        volume = phantom.volume
+        Volume(volume.voxels[::2, ::2, ::2], volume.ijk_to_ras @ np.diag([2.0, 2.0, 2.0, 1.0])).write(
+            folder / f"patient{n}.nii.gz"
+        )
+    (folder / "broken.nii.gz").write_bytes(b"no image")
+    levels = {"body_height_mm": {"carina": 469}, "scans": {f"patient{n}": {"carina": -30.0} for n in range(2)}}
+    (folder.parent / "train_levels.json").write_text(json.dumps(levels))
+    return folder
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """The tiny recipe as a file."""
+    values = tiny_recipe(network={"spacing_mm": GRID}).to_dict()
+    lines = [f"name = {json.dumps(values.pop('name'))}", f"objective = {json.dumps(values.pop('objective'))}"]
+    for section, entries in values.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None]
+    path = tmp_path / "tiny.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def anatemb(*words):
+    return main([str(word) for word in words])
+
+
+def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
+    assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
+    assert "broken.nii.gz" in capsys.readouterr().err
+    with (tmp_path / "set" / "report.csv").open(newline="") as file:
+        assert [row["used"] for row in csv.DictReader(file)] == ["no", "yes", "yes"]
+    run = ("train", tmp_path / "set", "-o", tmp_path / "run", "--recipe", recipe, "--steps", 3, "--workers", 0)
+    assert anatemb(*run, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["steps"] == 3
+    weights = read_weights(tmp_path / "run" / "weights.safetensors")
+    assert weights.card["scans"] == ["patient0", "patient1"]
+    assert not (tmp_path / "run" / "prepared").exists()
+
+
+def test_training_on_scans_prepares_them(scans, recipe, tmp_path, capsys):
+    options = ("-o", tmp_path, "--recipe", recipe, "--steps", 1, "--workers", 0, "--jobs", 1, "--exclude", "*1")
+    assert anatemb("train", scans, *options) == 0
+    assert "broken.nii.gz" in capsys.readouterr().err
+    assert read_weights(tmp_path / "weights.safetensors").card["scans"] == ["patient0"]
+
+
+def test_scans_without_readings_are_left_out_when_told_so(scans, recipe, tmp_path, capsys):
+    lone = tmp_path / "lone" / "ct"
+    lone.mkdir(parents=True)
+    (scans / "patient0.nii.gz").rename(lone / "stranger.nii.gz")
+    try:
+        options = ("-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1)
+        assert anatemb("train", "prepare", lone, *options, "--place-with", "none") == 2
+        assert "stranger.nii.gz: has no level reading" in capsys.readouterr().err
+        assert anatemb("train", "prepare", lone, *options) == 0  # the shipped weights know where it is
+    finally:
+        (lone / "stranger.nii.gz").rename(scans / "patient0.nii.gz")
+
+
+def test_missing_folder_is_named(recipe, tmp_path, capsys):
+    assert anatemb("train", tmp_path / "none", "-o", tmp_path / "run", "--recipe", recipe) == 2
+    assert "none: no such folder" in capsys.readouterr().err

@@ -1,0 +1,226 @@
+"""From folders to a prepared set: what is found, what is reused, what is left out and how the user hears of it."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+from scan_files import stack_positions, write_linear_series
+from small_models import write_small_weights
+from test_scans import same
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.training.frames import LevelTable
+from AnatomicalEmbedding.training.preparation import REPORT, find_scans, prepare_set
+from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume
+from AnatomicalEmbedding.volume import Volume
+
+FOLDER_MM = (8.0, 8.0, 8.0)
+
+LEVELS = LevelTable({"kidney_centre": 257, "carina": 469, "brainstem": 700, "larynx": 600}, {"good": {"carina": -30.0}})
+
+
+@pytest.fixture(scope="module")
+def small_ct(phantom_pair):
+    """A torso of 8 mm voxels that can be written and prepared at once."""
+    volume = phantom_pair[0].volume
+    return Volume(volume.voxels[::2, ::2, ::2], volume.ijk_to_ras @ np.diag([2.0, 2.0, 2.0, 1.0]), name="small")
+
+
+def prepare(tmp_path, levels=None):
+    lines = []
+    (tmp_path / "ct").mkdir(exist_ok=True)
+
+    def run(**options):
+        options = {"levels": levels or LEVELS, "report": lines.append} | options
+        return prepare_set([tmp_path / "ct"], FOLDER_MM, tmp_path / "prepared", **options)
+
+    return lines, run
+
+
+def test_scans_that_cannot_be_used_are_named_and_skipped(small_ct, tmp_path):
+    lines, run = prepare(tmp_path)
+    small_ct.write(tmp_path / "ct" / "good.nii.gz")
+    small_ct.write(tmp_path / "ct" / "unread.nrrd")
+    (tmp_path / "ct" / "broken.nii.gz").write_bytes(b"not an image")
+    (tmp_path / "ct" / "notes.txt").write_text("no scan")
+    paths = run()
+    assert [p.name for p in paths] == ["good.safetensors"]
+    assert len(lines) == 3
+    assert "broken.nii.gz" in lines[0]
+    assert lines[1] == "prepared good"
+    assert "unread.nrrd: has no level reading" in lines[2]
+    read = Volume.read(tmp_path / "ct" / "good.nii.gz")
+    same(PreparedScan.load(paths[0]), prepare_volume(read, {469: -30.0}, FOLDER_MM))
+
+
+def test_prepared_scans_are_reused(small_ct, tmp_path):
+    lines, run = prepare(tmp_path)
+    small_ct.write(tmp_path / "ct" / "good.nii.gz")
+    (path,) = run()
+    written = path.stat().st_mtime_ns
+    assert run() == [path]
+    assert path.stat().st_mtime_ns == written
+    assert lines == ["prepared good"] * 2
+
+
+def test_names_with_dots_are_different_scans(small_ct, tmp_path):
+    """Files exported from DICOM are often called by their UIDs."""
+    names = ("1.2.840.1", "1.2.840.2")
+    _, run = prepare(tmp_path, LevelTable({"carina": 469}, {name: {"carina": 0.0} for name in names}))
+    for name, hu in zip(names, (0, 5), strict=True):
+        Volume(small_ct.voxels + np.int16(hu), small_ct.ijk_to_ras).write(tmp_path / "ct" / f"{name}.nii.gz")
+    assert [PreparedScan.load(path).name for path in run()] == list(names)
+
+
+def test_folder_without_a_usable_scan_is_refused(tmp_path):
+    lines, run = prepare(tmp_path)
+    (tmp_path / "ct" / "broken.nii.gz").write_bytes(b"not an image")
+    with pytest.raises(AnatomicalEmbeddingError, match="ct: no scan can be trained on"):
+        run()
+    assert len(lines) == 1
+
+
+def test_level_without_a_height_is_named(small_ct, tmp_path):
+    lines, run = prepare(tmp_path, LevelTable({"carina": 469}, {"good": {"knee": 0.0, "carina": 1.0}}))
+    small_ct.write(tmp_path / "ct" / "good.nii.gz")
+    with pytest.raises(AnatomicalEmbeddingError):
+        run()
+    assert "good.nii.gz: the level table has no body_height_mm for knee" in lines[0]
+
+
+def write_labels(folder, volume, name="head", names=None):
+    """A label map with a brainstem and a larynx at known heights (world z of their centres)."""
+    labels = np.zeros(volume.shape, dtype=np.uint8)
+    labels[30:33, 10:16, 10:16] = 3
+    labels[10:15, 10:16, 10:16] = 5
+    image = sitk.GetImageFromArray(labels)
+    image.CopyInformation(volume.to_sitk())
+    sitk.WriteImage(image, str(folder / f"{name}.seg.nii.gz"))
+    (folder / f"{name}.labels.json").write_text(json.dumps(names or {"3": "brainstem", "5": "larynx", "7": "liver"}))
+    z0, step = volume.ijk_to_ras[2, 3], volume.ijk_to_ras[2, 2]
+    return z0 + 31 * step, z0 + 12 * step
+
+
+def test_labels_stand_in_for_a_reading(small_ct, tmp_path):
+    _, run = prepare(tmp_path)
+    small_ct.write(tmp_path / "ct" / "head.nii.gz")
+    brainstem, larynx = write_labels(tmp_path / "ct", small_ct)
+    scan = PreparedScan.load(run()[0])
+    assert scan.frame.scale[2] == 1
+    assert scan.frame.shift_mm[2] == pytest.approx((700 + 600) / 2 - (brainstem + larynx) / 2, abs=1e-3)
+
+
+def test_reading_goes_before_labels(small_ct, tmp_path):
+    _, run = prepare(tmp_path)
+    small_ct.write(tmp_path / "ct" / "good.nii.gz")
+    write_labels(tmp_path / "ct", small_ct, "good")
+    assert PreparedScan.load(run()[0]).frame.shift_mm[2] == pytest.approx(469 + 30)
+
+
+@pytest.mark.parametrize("damage", ["no mask", "no names", "other labels"])
+def test_labels_that_give_no_reading_skip_the_scan(damage, small_ct, tmp_path):
+    lines, run = prepare(tmp_path)
+    small_ct.write(tmp_path / "ct" / "head.nii.gz")
+    write_labels(tmp_path / "ct", small_ct, names={"7": "liver"} if damage == "other labels" else None)
+    if damage == "no mask":
+        (tmp_path / "ct" / "head.seg.nii.gz").unlink()
+    elif damage == "no names":
+        (tmp_path / "ct" / "head.labels.json").write_text("[1, 2]")
+    with pytest.raises(AnatomicalEmbeddingError):
+        run()
+    assert len(lines) == 1
+    assert lines[0].startswith("skipped: ")
+    assert "head" in lines[0]
+
+
+# More than one folder, kind and process
+
+
+def test_volumes_and_series_are_found_in_any_tree(tmp_path, small_ct):
+    first, second = tmp_path / "site1", tmp_path / "site2"
+    for folder in (first, first / "anna", second):
+        folder.mkdir(parents=True, exist_ok=True)
+        small_ct.write(folder / "ct.nii.gz")
+    positions = stack_positions((0, 0, 0), (0, 0, 4.0), range(20))
+    write_linear_series(second / "bert" / "dicom", positions)
+    for description in ("lung", "soft"):
+        write_linear_series(second / "carl", positions, SeriesDescription=description)
+    write_linear_series(second / "carl", positions[:3], SeriesDescription="scout")
+    write_linear_series(second / "dora", positions, Modality="MR")
+    (first / "anna" / "ct.seg.nii.gz").write_bytes(b"a label map")
+    found = find_scans([first, second])
+    assert [s.name for s in found] == ["anna_ct", "bert_dicom", "carl_1", "carl_2", "ct", "ct_2"]
+    assert [s.series is not None for s in found] == [False, True, True, True, False, False]
+    assert len({s.series for s in found if s.series}) == 3
+
+
+def test_missing_folder_is_named(tmp_path):
+    with pytest.raises(AnatomicalEmbeddingError, match="nowhere: no such folder"):
+        find_scans([tmp_path / "nowhere"])
+
+
+def test_bad_tiny_foreign_and_duplicate_scans_do_not_stop_the_others(small_ct, tmp_path):
+    lines, run = prepare(tmp_path)
+    folder = tmp_path / "ct"
+    small_ct.write(folder / "good.nii.gz")
+    Volume(small_ct.voxels[::-1], small_ct.ijk_to_ras @ flip_k(small_ct.shape[0])).write(folder / "good_again.nrrd")
+    (folder / "corrupt.nii.gz").write_bytes(b"\x1f\x8b damaged")
+    Volume(small_ct.voxels[:8], small_ct.ijk_to_ras).write(folder / "tiny.nii.gz")
+    sitk.WriteImage(
+        sitk.GaussianSource(sitk.sitkFloat32, [40, 40, 40], [9.0] * 3, [20.0] * 3), str(folder / "mr.nii.gz")
+    )
+    names = ("good", "good_again", "corrupt", "tiny", "mr")
+    paths = run(levels=LevelTable({"carina": 469}, {name: {"carina": -30.0} for name in names}))
+    assert [p.name for p in paths] == ["good.safetensors"]
+    with (tmp_path / "prepared" / REPORT).open(newline="") as file:
+        rows = {row["name"]: row for row in csv.DictReader(file)}
+    assert {name for name, row in rows.items() if row["used"] == "yes"} == {"good"}
+    assert "is the same scan as" in rows["good_again"]["reason"]
+    for name in names[2:]:
+        assert name in rows[name]["reason"]
+    assert sorted(p.name for p in (tmp_path / "prepared").iterdir()) == ["good.safetensors", REPORT]
+    assert sum(line.startswith("skipped: ") for line in lines) == 4
+
+
+def flip_k(slices):
+    """Matrix from the voxels of a scan stored upside down to those of the scan."""
+    matrix = np.diag([1.0, 1.0, -1.0, 1.0])
+    matrix[2, 3] = slices - 1
+    return matrix
+
+
+def test_several_processes_do_the_same(small_ct, tmp_path):
+    (tmp_path / "ct").mkdir()
+    names = ("a", "b", "c")
+    for n, name in enumerate(names):
+        Volume(small_ct.voxels + np.int16(n), small_ct.ijk_to_ras).write(tmp_path / "ct" / f"{name}.nii.gz")
+    (tmp_path / "ct" / "broken.nii.gz").write_bytes(b"no image")
+    levels = LevelTable({"carina": 469}, {name: {"carina": -30.0} for name in names})
+    sets = []
+    for jobs in (1, 2):
+        lines = []
+        folder = tmp_path / str(jobs)
+        paths = prepare_set([tmp_path / "ct"], FOLDER_MM, folder, levels=levels, jobs=jobs, report=lines.append)
+        sets.append(([PreparedScan.load(p) for p in paths], lines))
+    assert sets[0][1] == sets[1][1]
+    for one, other in zip(sets[0][0], sets[1][0], strict=True):
+        same(one, other)
+
+
+def test_scans_without_readings_are_placed_by_a_model(small_ct, tmp_path):
+    _, run = prepare(tmp_path)
+    small_ct.write(tmp_path / "ct" / "unread.nii.gz")
+    weights = write_small_weights(tmp_path)
+    (path,) = run(levels=None, model=str(weights))
+    guess = PreparedScan.load(path).frame
+    assert np.isfinite(guess.scale).all()
+    assert (guess.shift_sd_mm > 0).all()
+
+
+def test_labels_travel_with_the_prepared_scan(small_ct, tmp_path):
+    _, run = prepare(tmp_path)
+    small_ct.write(tmp_path / "ct" / "head.nii.gz")
+    write_labels(tmp_path / "ct", small_ct)
+    assert set(PreparedScan.load(run()[0]).structures) == {"brainstem", "larynx"}
