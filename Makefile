@@ -35,7 +35,7 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,train,dev]'
 	@touch $@ $(VENV)/run.stamp
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +51,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, ape-paper or a .toml file")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
     parser.add_argument("--steps", type=int, default=3000, metavar="N", help="optimiser steps (default: 3000)")
+    parser.add_argument("--minutes", type=float, metavar="N", help="end after so much time, with the weights of then")
     parser.add_argument("--phantoms", type=int, default=12, metavar="N", help="synthetic patients to add (default: 12)")
     parser.add_argument(
         "--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'"
@@ -61,7 +64,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--workers", type=int, default=1, metavar="N", help="processes that prepare batches (default: 1)"
     )
-    add_json_option(parser)
+    add_json_option(parser)  # with it, a line for each step too
     parser.set_defaults(run=run)
 
 
@@ -69,6 +72,7 @@ def run(options: argparse.Namespace) -> None:
     import torch
 
     from ..device import choose_device
+    from ..errors import AnatomicalEmbeddingError
     from ..models.registry import find_weights, write_weights
     from ..training.landmarks import tie_by_labels
     from ..training.recipes import load_recipe
@@ -86,6 +90,8 @@ def run(options: argparse.Namespace) -> None:
         if options.json:
             print_json({"prepared": [str(path) for path in paths]})
         return
+    if find_spec("lightning_fabric") is None:
+        raise AnatomicalEmbeddingError("training needs lightning-fabric; install it: pip install -e '.[train]'.")
     device = choose_device(options.device)
     scans = _training_scans(options, recipe)
     if recipe.objective in ("coordinates", "hybrid"):
@@ -94,6 +100,8 @@ def run(options: argparse.Namespace) -> None:
     stop = _stop_on_signals()
 
     def show(progress: Progress) -> None:
+        if options.json:
+            print(json.dumps(vars(progress)), flush=True)
         if progress.step % _LOG_EVERY == 0 or progress.step == progress.steps:
             minutes = (progress.steps - progress.step) * progress.seconds_per_step / 60
             _report(
@@ -110,6 +118,7 @@ def run(options: argparse.Namespace) -> None:
         device=str(device),
         workers=options.workers,
         start_from=start_from,
+        minutes=options.minutes,
         progress=show,
         cancelled=stop,
     )
@@ -124,7 +133,8 @@ def run(options: argparse.Namespace) -> None:
     sha256 = write_weights(done.network, path, options.name or recipe.name, about)
     say(f"wrote {path} (SHA-256 {sha256[:16]}...)", options.json)
     if options.json:
-        print_json({"weights": str(path), "sha256": sha256, "steps": done.steps, "minutes": about["minutes"]})
+        result = {"weights": str(path), "sha256": sha256, "steps": done.steps, "minutes": about["minutes"]}
+        print(json.dumps(result))  # one line, as for each step
 
 
 def _report(line: str) -> None:

@@ -24,11 +24,14 @@ def distance_loss(
 
 
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
-    """Smooth L1 between coordinates (b, 3, ...) at the cells `inside` (b, ...), each crop weighing the same."""
+    """Smooth L1 between coordinates (b, 3, ...) at the cells `inside` (b, ...), each crop weighing the same.
+
+    A crop without such a cell counts as one without error, so that batches in parts average to the whole.
+    """
     error = F.smooth_l1_loss(predicted, target, beta=beta, reduction="none").sum(1)
     weight = inside.to(error.dtype)
     cells = weight.flatten(1).sum(1)
-    return ((error * weight).flatten(1).sum(1) / cells.clamp_min(1.0)).sum() / (cells > 0).sum().clamp_min(1)
+    return ((error * weight).flatten(1).sum(1) / cells.clamp_min(1.0)).mean()
 
 
 class FrameCorrections(nn.Module):

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from ..models.network import STRIDE, EmbeddingNetwork, Features
 from .contrast import near_loss, sam_loss
@@ -20,9 +21,24 @@ _SAMPLERS = {
 }
 
 
-def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int) -> BatchSampler:
-    """The sampler that a recipe's objective asks for."""
-    return _SAMPLERS[recipe.objective](scans, recipe, seed, steps)
+def make_sampler(
+    scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share: tuple[int, int] = (0, 1)
+) -> BatchSampler:
+    """The sampler that a recipe's objective asks for. share: (rank, world) of processes that train together."""
+    return _SAMPLERS[recipe.objective](scans, recipe, seed, steps, share)
+
+
+class Learner(nn.Module):
+    """Network, frames and loss as one module: what processes that train together keep in step."""
+
+    def __init__(self, network: EmbeddingNetwork, frames: FrameCorrections, recipe: Recipe, dtype: torch.dtype):
+        super().__init__()
+        self.network, self.frames, self.recipe, self.dtype = network, frames, recipe, dtype
+
+    def forward(self, batch: Batch, generator: torch.Generator) -> torch.Tensor:
+        device = next(self.network.parameters()).device.type
+        precision = torch.autocast(device, self.dtype, enabled=self.dtype != torch.float32)
+        return batch_loss(self.network, self.frames, batch, self.recipe, precision, generator)
 
 
 def batch_loss(

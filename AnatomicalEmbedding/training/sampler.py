@@ -39,10 +39,16 @@ class PairBatch:
 
 
 class BatchSampler(Dataset):
-    """What all samplers share: which scan, and where in it."""
+    """What all samplers share: which scan, and where in it.
 
-    def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
+    share: (rank, world) where `world` processes train together: each makes every world-th part of the same batch.
+    """
+
+    def __init__(
+        self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share: tuple[int, int] = (0, 1)
+    ):
         self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
+        self.rank, self.world = share
         self.ranges = np.array([s.height_range_mm for s in scans])
         self.phantom = np.array([s.synthetic for s in scans])
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().numpy() for s in scans]
@@ -63,8 +69,14 @@ class BatchSampler(Dataset):
                     "check the level readings, or change batch.height_bands."
                 )
 
-    def rng(self, step: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, step])
+    def rng(self, step: int, part: int = 0) -> np.random.Generator:
+        """The random numbers of a batch, or of one part of it: they depend on nothing else."""
+        return np.random.default_rng([self.seed, step, part])
+
+    def parts(self, count: int) -> range:
+        """The numbers, from 1 on, of this process's parts of a batch of about `count`, as many for each process."""
+        even = max(count // self.world, 1) * self.world
+        return range(1 + self.rank, 1 + even, self.world)
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
@@ -92,11 +104,11 @@ class CoordinateSampler(BatchSampler):
     """Batches for the objective "coordinates"."""
 
     def __getitem__(self, step: int) -> CoordinateBatch:
-        rng = self.rng(step)
         batch = self.recipe.batch
-        size = tuple(batch.crop_sizes[int(rng.integers(len(batch.crop_sizes)))])
+        size = tuple(batch.crop_sizes[int(self.rng(step).integers(len(batch.crop_sizes)))])
         images, targets, insides, indices = [], [], [], []
-        for _ in range(max(batch.voxels_per_batch // int(np.prod(size)), 1)):
+        for part in self.parts(batch.voxels_per_batch // int(np.prod(size))):
+            rng = self.rng(step, part)
             index, centre = self.aim(rng)
             scan = self.scans[index]
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
@@ -114,10 +126,13 @@ class CoordinateSampler(BatchSampler):
 
 
 class PairSampler(BatchSampler):
-    """Batches for the objective "distances": overlapping pairs of crops, all of one image (paper, section 2.1)."""
+    """Batches for the objective "distances": overlapping pairs of crops, all of one image (paper, section 2.1).
+
+    Its loss couples all pairs, so processes that train together take an image each.
+    """
 
     def __getitem__(self, step: int) -> PairBatch:
-        rng = self.rng(step)
+        rng = self.rng(step, self.rank)
         batch, spec = self.recipe.batch, self.recipe.augmentation
         size = tuple(batch.crop_sizes[0])
         index, _ = self.aim(rng)

@@ -45,12 +45,12 @@ class ViewSampler(BatchSampler):
     """Batches for the objectives "descriptors" and "hybrid"."""
 
     def __getitem__(self, step: int) -> ViewBatch:
-        rng, batch = self.rng(step), self.recipe.batch
-        size = tuple(batch.crop_sizes[int(rng.integers(len(batch.crop_sizes)))])
+        batch = self.recipe.batch
+        size = tuple(batch.crop_sizes[int(self.rng(step).integers(len(batch.crop_sizes)))])
         views: list[list[dict[str, torch.Tensor]]] = [[], []]
         points: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for _ in range(batch.pairs):
-            pair, found = self._pair(size, rng)
+        for part in self.parts(batch.pairs):
+            pair, found = self._pair(size, self.rng(step, part))
             points.append(found)
             for of_kind, view in zip(views, pair, strict=True):
                 of_kind.append(view)

@@ -54,7 +54,9 @@ def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
         assert [row["used"] for row in csv.DictReader(file)] == ["no", "yes", "yes"]
     run = ("train", tmp_path / "set", "-o", tmp_path / "run", "--recipe", recipe, "--steps", 3, "--workers", 0)
     assert anatemb(*run, "--json") == 0
-    said = json.loads(capsys.readouterr().out)
+    *steps, said = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [line["step"] for line in steps] == [1, 2, 3]
+    assert all(line["loss"] > 0 and line["seconds_per_step"] > 0 for line in steps)
     assert said["steps"] == 3
     weights = read_weights(tmp_path / "run" / "weights.safetensors")
     assert weights.card["scans"] == ["patient0", "patient1"]
@@ -66,6 +68,12 @@ def test_training_on_scans_prepares_them(scans, recipe, tmp_path, capsys):
     assert anatemb("train", scans, *options) == 0
     assert "broken.nii.gz" in capsys.readouterr().err
     assert read_weights(tmp_path / "weights.safetensors").card["scans"] == ["patient0"]
+
+
+def test_time_that_is_up_ends_the_run_with_weights(scans, recipe, tmp_path, capsys):
+    options = ("-o", tmp_path, "--recipe", recipe, "--steps", 50, "--workers", 0, "--jobs", 1, "--minutes", 0)
+    assert anatemb("train", scans, *options) == 0
+    assert read_weights(tmp_path / "weights.safetensors").card["steps"] == 1
 
 
 def test_scans_without_readings_are_left_out_when_told_so(scans, recipe, tmp_path, capsys):

@@ -1,0 +1,58 @@
+"""What a run writes at every step: a CSV, and TensorBoard's file where that package is installed."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Self
+
+_COLUMNS = ("step", "loss", "learning_rate", "minutes")
+
+
+class StepLog:
+    """Use as a context. `folder`/loss.csv goes on after `steps_kept`: rows of steps that a kill lost are dropped."""
+
+    def __init__(self, folder: Path, steps_kept: int, enabled: bool = True):
+        self._file = None
+        self._board = None
+        if not enabled:
+            return
+        path = folder / "loss.csv"
+        rows = []
+        if steps_kept and path.exists():
+            with path.open(newline="") as file:
+                rows = [row for row in csv.DictReader(file) if int(row["step"]) <= steps_kept]
+        self._file = path.open("w", newline="")
+        self._table = csv.DictWriter(self._file, _COLUMNS)
+        self._table.writeheader()
+        self._table.writerows(rows)
+        self._board = _tensorboard(folder / "tensorboard", steps_kept)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in (self._file, self._board):
+            if writer is not None:
+                writer.close()
+
+    def write(self, step: int, loss: float, learning_rate: float, minutes: float) -> None:
+        if self._file is None:
+            return
+        values = (step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}")
+        self._table.writerow(dict(zip(_COLUMNS, values, strict=True)))
+        if self._board is not None:
+            self._board.add_scalar("loss", loss, step)
+            self._board.add_scalar("learning rate", learning_rate, step)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+
+def _tensorboard(folder: Path, steps_kept: int) -> object | None:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=steps_kept + 1)

@@ -1,0 +1,142 @@
+"""What a training run is at one step: weights, their average, frames, optimiser. Saved whole, resumed exactly."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path
+from ..models.network import DESCRIPTOR_HEADS, EmbeddingNetwork
+from .losses import FrameCorrections
+from .objectives import Batch, Learner
+from .recipes import Recipe
+from .scans import PreparedScan
+from .synced_norm import synchronised
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+class TrainingState:
+    """Everything a checkpoint holds, and the step from one state to the next."""
+
+    def __init__(
+        self,
+        scans: list[PreparedScan],
+        recipe: Recipe,
+        steps: int,
+        seed: int,
+        fabric: Fabric,
+        start_from: EmbeddingNetwork | None,
+        dtype: torch.dtype,
+    ):
+        torch.manual_seed(seed)
+        self.fabric = fabric
+        self.recipe, self.seed = recipe, seed
+        self.identity = json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True)
+        self.network = EmbeddingNetwork(recipe.network)
+        if start_from is not None:
+            _copy_weights(start_from, self.network)
+        # convolutions run faster with the channels last, on CPUs and GPUs
+        self.network.to(memory_format=torch.channels_last_3d).train()
+        if fabric.world_size > 1:
+            synchronised(self.network)
+        if recipe.optimiser.descriptors_only:
+            for name, part in self.network.named_children():
+                part.train(name in DESCRIPTOR_HEADS).requires_grad_(name in DESCRIPTOR_HEADS)
+        self.frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0)
+        in_frame = recipe.objective in ("coordinates", "hybrid") and not recipe.optimiser.descriptors_only
+        self.frames.requires_grad_(in_frame)
+        options = recipe.optimiser
+        algorithm = {"adamw": partial(torch.optim.AdamW, fused=True), "radam": torch.optim.RAdam}[options.algorithm]
+        optimiser = algorithm(
+            [
+                {"params": self.network.parameters(), "lr": options.learning_rate},
+                {"params": self.frames.parameters(), "lr": options.frame_learning_rate, "weight_decay": 0.0},
+            ],
+            weight_decay=options.weight_decay,
+            eps=options.epsilon,
+        )
+        self.learner, self.optimiser = fabric.setup(Learner(self.network, self.frames, recipe, dtype), optimiser)
+        self.averaged = copy.deepcopy(self.network)
+        if options.schedule == "one-cycle":
+            rates = [options.learning_rate, max(options.frame_learning_rate, 1e-12)]
+            warm_up = max(options.warm_up, 2 / (steps + 1))  # OneCycleLR divides by its length less one step
+            self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+                optimiser, rates, total_steps=steps + 1, pct_start=warm_up
+            )
+        else:
+            self.schedule = torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
+        self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
+
+    def update(self, batch: Batch) -> float:
+        """One step of the optimiser; returns the loss, its mean over processes."""
+        # like the batch itself, its random negatives depend on (seed, step) alone
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.step)
+        loss = self.learner(batch, generator)
+        if not torch.isfinite(loss):
+            raise AnatomicalEmbeddingError(
+                f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
+                "Lower optimiser.learning_rate in the recipe, or look at the scans."
+            )
+        self.optimiser.zero_grad(set_to_none=True)
+        self.fabric.backward(loss)
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.optimiser.gradient_clip)
+        self.optimiser.step()
+        self.schedule.step()
+        self.step += 1
+        self._average()
+        value = float(self.fabric.all_reduce(loss.detach()))
+        self.mean_loss = value if self.step == 1 else 0.98 * self.mean_loss + 0.02 * value
+        return value
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """Exponential mean of the weights; early on over a shorter stretch, so that the start is forgotten."""
+        keep = min(self.recipe.optimiser.ema, (self.step - 1) / (self.step + 9))
+        torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
+        for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
+            mean.copy_(value)
+
+    def save(self, path: Path) -> None:
+        modules = ("network", "averaged", "frames", "optimiser", "schedule")
+        state = {name: getattr(self, name).state_dict() for name in modules}
+        state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
+        if self.fabric.is_global_zero:
+            with atomic_path(path) as temporary:
+                torch.save(state, temporary)
+        self.fabric.barrier()
+
+    def resume(self, path: Path) -> None:
+        if not path.exists():
+            return
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except (RuntimeError, EOFError, pickle.UnpicklingError):
+            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
+        if state["identity"] != self.identity:
+            raise AnatomicalEmbeddingError(
+                f"{path}: belongs to a run with another recipe, data, seed or length; choose another output folder."
+            )
+        for name in ("network", "averaged", "frames", "optimiser", "schedule"):
+            getattr(self, name).load_state_dict(state[name])
+        self.step, self.minutes, self.mean_loss = state["step"], state["minutes"], state["mean_loss"]
+
+
+def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
+    """All weights of the source; descriptor heads that it lacks stay as they were drawn."""
+    fault = "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
+    try:
+        unlike = target.load_state_dict(source.state_dict(), strict=False)
+    except RuntimeError:
+        raise AnatomicalEmbeddingError(fault) from None
+    if unlike.unexpected_keys or any(key.split(".")[0] not in DESCRIPTOR_HEADS for key in unlike.missing_keys):
+        raise AnatomicalEmbeddingError(fault)
