@@ -52,6 +52,18 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
     parser.add_argument("--steps", type=int, default=3000, metavar="N", help="optimiser steps (default: 3000)")
     parser.add_argument("--minutes", type=float, metavar="N", help="end after so much time, with the weights of then")
+    parser.add_argument(
+        "--validate", type=Path, metavar="DIR",
+        help="labelled scans of other patients (see `evaluate landmarks`) that choose the best weights of the run, "
+        "together with synthetic patients",
+    )  # fmt: skip
+    parser.add_argument(
+        "--validate-every",
+        type=int,
+        default=500,
+        metavar="N",
+        help="steps between validations; 0: none (default: 500)",
+    )
     parser.add_argument("--phantoms", type=int, default=12, metavar="N", help="synthetic patients to add (default: 12)")
     parser.add_argument(
         "--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'"
@@ -77,6 +89,7 @@ def run(options: argparse.Namespace) -> None:
     from ..training.landmarks import tie_by_labels
     from ..training.recipes import load_recipe
     from ..training.trainer import Progress, train
+    from ..training.validation import Validation
 
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -119,9 +132,13 @@ def run(options: argparse.Namespace) -> None:
         workers=options.workers,
         start_from=start_from,
         minutes=options.minutes,
+        validate=Validation(options.validate, str(device)) if options.validate_every > 0 else None,
+        validate_every=options.validate_every,
         progress=show,
         cancelled=stop,
     )
+    if int(os.environ.get("RANK", 0)) > 0:  # under torchrun, the first process writes
+        return
     path = options.output / "weights.safetensors"
     about = {
         "recipe": recipe.to_dict(),

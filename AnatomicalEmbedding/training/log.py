@@ -1,4 +1,4 @@
-"""What a run writes at every step: a CSV, and TensorBoard's file where that package is installed."""
+"""What a run writes at every step: CSV files, and TensorBoard's where that package is installed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ class StepLog:
     """Use as a context. `folder`/loss.csv goes on after `steps_kept`: rows of steps that a kill lost are dropped."""
 
     def __init__(self, folder: Path, steps_kept: int, enabled: bool = True):
-        self._file = None
-        self._board = None
+        self._folder, self._file, self._board = folder, None, None
         if not enabled:
             return
         path = folder / "loss.csv"
@@ -44,6 +43,22 @@ class StepLog:
         if self._board is not None:
             self._board.add_scalar("loss", loss, step)
             self._board.add_scalar("learning rate", learning_rate, step)
+
+    def validation(self, step: int, errors_mm: dict[str, float]) -> None:
+        """A row of `folder`/validation.csv."""
+        if self._file is None:
+            return
+        path = self._folder / "validation.csv"
+        rows = []
+        if path.exists():
+            with path.open(newline="") as file:
+                rows = [row for row in csv.DictReader(file) if int(row["step"]) < step]
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, ("step", *errors_mm))
+            table.writeheader()
+            table.writerows([*rows, {"step": step} | {kind: f"{value:.2f}" for kind, value in errors_mm.items()}])
+        if self._board is not None:
+            self._board.add_scalars("median error in mm", errors_mm, step)
 
     def flush(self) -> None:
         if self._file is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from .objectives import Batch, Learner
 from .recipes import Recipe
 from .scans import PreparedScan
 from .synced_norm import synchronised
+from .validation import score
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -76,6 +78,8 @@ class TrainingState:
         else:
             self.schedule = torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
         self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
+        self.best: dict[str, torch.Tensor] | None = None
+        self.best_error = float("inf")
 
     def update(self, batch: Batch) -> float:
         """One step of the optimiser; returns the loss, its mean over processes."""
@@ -106,10 +110,30 @@ class TrainingState:
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             mean.copy_(value)
 
+    def judge(self, validate: Callable[[EmbeddingNetwork], dict[str, float]]) -> dict[str, float]:
+        """Errors of the averaged weights in mm; the weights are kept if none before were better."""
+        network = self._on_cpu(self.averaged)
+        errors = validate(network)
+        if (error := score(errors)) < self.best_error:
+            self.best_error, self.best = error, {name: value.clone() for name, value in network.state_dict().items()}
+        return errors
+
+    def chosen(self) -> EmbeddingNetwork:
+        """The run's weights on the CPU, ready for use: the best judged ones, or the averaged ones if none were."""
+        network = self._on_cpu(self.averaged)
+        if self.best is not None:
+            network.load_state_dict(self.best)
+        return network
+
+    @staticmethod
+    def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
+        return copy.deepcopy(network).to("cpu", memory_format=torch.contiguous_format).eval()
+
     def save(self, path: Path) -> None:
         modules = ("network", "averaged", "frames", "optimiser", "schedule")
         state = {name: getattr(self, name).state_dict() for name in modules}
         state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
+        state |= {"best": self.best, "best_error": self.best_error}
         if self.fabric.is_global_zero:
             with atomic_path(path) as temporary:
                 torch.save(state, temporary)
@@ -129,6 +153,7 @@ class TrainingState:
         for name in ("network", "averaged", "frames", "optimiser", "schedule"):
             getattr(self, name).load_state_dict(state[name])
         self.step, self.minutes, self.mean_loss = state["step"], state["minutes"], state["mean_loss"]
+        self.best, self.best_error = state["best"], state["best_error"]
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:

@@ -59,6 +59,8 @@ def train(
     start_from: EmbeddingNetwork | None = None,
     dtype: torch.dtype | None = None,
     minutes: float | None = None,
+    validate: Callable[[EmbeddingNetwork], dict[str, float]] | None = None,
+    validate_every: int = 500,
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TrainingRun:
@@ -67,6 +69,8 @@ def train(
     workers: processes that prepare batches beside the loop (0: in the loop). start_from: weights to fine-tune.
     dtype: of the network's arithmetic (weights and loss stay float32); the fastest of the device when None.
     minutes: the run ends after so much time, sittings before a resume included, with the weights of that step.
+    validate: errors in mm of a network, by kind; asked every `validate_every` steps and at the end, and the weights
+    with the least mean error are the run's. Without it, the last ones.
     Under torchrun all processes train on one batch.
     Raises AnatomicalEmbeddingError when the checkpoint belongs to another run, CancelledError (after saving) on cancel.
     """
@@ -94,7 +98,11 @@ def train(
                 progress(Progress(state.step, steps, state.mean_loss, (now - begun) / done))
             stop = _any_process(fabric, cancelled is not None and cancelled())
             over = minutes is not None and _any_process(fabric, state.minutes >= minutes)
-            if stop or over or state.step == steps or (now - saved) / 60 > _CHECKPOINT_MINUTES:
+            last = over or state.step == steps
+            if validate is not None and (last or state.step % validate_every == 0) and not stop:
+                errors = state.judge(validate)
+                log.validation(state.step, errors)
+            if stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES:
                 state.save(folder / CHECKPOINT)
                 log.flush()
                 saved = now
@@ -102,9 +110,7 @@ def train(
                 raise CancelledError(f"{folder}: stopped at step {state.step}; run the same command to go on.")
             if over:
                 break
-    return TrainingRun(
-        state.averaged.to("cpu", memory_format=torch.contiguous_format).eval(), state.step, state.minutes
-    )
+    return TrainingRun(state.chosen(), state.step, state.minutes)
 
 
 def _fabric(device: str) -> Fabric:

@@ -6,12 +6,14 @@ from itertools import count
 
 import pytest
 import torch
+from small_models import small_network
 from training_scans import frame, linear_scan, tiny_recipe
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
 from AnatomicalEmbedding.models.network import EmbeddingNetwork
 from AnatomicalEmbedding.training.recipes import OBJECTIVES
 from AnatomicalEmbedding.training.trainer import CHECKPOINT, train
+from AnatomicalEmbedding.training.validation import Validation, score
 
 STEPS = 6
 
@@ -157,6 +159,37 @@ def test_network_comes_back_ready_for_use(scans, tmp_path):
     assert not run.network.training
     assert run.network.spec == tiny_recipe().network
     assert run.minutes > 0
+
+
+def test_best_validated_weights_are_the_runs(scans, tmp_path):
+    """The second of three judgements is the best one; a resumed run remembers it."""
+    seen, errors = [], iter([9.0, 2.0, 5.0])
+
+    def validate(network):
+        assert not network.training
+        seen.append({name: value.clone() for name, value in network.state_dict().items()})
+        return {"centre": next(errors), "phantom": 1.0}
+
+    def run(folder):
+        return train(scans, tiny_recipe(), folder, STEPS, workers=0, validate=validate, validate_every=2)
+
+    best = run(tmp_path).network.state_dict()
+    assert same(best, seen[1])
+    assert not same(best, seen[2])
+    assert same(run(tmp_path).network.state_dict(), best)
+    with (tmp_path / "validation.csv").open(newline="") as file:
+        assert [(row["step"], row["centre"]) for row in csv.DictReader(file)] == [
+            ("2", "9.00"),
+            ("4", "2.00"),
+            ("6", "5.00"),
+        ]
+
+
+def test_validation_measures_landmarks_of_synthetic_patients():
+    errors = Validation()(small_network(spacing_mm=(4.0, 4.0, 4.0)))
+    assert set(errors) == {"phantom"}
+    assert errors["phantom"] > 50  # an untrained network knows no place
+    assert score({"phantom": 8.0, "centre": 12.0}) == 10.0
 
 
 def test_progress_reports_every_step(scans, tmp_path):
