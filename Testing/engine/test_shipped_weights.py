@@ -47,9 +47,8 @@ def reordered(volume: Volume, order: tuple[int, ...], flips: tuple[int, ...]) ->
 def test_named_points_of_unseen_patients(model):
     result = evaluate_phantoms(model, [880, 881])
     everything = np.concatenate(list(result.errors_mm.values()))
-    # A cell is 12 x 12 x 16 mm: a typical answer lies within one. (The goal of the next weights is 8 mm.)
-    assert np.median(everything) <= 14.0
-    assert all(np.median(errors) <= 18.0 for errors in result.errors_mm.values())
+    assert np.median(everything) <= 8.0
+    assert all(np.median(errors) <= 10.0 for errors in result.errors_mm.values())
 
 
 def test_axis_orders_and_flips_give_the_same_world_answer(model, pair, question):
@@ -63,12 +62,14 @@ def test_axis_orders_and_flips_give_the_same_world_answer(model, pair, question)
         assert np.linalg.norm(found - expected, axis=1).max() <= 1.0, (order, flips)
 
 
-def test_an_oblique_encoding_gives_the_same_world_answer(model, pair, question):
-    template_map, points, expected = question
-    target = pair[1].volume
+def test_an_oblique_encoding_gives_the_same_world_answer(model, question):
+    """Of a scan of usual voxels: voxels as coarse as the working grid would be blurred by being interpolated twice."""
+    template_map, points, _ = question
+    target = make_phantom(911, spacing=(1.5, 1.5, 2.0), coverage_mm=(220.0, 440.0)).volume
+    expected = template_map.match(points, model.embed(target)).points_ras
     angle = np.radians(14.0)
     turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1.0]])
-    spacing = np.array([1.5, 1.5, 2.0])  # fine enough that re-sampling loses little
+    spacing = np.array([1.5, 1.5, 2.0])
     low, high = target.bounds_ras
     size = np.ceil((high - low) * [1.3, 1.3, 1.0] / spacing).astype(int)
     oblique = np.eye(4)
@@ -78,9 +79,7 @@ def test_an_oblique_encoding_gives_the_same_world_answer(model, pair, question):
     ras = transform_points(oblique, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     voxels = target.sample(ras).reshape(size).transpose(2, 1, 0)
     found = template_map.match(points, model.embed(Volume(np.rint(voxels).astype(np.int16), oblique))).points_ras
-    # Interpolating the voxels twice blurs them a little, which moves answers by about a millimetre.
-    assert np.median(np.linalg.norm(found - expected, axis=1)) <= 1.5
-    assert np.linalg.norm(found - expected, axis=1).max() <= 3.0
+    assert np.linalg.norm(found - expected, axis=1).max() <= 1.0
 
 
 def test_slabs_agree_with_the_whole_volume(model, pair):
@@ -101,5 +100,5 @@ def test_a_point_is_found_in_its_own_scan(model, pair):
     embedding = model.embed(phantom.volume)
     points = np.array(list(phantom.points_ras.values()))
     errors = np.linalg.norm(embedding.match(points, embedding).points_ras - points, axis=1)
-    assert np.median(errors) <= 3.0  # a quarter of a cell
-    assert errors.max() <= 12.0  # a cell
+    assert np.median(errors) <= 0.5
+    assert errors.max() <= 3.0  # a quarter of a cell
