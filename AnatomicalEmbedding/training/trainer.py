@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ def train(
         batch_size=None,
         num_workers=workers,
         prefetch_factor=3 if workers else None,
-        worker_init_fn=_one_thread,
+        worker_init_fn=_start_worker,
     )
     begun, saved, minutes_before = time.monotonic(), time.monotonic(), state.minutes
     with StepLog(folder, state.step, fabric.is_global_zero) as log:
@@ -138,5 +139,7 @@ def _to(batch: Batch, device: torch.device) -> Batch:
     return type(batch)(**{name: tensor.to(device) for name, tensor in vars(batch).items()})
 
 
-def _one_thread(_: int) -> None:
+def _start_worker(_: int) -> None:
     torch.set_num_threads(1)
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the loop saves, then ends the workers
+        signal.signal(number, signal.SIG_IGN)

@@ -2,9 +2,14 @@
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import torch
 from training_scans import tiny_recipe
 
 from AnatomicalEmbedding.cli.main import main
@@ -136,3 +141,20 @@ def test_scans_without_readings_are_left_out_when_told_so(scans, recipe, tmp_pat
 def test_missing_folder_is_named(recipe, tmp_path, capsys):
     assert anatemb("train", tmp_path / "none", "-o", tmp_path / "run", "--recipe", recipe) == 2
     assert "none: no such folder" in capsys.readouterr().err
+
+
+def test_a_signal_to_the_whole_group_saves_and_the_run_goes_on(scans, recipe, tmp_path):
+    """As a batch system or Ctrl-C in a terminal does it: loop and workers get it alike."""
+    assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
+    words = ["train", tmp_path / "set", "-o", tmp_path / "run", "--recipe", recipe, "--steps", 100_000]
+    command = [sys.executable, "-m", "AnatomicalEmbedding", *map(str, words), "--json", "--validate-every", "0"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for _ in range(5):
+        assert json.loads(run.stdout.readline())["step"] >= 1
+    os.killpg(run.pid, signal.SIGTERM)
+    _, said = run.communicate(timeout=120)
+    assert run.returncode == 2, said
+    assert "run the same command to go on" in said
+    assert "Traceback" not in said
+    state = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
+    assert state["step"] >= 5
