@@ -18,7 +18,7 @@ from .embedding import EmbeddingMap
 
 _RADIUS_MM = 21.0  # of the box about the first answer
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
-_PRIOR_WEIGHT = 0.1  # similarity that one such distance costs
+_PRIOR_WEIGHT = 0.3  # similarity that one such distance costs
 _CHUNK_SIMILARITIES = 4_000_000
 
 
