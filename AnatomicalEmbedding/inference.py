@@ -18,7 +18,7 @@ from .embedding import EmbeddingMap, Provenance
 from .errors import CancelledError, MemoryLimitError
 from .models.network import Features
 from .models.registry import find_weights
-from .slabs import run_in_slabs
+from .slabs import FINE_REACH_CELLS, run_in_slabs
 from .volume import Volume, transform_points
 
 _BODY_SHARE = 0.3  # of a cell's voxels that must be body for the cell to be an answer
@@ -169,7 +169,8 @@ class Model:
         if hasattr(network, "fine"):
             left = budget - voxels * network.fixed_bytes_per_voxel
             layer = x[0, 0].numel() * network.stride * network.fine_bytes_per_voxel
-            slab_cells = int(left // layer - 4 * network.reach_cells) // 2 * 2
+            reach = (network.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
+            slab_cells = int(left // layer - 2 * reach) // 2 * 2
         if slab_cells < 2:
             raise MemoryLimitError(
                 f"embedding needs about {voxels * network.bytes_per_voxel / 2**20:.0f} MB but "

@@ -14,6 +14,8 @@ import torch
 
 from .models.network import LOCAL_STRIDE, STRIDE, Features
 
+FINE_REACH_CELLS = 2  # of the two 3x3x3 convolutions on either side of the finest level
+
 
 class SlabNetwork(Protocol):
     """A network whose finest level can be computed apart; see EmbeddingNetwork."""
@@ -45,12 +47,13 @@ def run_in_slabs(
     """
     if slab_cells < 2 or slab_cells % 2:
         raise ValueError("slab_cells must be even and positive")
-    stride, reach, cells = network.stride, network.reach_cells, x.shape[1] // network.stride
+    stride, cells = network.stride, x.shape[1] // network.stride
+    reach = network.reach_cells if descriptors else FINE_REACH_CELLS
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
     def fine(low: int, high: int) -> torch.Tensor:
         """Finest features of cells low..high, undisturbed by the slab's own border."""
-        a, b = max(low - reach, 0), min(high + reach, cells)
+        a, b = max(low - FINE_REACH_CELLS, 0), min(high + FINE_REACH_CELLS, cells)
         features = network.fine(x[None, :, a * stride : b * stride].to(device))
         return features[:, :, low - a : high - a]
 

@@ -128,7 +128,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How far, in stride-4 cells, the finest level and what follows it see beyond a cell; even."""
+        """How far, in stride-4 cells, the last level and the local descriptor see beyond a cell; even."""
         return 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:

@@ -93,6 +93,7 @@ def test_slabs_agree_with_the_whole_volume(model, pair):
     slabs = small.embed(volume, lambda share, what: shares.append(share))
     assert len(shares) > 8  # slabs were really used
     assert (whole.coordinate - slabs.coordinate).norm(dim=0).max() <= 0.5
+    assert (whole.local.float() - slabs.local.float()).abs().max() <= 0.01
 
 
 def test_a_point_is_found_in_its_own_scan(model, pair):
@@ -100,5 +101,5 @@ def test_a_point_is_found_in_its_own_scan(model, pair):
     embedding = model.embed(phantom.volume)
     points = np.array(list(phantom.points_ras.values()))
     errors = np.linalg.norm(embedding.match(points, embedding).points_ras - points, axis=1)
-    assert np.median(errors) <= 0.5
-    assert errors.max() <= 3.0  # a quarter of a cell
+    assert np.median(errors) <= 1.5  # a quarter of a local cell
+    assert errors.max() <= 4.0
