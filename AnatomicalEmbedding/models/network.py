@@ -16,6 +16,7 @@ from torch import nn
 STRIDE = 4
 GLOBAL_STRIDE = 8
 LOCAL_STRIDE = 2
+_RIM_CELLS = 2  # as far as the local descriptor sees
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
 
 
@@ -190,7 +191,30 @@ class _LocalHead(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+        """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level. Zero far from all content."""
+        if self.training:
+            return self._describe(x, up)
+        # a scan on the lattice is up to half air, of which nobody asks for descriptors
+        cells = [_content(x, axis, up.shape[axis]) for axis in (2, 3, 4)]
+        fine, coarse = (tuple(slice(c.start * n, c.stop * n) for c in cells) for n in (STRIDE, 1))
+        part = self._describe(x[(..., *fine)], up[(..., *coarse)])
+        whole = part.new_zeros(*part.shape[:2], *(n * STRIDE // LOCAL_STRIDE for n in up.shape[2:]))
+        local = tuple(slice(c.start * STRIDE // LOCAL_STRIDE, c.stop * STRIDE // LOCAL_STRIDE) for c in cells)
+        whole[(..., *local)] = part
+        return whole
+
+    def _describe(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
         return F.normalize(self.mix(self.stem(x) + self.up(up)).float(), dim=1)
+
+
+def _content(x: torch.Tensor, axis: int, cells: int) -> slice:
+    """Cells along an axis of x (b, 1, k, j, i) that hold anything but air, and two more on either side."""
+    filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
+    where = torch.nonzero(filled).flatten()
+    if not len(where):
+        return slice(0, 1)
+    first, last = int(where[0]) // STRIDE, int(where[-1]) // STRIDE
+    return slice(max(first - _RIM_CELLS, 0), min(last + _RIM_CELLS + 1, cells))
 
 
 def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:

@@ -139,3 +139,19 @@ def test_gradients_in_half_precision_are_those_of_full_precision(depth):
     full, reduced, again = gradients
     assert torch.equal(reduced, again)
     assert (reduced - full).norm() < 0.05 * full.norm()
+
+
+def test_air_around_the_content_costs_nothing_and_changes_nothing():
+    """Descriptors where something is are those of the whole volume; far from it they are zero."""
+    torch.manual_seed(0)
+    network = ready(NetworkSpec(widths=(4, 8), local_channels=6))
+    x = torch.zeros(1, 1, 64, 64, 64)
+    x[:, :, 24:36, 8:30, 33:50] = torch.rand(12, 22, 17)
+    with torch.inference_mode():
+        found = network(x).local
+        network.local.training = True  # the whole volume, batch statistics still those of before
+        whole = network(x).local
+    where = (slice(None), slice(None), slice(12, 18), slice(4, 15), slice(16, 25))
+    torch.testing.assert_close(found[where], whole[where])
+    assert (found[..., :4, :, :] == 0).all()
+    assert (whole[..., :4, :, :] != 0).any()
