@@ -33,6 +33,7 @@ class Backbone(Protocol):
     lattice: int
     size_step: int
     bytes_per_voxel: float
+    descriptor_bytes_per_voxel: float
     scales: tuple[float, ...]
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
@@ -75,7 +76,10 @@ class Model:
         """Peak memory of embedding `volume` whole, beyond the volume itself, in bytes (an upper estimate)."""
         extent = volume.bounds_ras[1] - volume.bounds_ras[0]
         voxels = np.prod(extent / self.network.spacing_mm + self.network.lattice + self.network.size_step)
-        return int(voxels * max(self.network.scales) ** 3 * self.network.bytes_per_voxel)
+        return int(voxels * max(scale**3 * self._bytes_per_voxel(scale == 1.0) for scale in self.network.scales))
+
+    def _bytes_per_voxel(self, descriptors: bool) -> float:
+        return self.network.bytes_per_voxel + (self.network.descriptor_bytes_per_voxel if descriptors else 0.0)
 
     def embed(
         self,
@@ -160,7 +164,8 @@ class Model:
     def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
         budget = self.budget_bytes if self.budget_bytes is not None else memory_budget(self.device)
         network, voxels = self.network, x[0].numel()
-        if voxels * network.bytes_per_voxel <= budget:
+        need = voxels * self._bytes_per_voxel(descriptors)
+        if need <= budget:
             with self._precision():
                 found = network(x[None].to(self.device), descriptors)
             step(1.0)
@@ -168,12 +173,13 @@ class Model:
         slab_cells = 0
         if hasattr(network, "fine"):
             left = budget - voxels * network.fixed_bytes_per_voxel
-            layer = x[0, 0].numel() * network.stride * network.fine_bytes_per_voxel
+            in_slabs = self._bytes_per_voxel(descriptors) - network.fixed_bytes_per_voxel
+            layer = x[0, 0].numel() * network.stride * in_slabs
             reach = (network.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
             slab_cells = int(left // layer - 2 * reach) // 2 * 2
         if slab_cells < 2:
             raise MemoryLimitError(
-                f"embedding needs about {voxels * network.bytes_per_voxel / 2**20:.0f} MB but "
+                f"embedding needs about {need / 2**20:.0f} MB but "
                 f"{budget / 2**20:.0f} MB are allowed, too few even in slabs; close other programs or raise the limit."
             )
         with self._precision():

@@ -115,12 +115,17 @@ class EmbeddingNetwork(nn.Module):
     @property
     def fine_bytes_per_voxel(self) -> float:
         """Memory per input voxel of the finest level's activations, which can be computed in slabs."""
-        local = (8 * self.spec.widths[0] + 3 * self.spec.local_channels) if self.spec.local_channels else 0
-        return 4.0 * (8 * self.spec.widths[0] / STRIDE**3 + local / LOCAL_STRIDE**3)
+        return 4.0 * 8 * self.spec.widths[0] / STRIDE**3
+
+    @property
+    def descriptor_bytes_per_voxel(self) -> float:
+        """What the local descriptor takes beside them, in slabs too."""
+        local = (4 * self.spec.widths[0] + 3 * self.spec.local_channels) if self.spec.local_channels else 0
+        return 4.0 * local / LOCAL_STRIDE**3
 
     @property
     def bytes_per_voxel(self) -> float:
-        """Peak memory of embedding a volume whole, per input voxel."""
+        """Peak memory of the coordinates of a volume at once, per input voxel; descriptors come on top."""
         return self.fixed_bytes_per_voxel + self.fine_bytes_per_voxel
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:

@@ -51,6 +51,7 @@ class PublishedApe(nn.Module):
     size_multiple = lattice = size_step = STRIDE * 2 ** (len(WIDTHS) - 1)
     scales = (1.0,)
     bytes_per_voxel = 130.0  # measured on a 192 x 224 x 224 grid, CLAHE included
+    descriptor_bytes_per_voxel = 0.0
     unit_mm = None
 
     def __init__(self):

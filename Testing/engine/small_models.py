@@ -40,6 +40,7 @@ class Averaging(nn.Module):
     lattice = 16
     size_step = VOXELS_PER_CELL
     bytes_per_voxel = 20.0
+    descriptor_bytes_per_voxel = 0.0
     scales = (1.0,)
 
     def __init__(self, spacing_mm: tuple[float, float, float] = (2.0, 2.0, 3.0)):

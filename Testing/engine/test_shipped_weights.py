@@ -87,8 +87,9 @@ def test_slabs_agree_with_the_whole_volume(model, pair):
     whole = model.embed(volume)
     small = load_model(device="cpu")
     network = small.network
-    voxels = whole.body.numel() * network.stride**3 * max(network.scales) ** 3
-    small.budget_bytes = int(voxels * (network.fixed_bytes_per_voxel + 0.9 * network.fine_bytes_per_voxel))
+    in_slabs = network.fine_bytes_per_voxel + network.descriptor_bytes_per_voxel
+    voxels = whole.body.numel() * network.stride**3
+    small.budget_bytes = int(voxels * (network.fixed_bytes_per_voxel + 0.92 * in_slabs))
     shares = []
     slabs = small.embed(volume, lambda share, what: shares.append(share))
     assert len(shares) > 8  # slabs were really used
