@@ -157,11 +157,12 @@ class TrainingState:
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
-    """All weights of the source; descriptor heads that it lacks stay as they were drawn."""
+    """The weights both have. Descriptor heads that the source lacks stay as they were drawn, others are left out."""
     fault = "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
         raise AnatomicalEmbeddingError(fault) from None
-    if unlike.unexpected_keys or any(key.split(".")[0] not in DESCRIPTOR_HEADS for key in unlike.missing_keys):
+    unlike_keys = [*unlike.unexpected_keys, *unlike.missing_keys]
+    if any(key.split(".")[0] not in DESCRIPTOR_HEADS for key in unlike_keys):
         raise AnatomicalEmbeddingError(fault)

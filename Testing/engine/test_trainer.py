@@ -228,6 +228,15 @@ def test_descriptors_are_added_to_finished_weights(scans, tmp_path):
     assert not any(torch.equal(after[name], untrained[name]) for name in new if "weight" in name)
 
 
+def test_coordinates_alone_can_go_on_from_weights_with_descriptors(scans, tmp_path):
+    still = {"learning_rate": 0.0, "schedule": "constant"}
+    torch.manual_seed(5)
+    given = EmbeddingNetwork(tiny_recipe("hybrid").network)
+    run = train(scans, tiny_recipe(optimiser=still), tmp_path, 1, workers=0, start_from=given)
+    assert torch.equal(run.network.stem.weight, given.stem.weight)
+    assert run.network.spec.local_channels == 0
+
+
 def test_one_cycle_warms_up_and_comes_down(scans, tmp_path):
     train(scans, tiny_recipe(), tmp_path, 10, workers=0)
     rates = [float(row["learning_rate"]) for row in loss_rows(tmp_path)]
