@@ -8,13 +8,13 @@ S_global + S_local over the whole body is the answer, as in the paper.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from .embedding import EmbeddingMap
+from .neighbourhood import box_offsets, cells_around, reach_of
 
 _RADIUS_MM = 21.0  # of the box about the first answer
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
@@ -29,8 +29,8 @@ def refine(query: torch.Tensor, target: EmbeddingMap, cells: torch.Tensor) -> tu
     Returns the places in cells (n, 3) and their similarity (n,), -1..1.
     """
     local_mm = torch.from_numpy(target.cell_mm.copy()) / 2
-    reach = np.maximum(_RADIUS_MM // local_mm.numpy(), 1).astype(int)
-    offsets = torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
+    reach = reach_of(_RADIUS_MM, local_mm.numpy())
+    offsets = box_offsets(reach)
     rows = max(1, _CHUNK_SIMILARITIES // (len(offsets) * query.shape[1]))
     first = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     parts = [
@@ -74,10 +74,8 @@ def _peak_near(
     local_mm: torch.Tensor,
     target: EmbeddingMap,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    shape = torch.tensor(target.local_body.shape).flip(0)
-    around = first.round().long()[:, None] + offsets
-    inside = ((around >= 0) & (around < shape)).all(-1)
-    i, j, k = torch.minimum(around.clamp(min=0), shape - 1).unbind(-1)
+    around, on_grid, inside = cells_around(first, offsets, target.local_body.shape)
+    i, j, k = on_grid.unbind(-1)
     inside &= target.local_body[k, j, i]
     similarity = torch.einsum("nl,lnm->nm", query, target.local[:, k, j, i].float())
     distance = ((around - first[:, None]) * local_mm).square().sum(-1).float() / _PRIOR_MM**2

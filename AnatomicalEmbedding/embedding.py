@@ -70,10 +70,15 @@ class EmbeddingMap:
         return np.diag(self.cell_to_ras)[:3]
 
     @cached_property
+    def body_index(self) -> torch.Tensor:
+        """(n, 3) long indices i, j, k of the cells that may be an answer."""
+        return torch.nonzero(self.body).flip(1)
+
+    @cached_property
     def body_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Cells that may be an answer: (n, 3) long indices (i, j, k) and their (n, 3) coordinates."""
-        kji = torch.nonzero(self.body)
-        return kji.flip(1), self.coordinate[:, kji[:, 0], kji[:, 1], kji[:, 2]].T.contiguous()
+        i, j, k = self.body_index.unbind(1)
+        return self.body_index, self.coordinate[:, k, j, i].T.contiguous()
 
     @cached_property
     def local_body(self) -> torch.Tensor:

@@ -7,12 +7,11 @@ and gives the map a value and a slope between cells, and a little way beyond the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 
-import numpy as np
 import torch
 
 from .embedding import EmbeddingMap
+from .neighbourhood import box_offsets, cells_around, reach_of
 
 _RADIUS_MM = 24.0  # cells around a place that take part in the fit
 _SIGMA_MM = 14.0
@@ -36,8 +35,7 @@ class LocalAffine:
 def fit_around(embedding: EmbeddingMap, cells: torch.Tensor) -> LocalAffine:
     """Weighted least squares over the body cells around each of (n, 3) continuous cells (i, j, k), float64."""
     cell_mm = torch.from_numpy(embedding.cell_mm.copy())
-    reach = np.maximum(_RADIUS_MM // embedding.cell_mm, 1).astype(int)
-    offsets = torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
+    offsets = box_offsets(reach_of(_RADIUS_MM, embedding.cell_mm))
     rows = max(1, _CHUNK_NEIGHBOURS // len(offsets))
     parts = [_fit(embedding, part, offsets, cell_mm) for part in cells.double().split(rows)]
     return LocalAffine(*(torch.cat(values) for values in zip(*parts, strict=True)))
@@ -46,10 +44,8 @@ def fit_around(embedding: EmbeddingMap, cells: torch.Tensor) -> LocalAffine:
 def _fit(
     embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor, cell_mm: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    shape = torch.tensor(embedding.body.shape[::-1])
-    around = cells.round().long()[:, None] + offsets[None]
-    inside = ((around >= 0) & (around < shape)).all(-1)
-    i, j, k = torch.minimum(around.clamp(min=0), shape - 1).unbind(-1)
+    around, on_grid, inside = cells_around(cells, offsets, embedding.body.shape)
+    i, j, k = on_grid.unbind(-1)
     distance_mm = (around - cells[:, None]) * cell_mm
     weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * (inside & embedding.body[k, j, i])
     values = embedding.coordinate[:, k, j, i].permute(1, 2, 0).double()

@@ -56,12 +56,11 @@ def match_points(template: EmbeddingMap, points_ras: np.ndarray, target: Embeddi
             f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
             f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
         )
-    if not target.body.any():
-        raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
     if target.local is None:
         return find_coordinates(_query(template, points_ras), target)
     local, global_ = template.describe(points_ras)
     if target.coordinate is None:
+        _refuse_empty(target)
         cells, similarity = descriptor_matching.search(local, global_, target)
     else:
         first = find_coordinates(_query(template, points_ras), target)
@@ -83,6 +82,7 @@ def _query(template: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
 
 def find_coordinates(coordinates: np.ndarray, target: EmbeddingMap) -> Matches:
     """Where a scan holds given coordinates (N, 3), in the unit of its map."""
+    _refuse_empty(target)
     index, cell_coordinates = target.body_cells
     if not len(coordinates):
         return Matches(np.zeros((0, 3)), np.zeros(0))
@@ -93,6 +93,11 @@ def find_coordinates(coordinates: np.ndarray, target: EmbeddingMap) -> Matches:
         cells, residual = _step(query.double(), cells, target)
     scale = _SCORE_MM if target.provenance.metric else float(cell_coordinates.std()) * 0.1
     return Matches(transform_points(target.cell_to_ras, cells.numpy()), torch.exp(-residual / scale).double().numpy())
+
+
+def _refuse_empty(target: EmbeddingMap) -> None:
+    if not len(target.body_index):
+        raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
 
 
 def _nearest(query: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
@@ -135,7 +140,7 @@ def _into_body(place: torch.Tensor, target: EmbeddingMap) -> torch.Tensor:
     i, j, k = on_grid.unbind(-1)
     beyond = ~target.body[k, j, i] | (cell != on_grid).any(dim=-1)
     if beyond.any():
-        index = torch.nonzero(target.body).flip(1)
+        index = target.body_index
         cell_mm = torch.from_numpy(target.cell_mm.copy())
         nearest = index[_nearest((place[beyond] * cell_mm).float(), (index * cell_mm).float())]
         place[beyond] = torch.minimum(torch.maximum(place[beyond], nearest - _HALF_CELL), nearest + _HALF_CELL)

@@ -48,7 +48,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--jobs", type=int, default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time"
     )
-    parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, ape-paper or a .toml file")
+    parser.add_argument(
+        "--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, ape-paper, sam-paper or a .toml file"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
     parser.add_argument("--steps", type=int, default=3000, metavar="N", help="optimiser steps (default: 3000)")
     parser.add_argument("--minutes", type=float, metavar="N", help="end after so much time, with the weights of then")

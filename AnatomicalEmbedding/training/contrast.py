@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from ..models.network import GLOBAL_STRIDE, LOCAL_STRIDE, Features
+from ..neighbourhood import cells_around
 from .recipes import LossSpec
 from .views import ViewBatch
 
@@ -58,11 +59,9 @@ def _similar_nearby(
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
     drawn = torch.rand(len(reach), 3, generator=generator)
     offsets = ((drawn * 2 - 1) * (reach + 0.5)).round().long().to(cells.device)
-    shape = torch.tensor(map_.shape[:0:-1], device=cells.device)
-    around = cells.round().long()[:, None] + offsets
-    valid = ((around >= 0) & (around < shape)).all(-1)
-    i, j, k = torch.minimum(around.clamp(min=0), shape - 1).unbind(-1)
-    row = (k * shape[1] + j) * shape[0] + i
+    _, on_grid, valid = cells_around(cells, offsets, map_.shape[1:])
+    i, j, k = on_grid.unbind(-1)
+    row = (k * map_.shape[2] + j) * map_.shape[3] + i
     apart = (_rows(position)[row] - place[:, None]).norm(dim=-1)
     similarity = (query[:, None] * _rows(map_)[row]).sum(-1)
     return similarity.masked_fill(~valid | (apart < spec.exclude_mm), -torch.inf)

@@ -73,6 +73,11 @@ class BatchSampler(Dataset):
         """The random numbers of a batch, or of one part of it: they depend on nothing else."""
         return np.random.default_rng([self.seed, step, part])
 
+    def crop_size(self, step: int) -> tuple[int, int, int]:
+        """(i, j, k) voxels of the crops of a batch."""
+        sizes = self.recipe.batch.crop_sizes
+        return tuple(sizes[int(self.rng(step).integers(len(sizes)))])
+
     def parts(self, count: int) -> range:
         """The numbers, from 1 on, of this process's parts of a batch of about `count`, as many for each process."""
         even = max(count // self.world, 1) * self.world
@@ -105,7 +110,7 @@ class CoordinateSampler(BatchSampler):
 
     def __getitem__(self, step: int) -> CoordinateBatch:
         batch = self.recipe.batch
-        size = tuple(batch.crop_sizes[int(self.rng(step).integers(len(batch.crop_sizes)))])
+        size = self.crop_size(step)
         images, targets, insides, indices = [], [], [], []
         for part in self.parts(batch.voxels_per_batch // int(np.prod(size))):
             rng = self.rng(step, part)

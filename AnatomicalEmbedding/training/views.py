@@ -46,7 +46,7 @@ class ViewSampler(BatchSampler):
 
     def __getitem__(self, step: int) -> ViewBatch:
         batch = self.recipe.batch
-        size = tuple(batch.crop_sizes[int(self.rng(step).integers(len(batch.crop_sizes)))])
+        size = self.crop_size(step)
         views: list[list[dict[str, torch.Tensor]]] = [[], []]
         points: list[tuple[torch.Tensor, torch.Tensor]] = []
         for part in self.parts(batch.pairs):

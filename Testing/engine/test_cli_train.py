@@ -17,7 +17,6 @@ from AnatomicalEmbedding.models.registry import read_weights
 from AnatomicalEmbedding.volume import Volume
 
 GRID = [8.0, 8.0, 8.0]
-QUICK = ("--workers", 0, "--validate-every", 0)
 
 
 @pytest.fixture(scope="module")
@@ -53,26 +52,18 @@ def anatemb(*words):
     return main([str(word) for word in words])
 
 
+def train(data, folder, recipe, steps, *options):
+    """A run without validation, its batches and scans prepared in this process."""
+    quick = ("--workers", 0, "--validate-every", 0, "--jobs", 1)
+    return anatemb("train", data, "-o", folder, "--recipe", recipe, "--steps", steps, *quick, *options)
+
+
 def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
     assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
     assert "broken.nii.gz" in capsys.readouterr().err
     with (tmp_path / "set" / "report.csv").open(newline="") as file:
         assert [row["used"] for row in csv.DictReader(file)] == ["no", "yes", "yes"]
-    run = (
-        "train",
-        tmp_path / "set",
-        "-o",
-        tmp_path / "run",
-        "--recipe",
-        recipe,
-        "--steps",
-        3,
-        "--workers",
-        0,
-        "--validate-every",
-        0,
-    )
-    assert anatemb(*run, "--json") == 0
+    assert train(tmp_path / "set", tmp_path / "run", recipe, 3, "--json") == 0
     *steps, said = map(json.loads, capsys.readouterr().out.splitlines())
     assert [line["step"] for line in steps] == [1, 2, 3]
     assert all(line["loss"] > 0 and line["seconds_per_step"] > 0 for line in steps)
@@ -83,45 +74,13 @@ def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
 
 
 def test_training_on_scans_prepares_them(scans, recipe, tmp_path, capsys):
-    options = (
-        "-o",
-        tmp_path,
-        "--recipe",
-        recipe,
-        "--steps",
-        1,
-        "--workers",
-        0,
-        "--validate-every",
-        0,
-        "--jobs",
-        1,
-        "--exclude",
-        "*1",
-    )
-    assert anatemb("train", scans, *options) == 0
+    assert train(scans, tmp_path, recipe, 1, "--exclude", "*1") == 0
     assert "broken.nii.gz" in capsys.readouterr().err
     assert read_weights(tmp_path / "weights.safetensors").card["scans"] == ["patient0"]
 
 
 def test_time_that_is_up_ends_the_run_with_weights(scans, recipe, tmp_path, capsys):
-    options = (
-        "-o",
-        tmp_path,
-        "--recipe",
-        recipe,
-        "--steps",
-        50,
-        "--workers",
-        0,
-        "--validate-every",
-        0,
-        "--jobs",
-        1,
-        "--minutes",
-        0,
-    )
-    assert anatemb("train", scans, *options) == 0
+    assert train(scans, tmp_path, recipe, 50, "--minutes", 0) == 0
     assert read_weights(tmp_path / "weights.safetensors").card["steps"] == 1
 
 
