@@ -17,10 +17,7 @@ class StepLog:
         if not enabled:
             return
         path = folder / "loss.csv"
-        rows = []
-        if steps_kept and path.exists():
-            with path.open(newline="") as file:
-                rows = [row for row in csv.DictReader(file) if int(row["step"]) <= steps_kept]
+        rows = _rows_until(path, steps_kept)
         self._file = path.open("w", newline="")
         self._table = csv.DictWriter(self._file, _COLUMNS)
         self._table.writeheader()
@@ -49,10 +46,7 @@ class StepLog:
         if self._file is None:
             return
         path = self._folder / "validation.csv"
-        rows = []
-        if path.exists():
-            with path.open(newline="") as file:
-                rows = [row for row in csv.DictReader(file) if int(row["step"]) < step]
+        rows = _rows_until(path, step - 1)
         with path.open("w", newline="") as file:
             table = csv.DictWriter(file, ("step", *errors_mm))
             table.writeheader()
@@ -63,6 +57,14 @@ class StepLog:
     def flush(self) -> None:
         if self._file is not None:
             self._file.flush()
+
+
+def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
+    """The rows of a CSV up to a step; none of a file that is not there."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [row for row in csv.DictReader(file) if int(row["step"]) <= step]
 
 
 def _tensorboard(folder: Path, steps_kept: int) -> object | None:

@@ -41,7 +41,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """network: averaged weights, on the CPU, in eval mode. steps: how many were done. minutes: time spent in all."""
+    """network: the best validated weights, else the averaged ones, on the CPU, in eval mode. steps: how many were done.
+    minutes: time spent in all."""
 
     network: EmbeddingNetwork
     steps: int
