@@ -11,6 +11,7 @@ from .recipes import LossSpec
 from .views import ViewBatch
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
+_MOST_LOOKED_AT = 8192  # of two views' cells, when hard ones are sought for the paper's loss
 _NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k) within which half of our negatives lie each
 
 
@@ -74,14 +75,12 @@ def _rows(grid: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _View:
-    """One view of a pair for the paper's loss: flat descriptor grids (d, cells) and positions (cells, 3) mm."""
+    """One view of a pair for the paper's loss: descriptor grids (d, k, j, i), positions of their cells (cells, 3)."""
 
     local: torch.Tensor
     local_mm: torch.Tensor
     global_: torch.Tensor
     global_mm: torch.Tensor
-    global_shape: torch.Size
-    local_shape: torch.Size
 
 
 def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
@@ -98,26 +97,22 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
         place = read_cells(batch.position_mm[pair], cells[0], unit=False)
         local = [read_cells(found.local[n], c) for n, c in zip((pair, pairs + pair), cells, strict=True)]
         coarse = [
-            read_cells(found.global_[n], (c + 0.5) / _PER_GLOBAL - 0.5)
-            for n, c in zip((pair, pairs + pair), cells, strict=True)
+            read_cells(found.global_[n], _global_cells(c)) for n, c in zip((pair, pairs + pair), cells, strict=True)
         ]
         others = [n for n in range(2 * pairs) if n % pairs != pair]
         losses.append(_global_loss(coarse, place, views, found.global_[others], spec, generator))
-        losses.append(_local_loss(local, coarse, place, views, spec, generator))
+        losses.append(_local_loss(local, coarse[0], place, views, spec, generator))
     return torch.stack(losses).sum() / pairs
 
 
 def _view(found: Features, batch: ViewBatch, index: int) -> _View:
     position = batch.position_mm[index]
     coarse = F.avg_pool3d(position, _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
-    return _View(
-        found.local[index].flatten(1),
-        position.flatten(1).T,
-        found.global_[index].flatten(1),
-        coarse.flatten(1).T,
-        found.global_[index].shape[1:],
-        found.local[index].shape[1:],
-    )
+    return _View(found.local[index], position.flatten(1).T, found.global_[index], coarse.flatten(1).T)
+
+
+def _global_cells(local_cells: torch.Tensor) -> torch.Tensor:
+    return (local_cells + 0.5) / _PER_GLOBAL - 0.5
 
 
 def _global_loss(
@@ -129,7 +124,7 @@ def _global_loss(
     generator: torch.Generator,
 ) -> torch.Tensor:
     anchor, positive = pair
-    similarity = torch.cat([anchor @ view.global_ for view in views], dim=1)
+    similarity = torch.cat([anchor @ view.global_.flatten(1) for view in views], dim=1)
     own = torch.cat([_close(place, view.global_mm, spec.exclude_mm) for view in views], dim=1)
     hard = similarity.masked_fill(own, -torch.inf).topk(min(spec.negatives, similarity.shape[1]), dim=1).values
     pool = others.movedim(1, 0).flatten(1)
@@ -141,32 +136,40 @@ def _global_loss(
 
 def _local_loss(
     pair: list[torch.Tensor],
-    coarse: list[torch.Tensor],
+    global_anchor: torch.Tensor,
     place: torch.Tensor,
     views: list[_View],
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
+    """The candidates are the hardest of a random part of the cells, the same share of it as `candidates` is of all:
+    the paper's set but for chance, and all of it where the views are small."""
     anchor, positive = pair
-    similarity = torch.cat([anchor @ view.local for view in views], dim=1)
-    with torch.no_grad():  # which are hard is no matter of gradients
-        hardness = similarity + torch.cat([_upsampled(coarse[0], view) for view in views], dim=1)
-        own = torch.cat([_close(place, view.local_mm, spec.exclude_mm) for view in views], dim=1)
-        candidates = min(spec.candidates, similarity.shape[1])
-        top = hardness.masked_fill(own, -torch.inf).topk(candidates, dim=1, sorted=False).indices
-        count = min(spec.negatives, candidates)
-        chosen = torch.rand(len(anchor), candidates, generator=generator).topk(count, dim=1).indices.to(top.device)
-        index = top.gather(1, chosen)
-    negatives = similarity.masked_fill(own, -torch.inf).gather(1, index)
+    cells = sum(len(view.local_mm) for view in views)
+    looked_at = min(cells, _MOST_LOOKED_AT)
+    some = torch.randperm(cells, generator=generator)[:looked_at].to(anchor.device)
+    similarity, hardness, own = [], [], []
+    for number, view in enumerate(views):
+        mine = some[some // len(views[0].local_mm) == number] - number * len(views[0].local_mm)
+        similarity.append(anchor @ view.local.flatten(1)[:, mine])
+        with torch.no_grad():  # which are hard is no matter of gradients
+            hardness.append(similarity[-1] + _upsampled(global_anchor, view, mine))
+            own.append(_close(place, view.local_mm[mine], spec.exclude_mm))
+    excluded = torch.cat(own, dim=1)
+    candidates = min(-(-spec.candidates * looked_at // cells), looked_at)
+    top = torch.cat(hardness, dim=1).masked_fill(excluded, -torch.inf).topk(candidates, dim=1, sorted=False).indices
+    count = min(spec.negatives, candidates)
+    chosen = torch.rand(len(anchor), candidates, generator=generator).topk(count, dim=1).indices.to(top.device)
+    negatives = torch.cat(similarity, dim=1).masked_fill(excluded, -torch.inf).gather(1, top.gather(1, chosen))
     return info_nce(anchor, positive, negatives, spec.temperature)
 
 
-def _upsampled(anchor: torch.Tensor, view: _View) -> torch.Tensor:
-    """(p, local cells) global similarity of anchors (p, d) on the view's local grid."""
-    similarity = (anchor @ view.global_).view(len(anchor), 1, *view.global_shape)
-    up = F.interpolate(similarity, scale_factor=_PER_GLOBAL, mode="trilinear")[:, 0]
-    k, j, i = view.local_shape
-    return up[:, :k, :j, :i].flatten(1)
+def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
+    """(p, cells) global similarity of anchors (p, d) at cells of the view's local grid, by their flat index."""
+    similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
+    _, j, i = view.local.shape[1:]
+    ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)
+    return read_cells(similarity, _global_cells(ijk), unit=False).T
 
 
 def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> torch.Tensor:

@@ -51,7 +51,7 @@ class BatchSampler(Dataset):
         self.rank, self.world = share
         self.ranges = np.array([s.height_range_mm for s in scans])
         self.phantom = np.array([s.synthetic for s in scans])
-        self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().numpy() for s in scans]
+        self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
         self._check_heights()
 
@@ -153,14 +153,14 @@ class PairSampler(BatchSampler):
             views = []
             for _ in range(2):
                 lattice = draw_geometry(spec, size, spacing, rng)
-                half = lattice.amax((1, 2, 3)).numpy() / spacing
+                half = lattice.max((1, 2, 3)) / spacing
                 centre = seed_voxel + rng.uniform(-0.8, 0.8, size=3) * half
                 views.append((lattice, centre, half))
             low = np.maximum(np.max([c - h for _, c, h in views], axis=0), 0)
             high = np.minimum(np.min([c + h for _, c, h in views], axis=0), shape_ijk - 1)
             points = rng.uniform(low, high, size=(batch.points_per_pair * 4, 3))
             nearest = torch.from_numpy(points.round().astype(int))
-            points = points[scan.body[nearest[:, 2], nearest[:, 1], nearest[:, 0]].numpy()]
+            points = points[scan.body[nearest[:, 2], nearest[:, 1], nearest[:, 0]].cpu().numpy()]
             if len(points) < min(_FEWEST_POINTS, batch.points_per_pair):
                 continue
             points = points[np.arange(batch.points_per_pair) % len(points)]
@@ -174,8 +174,8 @@ class PairSampler(BatchSampler):
         return PairBatch(**{n: v[:, None] if n in ("first", "second") else v for n, v in stacked.items()})
 
 
-def move_inside(centre_ijk: np.ndarray, lattice_mm: torch.Tensor, scan: PreparedScan) -> np.ndarray:
+def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
     """The centre (i, j, k) nearest to a given one whose crop lies in the scan; the scan's middle where none does."""
-    half = lattice_mm.abs().amax((1, 2, 3)).numpy() / np.diag(scan.grid_to_ras)[:3]
+    half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)

@@ -58,6 +58,16 @@ class PreparedScan:
         low, high = self.frame.apply(ends)[:, 2]
         return float(low), float(high)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of its grids."""
+        return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field) if grid is not None)
+
+    def to(self, device: torch.device) -> "PreparedScan":
+        """The scan with its grids in a device's memory: crops are cut, warped and changed where the grids are."""
+        field = None if self.body_field is None else self.body_field.to(device)
+        return replace(self, hu=self.hu.to(device), body=self.body.to(device), body_field=field)
+
     def save(self, path: Path) -> None:
         frame = {k: getattr(self.frame, k).tolist() for k in ("scale", "shift_mm", "scale_sd", "shift_sd_mm")}
         tensors = {"hu": self.hu, "body": self.body, "grid_to_ras": torch.from_numpy(self.grid_to_ras)}
@@ -70,6 +80,7 @@ class PreparedScan:
 
     @classmethod
     def load(cls, path: Path) -> "PreparedScan":
+        """Read a prepared scan. Its grids stay in the file, mapped into memory: what is not used takes none."""
         try:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict

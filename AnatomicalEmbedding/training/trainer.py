@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils.data import DataLoader, Subset
 
-from ..device import training_dtype
+from ..device import memory_budget, training_dtype
 from ..errors import CancelledError
 from ..models.network import EmbeddingNetwork
 from .log import StepLog
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
+_RESIDENT_SHARE = 0.4  # of the memory that may be used
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def train(
 ) -> TrainingRun:
     """Train on prepared scans; continues from `folder`/checkpoint.pt when that is the same recipe, data and length.
 
-    workers: processes that prepare batches beside the loop (0: in the loop). start_from: weights to fine-tune.
+    workers: processes that prepare batches beside the loop (0: in the loop). On a GPU whose memory holds the scans
+    batches are made there, and no process is started. start_from: weights to fine-tune.
     dtype: of the network's arithmetic (weights and loss stay float32); the fastest of the device when None.
     minutes: the run ends after so much time, sittings before a resume included, with the weights of that step.
     validate: errors in mm of a network, by kind; asked every `validate_every` steps and at the end, and the weights
@@ -80,6 +82,8 @@ def train(
     fabric = _fabric(device)
     state = TrainingState(scans, recipe, steps, seed, fabric, start_from, dtype or training_dtype(torch.device(device)))
     state.resume(folder / CHECKPOINT)
+    if _resident(scans, fabric.device):
+        scans, workers = [scan.to(fabric.device) for scan in scans], 0
     sampler = make_sampler(scans, recipe, seed, steps, (fabric.global_rank, fabric.world_size))
     loader = DataLoader(
         Subset(sampler, range(state.step, steps)),
@@ -127,6 +131,11 @@ def _fabric(device: str) -> Fabric:
         fabric = Fabric(accelerator=kind.type, devices=1 if kind.index is None else [kind.index])
     fabric.launch()
     return fabric
+
+
+def _resident(scans: list[PreparedScan], device: torch.device) -> bool:
+    """Whether a device of its own memory holds all scans and leaves most of it to the network."""
+    return device.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(device)
 
 
 def _any_process(fabric: Fabric, asked: bool) -> bool:

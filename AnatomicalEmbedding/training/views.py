@@ -83,7 +83,7 @@ class ViewSampler(BatchSampler):
         shift = side * (1 - rng.uniform(low, high))
         for part in (-0.5, 0.5):
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
-            length = lattice.amax((1, 2, 3)).numpy() * 2 / np.diag(scan.grid_to_ras)[:3]
+            length = lattice.max((1, 2, 3)) * 2 / np.diag(scan.grid_to_ras)[:3]
             centre = seed_voxel + part * shift * length
             if rng.random() < KEEP_INSIDE:
                 centre = move_inside(centre, lattice, scan)
@@ -111,20 +111,21 @@ def matching_cells(
     slope from there: exact for affine crops, within a few hundredths of a cell for elastic ones.
     """
     positions = [_positions(crop, grid_to_ras) for crop in (first, second)]
-    shape = torch.tensor(positions[1].shape[2::-1])
+    device = first.hu.device
+    shape = torch.tensor(positions[1].shape[2::-1], device=device)
     tissue = torch.nonzero(_pooled(first.hu) > _TISSUE_HU)
     if not len(tissue):
-        return torch.zeros(0, 3), torch.zeros(0, 3)
-    kji = tissue[torch.from_numpy(rng.integers(len(tissue), size=candidates))]
+        return torch.zeros(0, 3, device=device), torch.zeros(0, 3, device=device)
+    kji = tissue[torch.from_numpy(rng.integers(len(tissue), size=candidates)).to(device)]
     wanted = positions[0][kji.unbind(1)]
     inverse, level = _inverse_affine(positions[1])
     guess = ((wanted - level)[:, None] * inverse).sum(-1).round().long()
-    axis = torch.arange(-_SEARCH, _SEARCH + 1)
+    axis = torch.arange(-_SEARCH, _SEARCH + 1, device=device)
     around = guess[:, None] + torch.cartesian_prod(axis, axis, axis)
     clamped = torch.minimum(around.clamp(min=0), shape - 1)
     there = positions[1][clamped[..., 2], clamped[..., 1], clamped[..., 0]]
     nearest = (there - wanted[:, None]).square().sum(-1).argmin(1)
-    row = torch.arange(len(wanted))
+    row = torch.arange(len(wanted), device=device)
     cell = clamped[row, nearest].float()
     found = cell + ((wanted - there[row, nearest])[:, None] * inverse).sum(-1)
     # beyond the border, the nearest cell is a border cell and the point further than half a cell from it
@@ -138,8 +139,8 @@ def _pooled(hu: torch.Tensor) -> torch.Tensor:
 
 def _positions(crop: Crop, grid_to_ras: np.ndarray) -> torch.Tensor:
     """(k/2, j/2, i/2, 3) RAS mm of the crop's local cells."""
-    matrix = torch.from_numpy(grid_to_ras).float()
-    return crop.voxel_ijk(LOCAL_STRIDE) * torch.diagonal(matrix)[:3] + matrix[:3, 3]
+    matrix = torch.from_numpy(grid_to_ras).float().to(crop.hu.device)
+    return crop.warp.voxel_ijk(LOCAL_STRIDE) * torch.diagonal(matrix)[:3] + matrix[:3, 3]
 
 
 def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -150,6 +151,8 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
     some = [np.arange(0, n, max(n // 6, 1)) for n in positions.shape[:3]]
     k, j, i = np.meshgrid(*some, indexing="ij")
     design = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4).astype(np.float64)
-    solution = np.linalg.lstsq(design, positions.numpy()[k, j, i].reshape(-1, 3).astype(np.float64), rcond=None)[0]
+    solution = np.linalg.lstsq(design, positions.cpu().numpy()[k, j, i].reshape(-1, 3).astype(np.float64), rcond=None)[
+        0
+    ]
     inverse = torch.from_numpy(np.linalg.inv(solution[:3].T)).float()
-    return inverse, torch.from_numpy(solution[3]).float()
+    return inverse.to(positions.device), torch.from_numpy(solution[3]).float().to(positions.device)

@@ -29,7 +29,7 @@ def crops(changes, seed):
 
 def position(crop, cells):
     """(p, 3) voxels of the scan at continuous local cells of a crop."""
-    return read_cells(crop.voxel_ijk(2).movedim(-1, 0), cells, unit=False)
+    return read_cells(crop.warp.voxel_ijk(2).movedim(-1, 0), cells, unit=False)
 
 
 @pytest.mark.parametrize(("changes", "tolerance"), [({}, 0.01), (AFFINE, 0.01), (ELASTIC, 1.0)])

@@ -1,0 +1,154 @@
+"""Intensity changes of a crop, each against what it says it does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from AnatomicalEmbedding.models.network import EmbeddingNetwork, NetworkSpec
+from AnatomicalEmbedding.training.augmentation import augment
+from AnatomicalEmbedding.training.recipes import AugmentationSpec
+
+PLAIN = AugmentationSpec()
+OURS = NetworkSpec()
+PAPER = NetworkSpec(hu_knots=(-1000.0, 300.0), level_knots=(0.0, 1.0), unit_mm=None, normalise_output=True)
+LEVEL_OF_ONE_HU = 0.6 / 400  # steepest part of the network's input curve
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def spread_hu(shape=(16, 20, 24)):
+    """Noise-free HU over the whole range, in no order."""
+    return torch.from_numpy(rng(7).uniform(-1000, 1500, size=shape)).float()
+
+
+@pytest.mark.parametrize("network", [OURS, PAPER])
+def test_without_changes_the_input_is_what_inference_prepares(network):
+    hu = spread_hu()
+    expected = EmbeddingNetwork(replace(network, widths=(4,))).prepare(hu)[0]
+    torch.testing.assert_close(augment(hu.clone(), PLAIN, network, rng()), expected, rtol=0, atol=LEVEL_OF_ONE_HU)
+
+
+ALL_ON = AugmentationSpec(
+    hu_remap_probability=1.0,
+    window_probability=1.0,
+    window_low=[-1000.0, -200.0],
+    window_high=[200.0, 700.0],
+    filter_probability=1.0,
+    noise_probability=1.0,
+    noise_level=0.05,
+    gamma_probability=1.0,
+    gamma=[0.75, 1.3],
+    block_probability=1.0,
+    cut_probability=1.0,
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_all_changes_at_once_stay_near_the_input_range(seed):
+    x = augment(spread_hu(), ALL_ON, OURS, rng(seed))
+    assert torch.isfinite(x).all()
+    assert x.dtype == torch.float32
+    assert x.shape == (16, 20, 24)
+    assert -2 < float(x.min()) < float(x.max()) < 3  # sharpening and noise overshoot
+    torch.testing.assert_close(x, augment(spread_hu(), ALL_ON, OURS, rng(seed)), rtol=0, atol=0)
+    assert not torch.equal(x, augment(spread_hu(), ALL_ON, OURS, rng(seed + 100)))
+
+
+def test_gamma_keeps_order_and_ends():
+    spec = replace(PLAIN, gamma_probability=1.0, gamma=[0.75, 1.3])
+    hu = torch.linspace(-1100, 1500, 400).view(1, 1, 400)
+    x = augment(hu, spec, OURS, rng(1)).flatten()
+    assert (x.diff() >= 0).all()
+    assert float(x[0]) == 0
+    assert float(x[-1]) == 1
+
+
+def test_window_clips_ours_and_stretches_the_papers():
+    spec = replace(PLAIN, window_probability=1.0, window_low=[-300.0, -300.0], window_high=[400.0, 400.0])
+    hu = torch.tensor([-1000.0, -300, 50, 400, 1200]).view(1, 1, 5)
+    paper = augment(hu.clone(), spec, PAPER, rng()).flatten()
+    torch.testing.assert_close(paper, torch.tensor([0, 0, 0.5, 1, 1]), rtol=0, atol=2e-3)
+    ours = augment(hu.clone(), spec, OURS, rng()).flatten()
+    plain = augment(hu.clamp(-300, 400), PLAIN, OURS, rng()).flatten()
+    torch.testing.assert_close(ours, plain, rtol=0, atol=1e-6)
+
+
+def test_hu_remap_moves_soft_tissue_within_reason():
+    hu = torch.linspace(-1000, 1300, 500).view(1, 1, 500)
+    plain = augment(hu.clone(), PLAIN, OURS, rng())
+    spec = replace(PLAIN, hu_remap_probability=1.0)
+    moved = torch.stack([augment(hu.clone(), spec, OURS, rng(seed)) - plain for seed in range(20)])
+    soft = (hu > 0) & (hu < 80)
+    assert moved.abs().max() < 200 * LEVEL_OF_ONE_HU
+    assert moved[soft.expand_as(moved)].abs().max() <= 51 * LEVEL_OF_ONE_HU
+    assert moved[soft.expand_as(moved)].std() > 5 * LEVEL_OF_ONE_HU
+
+
+def test_noise_has_zero_mean_and_at_most_the_recipes_level():
+    flat = torch.full((24, 24, 24), 40.0)
+    plain = augment(flat.clone(), PLAIN, OURS, rng())
+    spec = replace(PLAIN, noise_probability=1.0, noise_level=0.08)
+    noise = [augment(flat.clone(), spec, OURS, rng(seed)) - plain for seed in range(12)]
+    assert max(float(n.std()) for n in noise) < 0.085
+    assert max(float(n.std()) for n in noise) > 0.04
+    assert max(float(n.mean().abs()) for n in noise) < 0.005
+
+
+def test_filters_leave_flat_regions_as_they_are():
+    flat = torch.full((12, 12, 12), 40.0)
+    spec = replace(PLAIN, filter_probability=1.0)
+    for seed in range(4):
+        inner = (slice(1, -1),) * 3
+        changed, plain = augment(flat.clone(), spec, OURS, rng(seed)), augment(flat.clone(), PLAIN, OURS, rng())
+        torch.testing.assert_close(changed[inner], plain[inner], rtol=0, atol=1e-6)
+
+
+def test_cut_leaves_one_side_unscanned():
+    flat = torch.full((20, 24, 28), 40.0)
+    spec = replace(PLAIN, cut_probability=1.0)
+    sides = set()
+    for seed in range(40):
+        empty = augment(flat.clone(), spec, OURS, rng(seed)) == 0
+        for axis in range(3):
+            line = empty.movedim(axis, 0).flatten(1)
+            if empty.any() and torch.equal(line.any(1), line.all(1)):  # whole planes across this axis
+                planes = torch.nonzero(line.all(1)).flatten().tolist()
+                first, last = planes[0], planes[-1]
+                assert planes == list(range(first, last + 1))
+                assert first == 0 or last == empty.shape[axis] - 1
+                assert len(planes) <= 0.4 * empty.shape[axis]
+                sides.add((axis, first == 0))
+                break
+        else:
+            assert not empty.any()
+    assert {axis for axis, _ in sides} == {0, 1, 2}
+    assert {low for _, low in sides} == {True, False}
+
+
+def test_blocks_are_a_few_boxes_of_one_level_each():
+    flat = torch.full((64, 64, 64), 40.0)
+    plain = augment(flat[:1, :1, :1].clone(), PLAIN, OURS, rng())[0, 0, 0]
+    spec = replace(PLAIN, block_probability=1.0)
+    for seed in range(5):
+        x = augment(flat.clone(), spec, OURS, rng(seed))
+        levels = set(x[x != plain].tolist())
+        assert 1 <= len(levels) <= 6
+        assert all(0 <= level <= 1 for level in levels)
+        extents = [torch.nonzero(x == level).amax(0) - torch.nonzero(x == level).amin(0) + 1 for level in levels]
+        assert max(int(e.max()) for e in extents) < 36
+        assert (x == plain).float().mean() > 0.3
+
+
+def test_smoothing_is_the_mean_of_27_neighbours():
+    spec = replace(PLAIN, filter_probability=1.0)
+    hu = spread_hu()
+    plain = augment(hu.clone(), PLAIN, OURS, rng())[None, None]
+    mean = torch.nn.functional.avg_pool3d(plain, 3, stride=1)[0, 0]
+    inner = (slice(1, -1),) * 3
+    smoothed = [augment(hu.clone(), spec, OURS, rng(seed))[inner] for seed in range(6)]
+    assert any(torch.allclose(x, mean, atol=1e-5) for x in smoothed)
+    assert not all(torch.allclose(x, mean, atol=1e-5) for x in smoothed)  # the others are sharpened
