@@ -68,18 +68,32 @@ def find_scans(folders: Sequence[Path]) -> list[Source]:
 def _walk(folder: Path) -> Iterator[Source]:
     if not folder.is_dir():
         raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of CTs.")
-    dicom_folders = set()
+    listed: list[Path] = []  # DICOM folders; what lies in and below them was seen at once
+    seen: set[str] = set()  # series: a folder below may have come first
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         within = "_".join(path.relative_to(folder).parts[:-1])
         if image_suffix(path):
             if not display_name(path).endswith(".seg"):
                 yield Source("_".join(filter(None, (within, display_name(path)))), path)
-        elif path.parent not in dicom_folders and is_dicom_file(path):
-            dicom_folders.add(path.parent)
-            series = [s for s in list_series(path.parent) if s.modality == "CT" and s.slices >= MIN_SLICES]
-            for number, info in enumerate(series):
-                suffix = "" if len(series) == 1 else f"_{number + 1}"
-                yield Source(f"{within or folder.name}{suffix}", path.parent, info.uid)
+        elif not any(path.is_relative_to(known) for known in listed) and is_dicom_file(path):
+            listed.append(path.parent)
+            yield from _series_of(path.parent, within or folder.name, seen)
+
+
+def _series_of(folder: Path, name: str, seen: set[str]) -> Iterator[Source]:
+    """The CT series of a DICOM folder that were not seen yet.
+
+    A folder without a readable one is a source of its own, so that the report names it.
+    """
+    try:
+        series = list_series(folder)
+    except AnatomicalEmbeddingError:
+        yield Source(name, folder)
+        return
+    usable = [s for s in series if s.modality == "CT" and s.slices >= MIN_SLICES and s.uid not in seen]
+    seen.update(s.uid for s in usable)
+    for number, info in enumerate(usable):
+        yield Source(name if len(usable) == 1 else f"{name}_{number + 1}", folder, info.uid)
 
 
 def prepare_set(

@@ -156,6 +156,25 @@ def test_volumes_and_series_are_found_in_any_tree(tmp_path, small_ct):
     assert len({s.series for s in found if s.series}) == 3
 
 
+def test_damaged_slices_of_one_folder_do_not_hide_the_others(small_ct, tmp_path):
+    lines, run = prepare(tmp_path)
+    small_ct.write(tmp_path / "ct" / "good.nii.gz")
+    damaged = tmp_path / "ct" / "broken_study"
+    damaged.mkdir()
+    for number in range(20):  # the mark of a DICOM file and nothing behind it
+        (damaged / f"{number}.dcm").write_bytes(b"\0" * 128 + b"DICM" + b"\1\2\3")
+    assert [p.name for p in run()] == ["good.safetensors"]
+    assert any("broken_study" in line and line.startswith("skipped") for line in lines)
+
+
+def test_series_below_a_dicom_folder_are_found_once(tmp_path):
+    positions = stack_positions((0, 0, 0), (0, 0, 4.0), range(20))
+    for folder in ("0_first", "", "thin"):
+        write_linear_series(tmp_path / "study" / folder, positions)
+    sources = find_scans([tmp_path])
+    assert len({s.series for s in sources}) == len(sources) == 3
+
+
 def test_missing_folder_is_named(tmp_path):
     with pytest.raises(AnatomicalEmbeddingError, match="nowhere: no such folder"):
         find_scans([tmp_path / "nowhere"])
