@@ -30,6 +30,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     landmarks.add_argument(
         "--compare", action="append", default=[], metavar="NAME|FILE", help="further weights to measure"
     )
+    landmarks.add_argument(
+        "--shots", type=int, default=1, metavar="N", help="combine the answers of up to N templates (default: 1)"
+    )
+    landmarks.add_argument(
+        "--templates",
+        type=Path,
+        metavar="DIR",
+        help="further labelled scans, as templates alone, such as training scans",
+    )
     landmarks.set_defaults(run=run_landmarks)
 
     phantoms = kinds.add_parser(
@@ -48,10 +57,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run_landmarks(options: argparse.Namespace) -> None:
-    from ..evaluation import EmbeddingMatcher, evaluate_landmarks, load_cases, make_peers
+    from ..evaluation import EmbeddingMatcher, evaluate_landmarks, few_shot, load_cases, make_peers
     from ..evaluation.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS
 
+    if options.shots < 1:
+        raise AnatomicalEmbeddingError(f"--shots {options.shots}: give the number of templates, 1 or more.")
     cases = load_cases(options.folder)
+    templates = load_cases(options.templates) if options.templates else []
     matchers: dict[str, object] = {}
     for name in dict.fromkeys([options.model, *options.compare]):
         model = open_model(options, name)
@@ -63,9 +75,9 @@ def run_landmarks(options: argparse.Namespace) -> None:
         matchers |= peers
     with progress_bar("pairs", options.json) as progress:
         result = evaluate_landmarks(
-            cases, matchers, lambda done, total, text: progress(done / total, text), notes=notes
+            cases, matchers, lambda done, total, text: progress(done / total, text), notes=notes, templates=templates
         )
-    _finish(result, options)
+    _finish(result if options.shots == 1 else few_shot(result, options.shots), options)
 
 
 def run_phantoms(options: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """Published protocols on labelled scans, the engine side by side with its peers."""
 
 from .dataset import Case, load_cases
+from .few_shot import few_shot
 from .peers import PEERS, make_peers
 from .protocol import EmbeddingMatcher, Matcher, evaluate_landmarks, find_pairs
 from .results import Measured, Result, Summary
@@ -14,6 +15,7 @@ __all__ = [
     "Result",
     "Summary",
     "evaluate_landmarks",
+    "few_shot",
     "find_pairs",
     "load_cases",
     "make_peers",

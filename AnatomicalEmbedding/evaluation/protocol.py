@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -72,10 +72,14 @@ class Pair:
     target_ras: np.ndarray
 
 
-def find_pairs(cases: Iterable[Case]) -> list[Pair]:
-    """Every ordered pair with something to measure: structures of different patients, landmarks of the same one."""
+def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
+    """Every ordered pair with something to measure: structures of different patients, landmarks of the same one.
+
+    templates: further cases that are templates alone.
+    """
+    cases = list(cases)
     pairs = []
-    for template, target in permutations(cases, 2):
+    for template, target in [*permutations(cases, 2), *product(templates, cases)]:
         points = _shared_landmarks if template.patient == target.patient else _shared_structures
         names, kinds, template_ras, target_ras = points(template, target)
         if names:
@@ -89,16 +93,18 @@ def evaluate_landmarks(
     progress: Callable[[int, int, str], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
     notes: Sequence[str] = (),
+    templates: Sequence[Case] = (),
 ) -> Result:
     """Measure every matcher on every pair of cases.
 
     matchers: by the name the table shows. progress(done, total, text): called before each pair and at the end.
     cancelled(): asked before each pair. notes: sentences to print with the result, such as which peer is missing.
+    templates: further cases that are templates alone.
 
     Raises PointsError when no two cases share anything or a matcher answers with another number of points,
     CancelledError when `cancelled` says so.
     """
-    pairs = find_pairs(cases)
+    pairs = find_pairs(cases, templates)
     if not pairs:
         raise PointsError(
             f"none of the {len(cases)} labelled scans shares a whole structure with another patient's, or landmarks"
@@ -146,7 +152,7 @@ def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
         target=pair.target.id,
         names=pair.names,
         kinds=pair.kinds,
-        errors_mm=np.linalg.norm(answers - pair.target_ras, axis=1),
+        offsets_mm=answers - pair.target_ras,
         seconds=seconds,
     )
 

@@ -20,15 +20,23 @@ GROUPS = {
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One matcher on one ordered pair: names, kinds and errors in mm (NaN: no answer) of its N points."""
+    """One matcher on one ordered pair: names, kinds and offsets_mm of its N points.
+
+    offsets_mm: (N, 3) answer less truth, RAS mm; NaN where there is no answer. template: several are joined by `+`.
+    """
 
     matcher: str
     template: str
     target: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
-    errors_mm: np.ndarray
+    offsets_mm: np.ndarray
     seconds: float
+
+    @property
+    def errors_mm(self) -> np.ndarray:
+        """(N,) distance of answer and truth in mm."""
+        return np.linalg.norm(self.offsets_mm, axis=1)
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 STRIDE = 4
 GLOBAL_STRIDE = 8
 LOCAL_STRIDE = 2
+_LEAST_LENGTH = 1e-12
 _RIM_CELLS = 2  # as far as the local descriptor sees
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
 
@@ -162,7 +162,7 @@ class EmbeddingNetwork(nn.Module):
         """The global descriptor."""
         if not self.spec.global_channels:
             return None
-        return F.normalize(_in_safe_precision(self.global_, coarse).float(), dim=1)
+        return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
         """The finest level on the way up: the coordinate and the local descriptor."""
@@ -209,7 +209,7 @@ class _LocalHead(nn.Module):
         return whole
 
     def _describe(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        return F.normalize(self.mix(self.stem(x) + self.up(up)).float(), dim=1)
+        return _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
 
 
 def _content(x: torch.Tensor, axis: int, cells: int) -> slice:
@@ -249,6 +249,23 @@ class _DoubleConvolution(nn.Sequential):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return _in_safe_precision(super().forward, x)
+
+
+class _UnitLength(torch.autograd.Function):
+    """Vectors along dimension 1 divided by their length: as F.normalize, whose gradient takes five times as long."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        inverse = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min_(_LEAST_LENGTH).reciprocal_()
+        unit = x * inverse
+        ctx.save_for_backward(unit, inverse)
+        return unit
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        unit, inverse = ctx.saved_tensors
+        along = (unit * gradient).sum(1, keepdim=True)
+        return torch.addcmul(gradient, unit, along, value=-1).mul_(inverse)
 
 
 def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:

@@ -30,9 +30,10 @@ def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torc
     Local descriptors only: the coordinate does the work of the global one. Half of the negatives in either view.
     """
     pairs = len(batch.first_cells)
+    views = found.local.unbind()  # once: the gradient of each single index is as large as all views together
     losses = []
     for pair in range(pairs):
-        maps = found.local[pair], found.local[pairs + pair]
+        maps = views[pair], views[pairs + pair]
         positions = batch.position_mm[pair], batch.position_mm[pairs + pair]
         cells = batch.first_cells[pair], batch.second_cells[pair]
         anchor, positive = (read_cells(m, c) for m, c in zip(maps, cells, strict=True))
@@ -90,25 +91,23 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
     candidates by S_global + S_local in both views. Cells within exclude_mm of the anchor are not negatives.
     """
     pairs = len(batch.first_cells)
+    local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once, as in near_loss
     losses = []
     for pair in range(pairs):
-        views = [_view(found, batch, index) for index in (pair, pairs + pair)]
+        views = [_view(local_maps[n], global_maps[n], batch.position_mm[n]) for n in (pair, pairs + pair)]
         cells = batch.first_cells[pair], batch.second_cells[pair]
         place = read_cells(batch.position_mm[pair], cells[0], unit=False)
-        local = [read_cells(found.local[n], c) for n, c in zip((pair, pairs + pair), cells, strict=True)]
-        coarse = [
-            read_cells(found.global_[n], _global_cells(c)) for n, c in zip((pair, pairs + pair), cells, strict=True)
-        ]
-        others = [n for n in range(2 * pairs) if n % pairs != pair]
-        losses.append(_global_loss(coarse, place, views, found.global_[others], spec, generator))
+        local = [read_cells(view.local, c) for view, c in zip(views, cells, strict=True)]
+        coarse = [read_cells(view.global_, _global_cells(c)) for view, c in zip(views, cells, strict=True)]
+        others = [g.flatten(1) for n, g in enumerate(global_maps) if n % pairs != pair]
+        losses.append(_global_loss(coarse, place, views, others, spec, generator))
         losses.append(_local_loss(local, coarse[0], place, views, spec, generator))
     return torch.stack(losses).sum() / pairs
 
 
-def _view(found: Features, batch: ViewBatch, index: int) -> _View:
-    position = batch.position_mm[index]
+def _view(local: torch.Tensor, global_: torch.Tensor, position: torch.Tensor) -> _View:
     coarse = F.avg_pool3d(position, _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
-    return _View(found.local[index], position.flatten(1).T, found.global_[index], coarse.flatten(1).T)
+    return _View(local, position.flatten(1).T, global_, coarse.flatten(1).T)
 
 
 def _global_cells(local_cells: torch.Tensor) -> torch.Tensor:
@@ -119,7 +118,7 @@ def _global_loss(
     pair: list[torch.Tensor],
     place: torch.Tensor,
     views: list[_View],
-    others: torch.Tensor,
+    others: list[torch.Tensor],
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
@@ -127,8 +126,8 @@ def _global_loss(
     similarity = torch.cat([anchor @ view.global_.flatten(1) for view in views], dim=1)
     own = torch.cat([_close(place, view.global_mm, spec.exclude_mm) for view in views], dim=1)
     hard = similarity.masked_fill(own, -torch.inf).topk(min(spec.negatives, similarity.shape[1]), dim=1).values
-    pool = others.movedim(1, 0).flatten(1)
-    if pool.shape[1]:
+    if others:
+        pool = torch.cat(others, dim=1)
         chosen = torch.randint(pool.shape[1], (spec.random_negatives,), generator=generator).to(pool.device)
         hard = torch.cat([hard, anchor @ pool[:, chosen]], dim=1)
     return info_nce(anchor, positive, hard, spec.temperature)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from AnatomicalEmbedding.models.network import EmbeddingNetwork, NetworkSpec, piecewise_linear
+from AnatomicalEmbedding.models.network import EmbeddingNetwork, NetworkSpec, _UnitLength, piecewise_linear
 
 SPEC = NetworkSpec(widths=(4, 4, 4, 4))
 
@@ -155,3 +155,10 @@ def test_air_around_the_content_costs_nothing_and_changes_nothing():
     torch.testing.assert_close(found[where], whole[where])
     assert (found[..., :4, :, :] == 0).all()
     assert (whole[..., :4, :, :] != 0).any()
+
+
+def test_unit_length_and_its_gradient():
+    x = torch.randn(2, 5, 3, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    torch.testing.assert_close(_UnitLength.apply(x), torch.nn.functional.normalize(x, dim=1))
+    assert torch.autograd.gradcheck(_UnitLength.apply, (x,))
+    assert torch.isfinite(_UnitLength.apply(torch.zeros(1, 5, 1, 1, 1))).all()
