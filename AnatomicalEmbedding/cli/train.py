@@ -46,6 +46,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="weights that place scans without level readings in the body frame; none: leave them out (default: auto)",
     )  # fmt: skip
     parser.add_argument(
+        "--align-with", metavar="NAME|FILE",
+        help="weights whose smoothed map of a scan becomes its body coordinates (default: a scale and shift an axis)",
+    )  # fmt: skip
+    parser.add_argument(
         "--jobs", type=int, default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time"
     )
     parser.add_argument(
@@ -188,6 +192,7 @@ def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Re
         destination,
         levels=LevelTable.read(table) if table else None,
         model=None if options.place_with == "none" else options.place_with,
+        align=options.align_with,
         jobs=options.jobs,
         report=_report,
     )

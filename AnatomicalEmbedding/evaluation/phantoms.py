@@ -55,17 +55,27 @@ class PhantomResult:
         return json.dumps({"unit": "mm", "model": self.model, "views": rows}, indent=1)
 
 
+def phantom_views(seed: int) -> dict[str, Phantom]:
+    """A synthetic patient in each of VIEWS."""
+    return {view: make_phantom(seed, spacing=_SPACING_MM, coverage_mm=heights) for view, heights in VIEWS.items()}
+
+
 def evaluate_phantoms(
-    model: Model, seeds: Iterable[int], progress: Callable[[float, str], None] = lambda share, what: None
+    model: Model,
+    seeds: Iterable[int],
+    progress: Callable[[float, str], None] = lambda share, what: None,
+    make: Callable[[int], dict[str, Phantom]] = phantom_views,
 ) -> PhantomResult:
-    """Match the named points of each whole patient in every view of every other patient."""
+    """Match the named points of each whole patient in every view of every other patient.
+
+    make: patients by seed, for who measures often and keeps them.
+    """
     seeds = list(seeds)
     scans: dict[tuple[int, str], tuple[Phantom, object]] = {}
-    total = len(seeds) * len(VIEWS)
-    for number, (seed, view) in enumerate((s, v) for s in seeds for v in VIEWS):
-        progress(number / total, f"patient {seed}, {view}")
-        phantom = make_phantom(seed, spacing=_SPACING_MM, coverage_mm=VIEWS[view])
-        scans[seed, view] = phantom, model.embed(phantom.volume)
+    for number, seed in enumerate(seeds):
+        progress(number / len(seeds), f"patient {seed}")
+        for view, phantom in make(seed).items():
+            scans[seed, view] = phantom, model.embed(phantom.volume)
     errors: dict[str, list[float]] = {view: [] for view in VIEWS}
     for a, b in permutations(seeds, 2):
         template, template_map = scans[a, "whole"]

@@ -22,6 +22,7 @@ from ..image_files import display_name, image_suffix
 from ..inference import Model, load_model
 from ..volume import Volume
 from ..volume_checks import MIN_SLICES
+from .alignment import align_scan
 from .frames import LevelTable, frame_from_map
 from .scans import PreparedScan, Spacing, prepare_volume
 
@@ -103,19 +104,21 @@ def prepare_set(
     *,
     levels: LevelTable | None = None,
     model: str | None = None,
+    align: str | None = None,
     jobs: int = 1,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
     """Prepare every CT of the folders; what was prepared before is reused.
 
     levels: readings that place scans in the common body frame. model: weights, by name, that place the others; without
-    either a scan is left out. jobs: processes at work. report: told a line for each scan.
+    either a scan is left out. align: weights whose map of each scan becomes its body coordinates (see `alignment`).
+    jobs: processes at work. report: told a line for each scan.
     A scan that cannot be used, or is the same as another, is reported and left out; `destination`/report.csv lists
     them all. Returns the prepared files by name. Raises AnatomicalEmbeddingError when none can be used.
     """
     destination.mkdir(parents=True, exist_ok=True)
     sources = find_scans(folders)
-    work = partial(_prepare, spacing_mm=spacing_mm, destination=destination, levels=levels, model=model)
+    work = partial(_prepare, spacing_mm=spacing_mm, destination=destination, levels=levels, model=model, align=align)
     outcomes: list[Outcome] = []
     for outcome in _in_processes(work, sources, jobs):
         if twin := next((o.source.path for o in outcomes if _same_scan(o, outcome)), None):
@@ -149,14 +152,19 @@ def _in_processes(work: Callable[[Source], Outcome], sources: list[Source], jobs
 
 
 def _prepare(
-    source: Source, spacing_mm: Spacing, destination: Path, levels: LevelTable | None, model: str | None
+    source: Source,
+    spacing_mm: Spacing,
+    destination: Path,
+    levels: LevelTable | None,
+    model: str | None,
+    align: str | None,
 ) -> Outcome:
     target = destination / f"{source.name}.safetensors"
     try:
         if target.exists():
             scan = PreparedScan.load(target)
         else:
-            scan = _prepared(source, spacing_mm, levels, model)
+            scan = _prepared(source, spacing_mm, levels, model, align)
             scan.save(target)
     except AnatomicalEmbeddingError as error:
         return Outcome(source, None, reason=str(error))
@@ -165,7 +173,9 @@ def _prepare(
     return Outcome(source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0])
 
 
-def _prepared(source: Source, spacing_mm: Spacing, levels: LevelTable | None, model: str | None) -> PreparedScan:
+def _prepared(
+    source: Source, spacing_mm: Spacing, levels: LevelTable | None, model: str | None, align: str | None
+) -> PreparedScan:
     readings = _readings(source.path, source.name, levels) if levels is not None else {}
     if not readings and model is None:
         raise VolumeError(f"{source.path}: has no level reading; add one for it to the level table.")
@@ -173,12 +183,13 @@ def _prepared(source: Source, spacing_mm: Spacing, levels: LevelTable | None, mo
     frame = readings or frame_from_map(_model(model).embed(volume))
     case = load_case(source.path) if source.series is None else None
     structures = {name: s.points_ras for name, s in case.structures.items()} if case is not None else {}
-    return replace(prepare_volume(volume, frame, spacing_mm), name=source.name, structures=structures)
+    scan = replace(prepare_volume(volume, frame, spacing_mm), name=source.name, structures=structures)
+    return scan if align is None else align_scan(scan, _model(align).embed(volume))
 
 
 @cache
 def _model(name: str) -> Model:
-    """One model for all scans of a process."""
+    """One model of a name for all scans of a process."""
     return load_model(name, "cpu")
 
 

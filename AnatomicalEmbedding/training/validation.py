@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from ..device import choose_device
 from ..evaluation.dataset import load_cases
-from ..evaluation.phantoms import PhantomResult, evaluate_phantoms
+from ..evaluation.phantoms import PhantomResult, evaluate_phantoms, phantom_views
 from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
 from ..evaluation.results import GROUPS
 from ..inference import Model
@@ -30,11 +31,12 @@ class Validation:
 
     def __post_init__(self) -> None:
         self._cases = load_cases(self.labelled) if self.labelled is not None else []
+        self._phantoms = cache(phantom_views)  # made at the first call, then kept
 
     def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
         """Median error in mm by kind: "phantom", and of labelled scans "centre", "extreme" and "landmark"."""
         model = Model(network, "validated", "0" * 64, choose_device(self.device))
-        phantoms: PhantomResult = evaluate_phantoms(model, _PHANTOM_SEEDS)
+        phantoms: PhantomResult = evaluate_phantoms(model, _PHANTOM_SEEDS, make=self._phantoms)
         found = {"phantom": np.concatenate(list(phantoms.errors_mm.values()))}
         if self._cases:
             result = evaluate_landmarks(self._cases, {"validated": EmbeddingMatcher(model)})
