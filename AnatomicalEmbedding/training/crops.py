@@ -57,19 +57,24 @@ def cut_crop(
 
 def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
     """First guess of the body coordinate (mm, (3, k/4, j/4, i/4)) of each cell, and which cells lie in the body."""
-    voxel, device = crop.warp.voxel_ijk(STRIDE), scan.hu.device
+    voxel = crop.warp.voxel_ijk(STRIDE)
     nearest = voxel.round().long()
-    shape_ijk = torch.tensor(scan.hu.shape[::-1], device=device)
+    shape_ijk = torch.tensor(scan.hu.shape[::-1], device=voxel.device)
     inside = ((nearest >= 0) & (nearest < shape_ijk)).all(-1)
     i, j, k = torch.minimum(nearest.clamp(min=0), shape_ijk - 1).unbind(-1)
-    inside &= scan.body[k, j, i]
+    return body_coordinates(scan, voxel).movedim(-1, 0), inside & scan.body[k, j, i]
+
+
+def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tensor:
+    """First guess of the body coordinates, mm, at continuous voxels (k, j, i, 3)."""
+    device = voxel_ijk.device
     if scan.body_field is not None:
         extent = torch.tensor(scan.body_field.shape[:0:-1], dtype=torch.float32, device=device) - 1
-        grid = voxel / FIELD_STEP * (2 / extent) - 1
-        return F.grid_sample(scan.body_field[None], grid[None], align_corners=True)[0], inside
+        grid = voxel_ijk / FIELD_STEP * (2 / extent) - 1
+        return F.grid_sample(scan.body_field[None], grid[None], align_corners=True)[0].movedim(0, -1)
     scale = torch.from_numpy(np.diag(scan.grid_to_ras)[:3] * scan.frame.scale).float().to(device)
     shift = torch.from_numpy(scan.frame.apply(scan.grid_to_ras[:3, 3])).float().to(device)
-    return (voxel * scale + shift).movedim(-1, 0), inside
+    return voxel_ijk * scale + shift
 
 
 def _rotation(angles: np.ndarray) -> np.ndarray:

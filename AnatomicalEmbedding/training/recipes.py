@@ -23,6 +23,7 @@ class BatchSpec:
     pairs: int = 0
     points_per_pair: int = 0
     overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # of two views, share of their side
+    cross_share: float = 0.0  # of pairs of a phantom's views whose second one is of another phantom
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,9 @@ class OptimiserSpec:
     ema: float = 0.0
     algorithm: str = "adamw"  # or "radam"
     descriptors_only: bool = False  # the rest of the network stays as it is
+    # batch normalisation keeps the statistics of the weights that training starts from: those of a few crops differ
+    # from a scan's, the more the fewer crops a batch holds
+    frozen_statistics: bool = False
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,14 @@ class TrainingState:
         if recipe.optimiser.descriptors_only:
             for name, part in self.network.named_children():
                 part.train(name in DESCRIPTOR_HEADS).requires_grad_(name in DESCRIPTOR_HEADS)
+        if recipe.optimiser.frozen_statistics:
+            if start_from is None:
+                raise AnatomicalEmbeddingError(
+                    f"recipe {recipe.name}: optimiser.frozen_statistics needs trained weights; give --start-from."
+                )
+            for module in self.network.modules():
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    module.eval()
         self.frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0)
         in_frame = recipe.objective in ("coordinates", "hybrid") and not recipe.optimiser.descriptors_only
         self.frames.requires_grad_(in_frame)

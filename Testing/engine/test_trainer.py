@@ -228,6 +228,17 @@ def test_descriptors_are_added_to_finished_weights(scans, tmp_path):
     assert not any(torch.equal(after[name], untrained[name]) for name in new if "weight" in name)
 
 
+def test_frozen_statistics_stay_and_everything_else_learns(scans, tmp_path):
+    recipe = tiny_recipe(optimiser={"frozen_statistics": True})
+    with pytest.raises(AnatomicalEmbeddingError, match="--start-from"):
+        train(scans, recipe, tmp_path / "new", 1, workers=0)
+    plain = train(scans, tiny_recipe(), tmp_path / "plain", 3, workers=0)
+    run = train(scans, recipe, tmp_path / "frozen", 3, workers=0, start_from=plain.network)
+    before, after = plain.network.state_dict(), run.network.state_dict()
+    for name in before:
+        assert torch.equal(after[name], before[name]) == ("running" in name or "num_batches" in name), name
+
+
 def test_coordinates_alone_can_go_on_from_weights_with_descriptors(scans, tmp_path):
     still = {"learning_rate": 0.0, "schedule": "constant"}
     torch.manual_seed(5)

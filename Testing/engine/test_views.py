@@ -1,5 +1,7 @@
 """Pairs of views: a point of one is the same point in the other, whatever was done to either."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,8 @@ from AnatomicalEmbedding.training.contrast import read_cells
 from AnatomicalEmbedding.training.crops import cut_crop, draw_geometry
 from AnatomicalEmbedding.training.objectives import make_sampler
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
-from AnatomicalEmbedding.training.views import matching_cells
+from AnatomicalEmbedding.training.scans import prepare_phantom
+from AnatomicalEmbedding.training.views import counterpart, matching_cells
 
 SIZE = (24, 20, 16)
 SIDES = (8, 8, 8)
@@ -27,6 +30,11 @@ def crops(changes, seed):
     ]
 
 
+def cells_of(first, second, candidates, seed=0):
+    positions = [crop.warp.voxel_ijk(2) * torch.tensor(SPACING_MM) for crop in (first, second)]
+    return matching_cells(first.hu, *positions, candidates, np.random.default_rng(seed))
+
+
 def position(crop, cells):
     """(p, 3) voxels of the scan at continuous local cells of a crop."""
     return read_cells(crop.warp.voxel_ijk(2).movedim(-1, 0), cells, unit=False)
@@ -35,8 +43,8 @@ def position(crop, cells):
 @pytest.mark.parametrize(("changes", "tolerance"), [({}, 0.01), (AFFINE, 0.01), (ELASTIC, 1.0)])
 @pytest.mark.parametrize("seed", range(4))
 def test_matching_cells_show_the_same_point(changes, tolerance, seed):
-    scan, (first, second) = crops(changes, seed)
-    a, b = matching_cells(first, second, scan.grid_to_ras, 200, np.random.default_rng(seed))
+    _, (first, second) = crops(changes, seed)
+    a, b = cells_of(first, second, 200, seed)
     assert len(a) > 25
     torch.testing.assert_close(a, a.round(), rtol=0, atol=0)
     apart = (position(first, a) - position(second, b)).norm(dim=1)
@@ -47,7 +55,7 @@ def test_crops_without_overlap_share_nothing():
     scan = linear_scan()
     lattice = draw_geometry(AugmentationSpec(), SIDES, np.array(SPACING_MM), np.random.default_rng(0))
     one, other = (cut_crop(scan, np.array(c), lattice, SIDES) for c in ((12, 12, 12), (32, 24, 28)))
-    a, b = matching_cells(one, other, scan.grid_to_ras, 100, np.random.default_rng(0))
+    a, b = cells_of(one, other, 100)
     assert len(a) == len(b) == 0
 
 
@@ -55,7 +63,7 @@ def test_crop_of_air_has_no_points():
     scan = linear_scan()
     lattice = draw_geometry(AugmentationSpec(), SIDES, np.array(SPACING_MM), np.random.default_rng(0))
     air = cut_crop(scan, np.array([500.0, 0, 0]), lattice, SIDES)
-    assert len(matching_cells(air, air, scan.grid_to_ras, 50, np.random.default_rng(0))[0]) == 0
+    assert len(cells_of(air, air, 50)[0]) == 0
 
 
 @pytest.mark.parametrize("objective", ["descriptors", "hybrid"])
@@ -84,3 +92,56 @@ def test_batch_depends_on_seed_and_step_alone():
     _ = other[7]
     assert all(torch.equal(x, y) for x, y in zip(vars(one[3]).values(), vars(other[3]).values(), strict=True))
     assert not torch.equal(one[3].image, one[4].image)
+
+
+@pytest.fixture(scope="module")
+def phantoms(phantom_pair):
+    return [prepare_phantom(phantom, f"phantom{n}", (4.0, 4.0, 4.0)) for n, phantom in enumerate(phantom_pair)]
+
+
+def test_counterpart_is_the_same_named_point_of_another_patient(phantoms, phantom_pair):
+    one, other = phantoms
+    names = sorted(phantom_pair[0].points_ras.keys() & phantom_pair[1].points_ras.keys())
+    errors = []
+    for name in names:
+        voxel, truth = (
+            np.linalg.inv(scan.grid_to_ras) @ [*phantom.points_ras[name], 1]
+            for scan, phantom in zip(phantoms, phantom_pair, strict=True)
+        )
+        if (found := counterpart(one, voxel[:3], other)) is not None:
+            errors.append(np.linalg.norm((found - truth[:3]) * 4.0))
+    assert len(errors) > len(names) / 2
+    assert np.median(errors) < 2.0  # fields are linear between nodes 32 mm apart
+    assert max(errors) < 8.0
+
+
+def test_counterpart_outside_the_other_scan_is_none(phantoms):
+    one, other = phantoms
+    cut = replace(other, hu=other.hu[:8], body=other.body[:8], body_field=other.body_field[:, :2])
+    top = np.array(one.hu.shape[::-1]) * (0.5, 0.5, 0.9)
+    assert counterpart(one, top, cut) is None
+
+
+def test_some_pairs_show_two_phantoms_at_the_same_body_places(phantoms):
+    batch = {"phantom_share": 1.0, "cross_share": 0.5, "crop_sizes": [[32, 32, 32]]}
+    sampler = make_sampler(phantoms, tiny_recipe("hybrid", batch=batch), 0, 20)
+    kinds = []
+    for step in range(8):
+        drawn = sampler[step]
+        pairs = len(drawn.first_cells)
+        for n in range(pairs):
+            cross = bool(drawn.scan[n] != drawn.scan[pairs + n])
+            kinds.append(cross)
+            if not cross:
+                continue
+            for view, cells in ((n, drawn.first_cells[n]), (pairs + n, drawn.second_cells[n])):
+                coarse = read_cells(drawn.body_mm[view], (cells + 0.5) / 2 - 0.5, unit=False)
+                place = read_cells(drawn.position_mm[view], cells, unit=False)
+                assert (coarse - place).norm(dim=1).median() < 2.0
+            a, b = (
+                read_cells(drawn.position_mm[v], c, unit=False)
+                for v, c in ((n, drawn.first_cells[n]), (pairs + n, drawn.second_cells[n]))
+            )
+            assert (a - b).norm(dim=1).max() < 4.0
+            assert (a - b).norm(dim=1).median() < 0.5
+    assert 0.2 < np.mean(kinds) < 0.8
