@@ -76,6 +76,7 @@ class OptimiserSpec:
     frame_learning_rate: float = 0.0
     ema: float = 0.0
     algorithm: str = "adamw"  # or "radam"
+    accumulate: int = 1  # batches whose mean gradient makes one step, where memory holds no larger batch
     descriptors_only: bool = False  # the rest of the network stays as it is
     # batch normalisation keeps the statistics of the weights that training starts from: those of a few crops differ
     # from a scan's, the more the fewer crops a batch holds
@@ -169,6 +170,7 @@ def _rules(recipe: Recipe) -> list[tuple[bool, str]]:
             recipe.optimiser.schedule in ("one-cycle", "constant"),
             'optimiser.schedule must be "one-cycle" or "constant"',
         ),
+        (recipe.optimiser.accumulate >= 1, "optimiser.accumulate must be 1 or more"),
         (recipe.optimiser.algorithm in ("adamw", "radam"), 'optimiser.algorithm must be "adamw" or "radam"'),
         (not coordinates or network.unit_mm is not None, f'objective "{name}" needs network.unit_mm'),
         (name == "descriptors" or network.coordinates, f'objective "{name}" needs network.coordinates'),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,24 +89,30 @@ class TrainingState:
         self.best: dict[str, torch.Tensor] | None = None
         self.best_error = float("inf")
 
-    def update(self, batch: Batch) -> float:
-        """One step of the optimiser; returns the loss, its mean over processes."""
-        # like the batch itself, its random negatives depend on (seed, step) alone
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.step)
-        loss = self.learner(batch, generator)
-        if not torch.isfinite(loss):
+    def update(self, batches: Sequence[Batch]) -> float:
+        """One step of the optimiser on the mean loss of batches; returns that loss, its mean over processes."""
+        self.optimiser.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=self.fabric.device)
+        for number, batch in enumerate(batches):
+            # like the batch itself, its random negatives depend on (seed, step) alone
+            index = self.step * len(batches) + number
+            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + index)
+            last = number == len(batches) - 1
+            with self.fabric.no_backward_sync(self.learner, enabled=not last):
+                loss = self.learner(batch, generator) / len(batches)
+                self.fabric.backward(loss)
+            total += loss.detach()
+        if not torch.isfinite(total):
             raise AnatomicalEmbeddingError(
                 f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
                 "Lower optimiser.learning_rate in the recipe, or look at the scans."
             )
-        self.optimiser.zero_grad(set_to_none=True)
-        self.fabric.backward(loss)
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.optimiser.gradient_clip)
         self.optimiser.step()
         self.schedule.step()
         self.step += 1
         self._average()
-        value = float(self.fabric.all_reduce(loss.detach()))
+        value = float(self.fabric.all_reduce(total))
         self.mean_loss = value if self.step == 1 else 0.98 * self.mean_loss + 0.02 * value
         return value
 

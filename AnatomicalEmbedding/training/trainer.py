@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,9 +85,10 @@ def train(
     state.resume(folder / CHECKPOINT)
     if _resident(scans, fabric.device):
         scans, workers = [scan.to(fabric.device) for scan in scans], 0
-    sampler = make_sampler(scans, recipe, seed, steps, (fabric.global_rank, fabric.world_size))
+    together = recipe.optimiser.accumulate
+    sampler = make_sampler(scans, recipe, seed, steps * together, (fabric.global_rank, fabric.world_size))
     loader = DataLoader(
-        Subset(sampler, range(state.step, steps)),
+        Subset(sampler, range(state.step * together, steps * together)),
         batch_size=None,
         num_workers=workers,
         prefetch_factor=3 if workers else None,
@@ -94,13 +96,14 @@ def train(
     )
     begun, saved, minutes_before = time.monotonic(), time.monotonic(), state.minutes
     with StepLog(folder, state.step, fabric.is_global_zero) as log:
-        for batch in loader:
-            loss = state.update(_to(batch, fabric.device))
+        batches = iter(loader)
+        while group := [_to(batch, fabric.device) for batch in islice(batches, together)]:
+            loss = state.update(group)
             now = time.monotonic()
             state.minutes = minutes_before + (now - begun) / 60
             log.write(state.step, loss, state.schedule.get_last_lr()[0], state.minutes)
             if progress is not None and fabric.is_global_zero:
-                done = state.step - (steps - len(loader))
+                done = state.step - steps + len(loader) // together
                 progress(Progress(state.step, steps, state.mean_loss, (now - begun) / done))
             stop = _any_process(fabric, cancelled is not None and cancelled())
             over = minutes is not None and _any_process(fabric, state.minutes >= minutes)

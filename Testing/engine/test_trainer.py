@@ -11,7 +11,10 @@ from training_scans import frame, linear_scan, tiny_recipe
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
 from AnatomicalEmbedding.models.network import EmbeddingNetwork
+from AnatomicalEmbedding.training import trainer
+from AnatomicalEmbedding.training.objectives import make_sampler
 from AnatomicalEmbedding.training.recipes import OBJECTIVES
+from AnatomicalEmbedding.training.state import TrainingState
 from AnatomicalEmbedding.training.trainer import CHECKPOINT, train
 from AnatomicalEmbedding.training.validation import Validation, score
 
@@ -226,6 +229,26 @@ def test_descriptors_are_added_to_finished_weights(scans, tmp_path):
     assert new
     assert all(name.startswith("local.") for name in new)
     assert not any(torch.equal(after[name], untrained[name]) for name in new if "weight" in name)
+
+
+def test_accumulated_batches_are_one_step_on_their_mean(scans, tmp_path):
+    """Two batches a step: the gradient is the mean of theirs, so a step of plain descent is the mean of two."""
+    sgd = {"schedule": "constant", "gradient_clip": 1e9, "frozen_statistics": True, "ema": 0.0}
+    torch.manual_seed(1)
+    given = EmbeddingNetwork(tiny_recipe().network)
+    recipe = tiny_recipe(optimiser=sgd | {"accumulate": 2})
+    fabric = trainer._fabric("cpu")
+    state = TrainingState(scans, recipe, 4, 0, fabric, given, torch.float32)
+    sampler = make_sampler(scans, recipe, 0, 8)
+    expected = []
+    for n in range(2):
+        alone = TrainingState(scans, recipe, 4, 0, fabric, given, torch.float32)
+        loss = alone.learner(sampler[n], torch.Generator())
+        expected.append(torch.autograd.grad(loss, alone.network.stem.weight)[0])
+    state.update([sampler[0], sampler[1]])
+    torch.testing.assert_close(state.network.stem.weight.grad, sum(expected) / 2)
+    assert train(scans, recipe, tmp_path, 3, workers=0, start_from=given).steps == 3
+    assert len(loss_rows(tmp_path)) == 3
 
 
 def test_frozen_statistics_stay_and_everything_else_learns(scans, tmp_path):
