@@ -89,6 +89,11 @@ class EmbeddingMap:
         return body
 
     @cached_property
+    def local_rows(self) -> torch.Tensor:
+        """(n, l) the local descriptor of every local cell, those along i side by side, then j, then k."""
+        return self.local.movedim(0, -1).reshape(-1, self.local.shape[0])
+
+    @cached_property
     def _weighted(self) -> torch.Tensor:
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]
@@ -144,11 +149,11 @@ class EmbeddingMap:
         corner = (cells + 0.5) * 2  # from the map's corner, in local cells
         return _read(self.local, corner), None if self.global_ is None else _read(self.global_, corner / 4)
 
-    def match(self, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
+    def match(self, points_ras: np.ndarray, target: EmbeddingMap, fast: bool = False) -> Matches:
         """The same anatomical points in another scan; see `matching.match_points`."""
         from .matching import match_points
 
-        return match_points(self, points_ras, target)
+        return match_points(self, points_ras, target, fast)
 
     def save(self, path: str | Path) -> None:
         """Write the map as one safetensors file, complete or not at all. Raises MapError when it cannot be written."""

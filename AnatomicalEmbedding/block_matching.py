@@ -1,0 +1,210 @@
+"""The fine step: blocks of local descriptors around a point, compared with the target and made to agree.
+
+A single descriptor has look-alikes nearby; the tissue around a point has fewer. Descriptors of a lattice of nodes
+around the template's point are compared with the target at every displacement of a small box about the first answer.
+Each node then judges by the mean similarity over the nodes around it (a block), and a robust affine function fitted to
+the nodes' answers gives the point's own (UAE, Bai 2023, does so with the answers of neighbouring points).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .embedding import EmbeddingMap
+from .neighbourhood import box_offsets, reach_of
+
+_NODE_STEP = 2  # local cells between nodes
+_NODE_MM = 24.0  # nodes that answer lie within, about the point
+_BLOCK_MM = 18.0  # nodes that take part in a node's answer lie within, about it
+_BLOCK_SIGMA_MM = 14.0
+_SEARCH_MM = 21.0
+_PRIOR_MM = 12.0  # how far the truth is usually from the first answer
+_PRIOR_WEIGHT = 0.02  # mean similarity that one such distance costs
+_UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
+_FIT_SIGMA_MM = 20.0
+_FIT_ROUNDS = 6
+_FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
+_SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform where few nodes answer
+_CHUNK_SIMILARITIES = 12_000_000
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What is known around n template points: descriptors (n, m, l) of nodes, and which of them lie in the body."""
+
+    descriptors: torch.Tensor
+    seen: torch.Tensor
+
+
+@dataclass(frozen=True)
+class BlockAnswers:
+    """cells: (n, 3) places in target cells (i, j, k). similarity: (n,) mean of the nodes' blocks where they answer,
+    -1..1. spread_mm: (n,) how far the nodes' answers lie from the affine function. moved_mm: (n,) from the first
+    answer.
+    """
+
+    cells: torch.Tensor
+    similarity: torch.Tensor
+    spread_mm: torch.Tensor
+    moved_mm: torch.Tensor
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
+
+    nodes: (m, 3). answering: (a,) those that answer. block: (a, m) weights of their blocks, rows sum to 1.
+    box: (b, 3) every target cell that any node reaches. pick: (m, d) the cell of `box` for node and displacement.
+    displacements: (d, 3) and their shape (dk, dj, di).
+    """
+
+    nodes: torch.Tensor
+    answering: torch.Tensor
+    block: torch.Tensor
+    box: torch.Tensor
+    pick: torch.Tensor
+    displacements: torch.Tensor
+    shape: tuple[int, int, int]
+
+
+@cache
+def _layout(local_mm: tuple[float, float, float]) -> _Layout:
+    size = torch.tensor(local_mm)
+    nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
+    place = nodes * size
+    nodes, place = (x[place.norm(dim=1) <= _NODE_MM + _BLOCK_MM] for x in (nodes, place))
+    answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
+    apart = torch.cdist(place[answering], place)
+    block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
+    reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)))
+    displacements = _box(-reach, reach)
+    low, high = nodes.amin(0) - reach, nodes.amax(0) + reach
+    across, plane = high - low + 1, (high - low + 1)[0] * (high - low + 1)[1]
+    reached = nodes[:, None] + displacements - low
+    pick = reached[..., 0] + reached[..., 1] * across[0] + reached[..., 2] * plane
+    shape = tuple((2 * reach + 1).flip(0).tolist())
+    block = block / block.sum(1, keepdim=True)
+    return _Layout(nodes, answering, block, _box(low, high), pick, displacements, shape)
+
+
+def _box(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+    """(n, 3) all cells i, j, k from low to high, i running fastest."""
+    axes = [torch.arange(int(a), int(b) + 1) for a, b in zip(low, high, strict=True)]
+    k, j, i = torch.meshgrid(axes[2], axes[1], axes[0], indexing="ij")
+    return torch.stack([i, j, k], dim=-1).view(-1, 3)
+
+
+def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
+    """Nodes around template places, (n, 3) continuous cells (i, j, k)."""
+    layout = _layout(_local_mm(template))
+    place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
+    rows, shape = template.local_rows, torch.tensor(template.local_body.shape[::-1])
+    low = place.floor().long()
+    part = (place - low).float()  # the same for all nodes of a point: one set of weights reads them all
+    found = torch.zeros(len(cells), len(layout.nodes), rows.shape[1])
+    for corner in _box(torch.zeros(3, dtype=torch.long), torch.ones(3, dtype=torch.long)):
+        weight = torch.where(corner == 1, part, 1 - part).prod(1)
+        index, _ = _rows_at(low[:, None] + layout.nodes + corner, shape)
+        found += rows[index] * weight[:, None, None]
+    nearest, on_grid = _rows_at(place.round().long()[:, None] + layout.nodes, shape)
+    return Blocks(F.normalize(found, dim=2), on_grid & template.local_body.flatten()[nearest])
+
+
+def match_blocks(blocks: Blocks, target: EmbeddingMap, first_cells: torch.Tensor) -> BlockAnswers:
+    """Places of the blocks' points in the target, near first answers (n, 3) in continuous target cells (i, j, k)."""
+    layout = _layout(_local_mm(target))
+    first = (first_cells.double() + 0.5) * 2 - 0.5
+    rows = max(1, _CHUNK_SIMILARITIES // (len(layout.nodes) * len(layout.box)))
+    parts = [
+        _match(Blocks(d, s), target, f, layout)
+        for d, s, f in zip(blocks.descriptors.split(rows), blocks.seen.split(rows), first.split(rows), strict=True)
+    ]
+    cells, *rest = (torch.cat(values) for values in zip(*parts, strict=True))
+    return BlockAnswers((cells + 0.5) / 2 - 0.5, *rest)
+
+
+def _match(
+    blocks: Blocks, target: EmbeddingMap, first: torch.Tensor, layout: _Layout
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    local_mm = torch.tensor(_local_mm(target))
+    start = first.round().long()
+    index, on_grid = _rows_at(start[:, None] + layout.box, torch.tensor(target.local_body.shape[::-1]))
+    body = on_grid & target.local_body.flatten()[index]
+    near = target.local_rows[index].float() * body[..., None]
+    similarity = blocks.descriptors @ near.transpose(1, 2)
+    # what each node sees at each displacement, then the mean over its block
+    similarity = _pick(similarity, layout.pick)
+    held = _pick(body[:, None].expand(-1, len(layout.nodes), -1), layout.pick).float() * blocks.seen[..., None]
+    similarity = layout.block @ (similarity * blocks.seen[..., None])
+    share, seen = layout.block @ held, (layout.block @ blocks.seen[..., None].float())
+    score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * seen).clamp_min(1e-6)
+    away = (layout.displacements + (start - first)[:, None]) * local_mm
+    prior = _PRIOR_WEIGHT * away.square().sum(-1).float() / _PRIOR_MM**2
+    possible = (held[:, layout.answering] > 0) & blocks.seen[:, layout.answering, None]
+    judged = (score - prior[:, None]).masked_fill(~possible, -torch.inf)
+    best = judged.argmax(2)
+    step = _peaks(judged.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
+    displaced = (layout.displacements[best] + step) * local_mm
+    answers = possible.any(2)
+    peak = score.gather(2, best[..., None])[..., 0].masked_fill(~answers, 0.0)
+    place = (layout.nodes[layout.answering] * local_mm).double()
+    trust = torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2)) * peak.clamp_min(0.02).square() * answers
+    moved, spread = _agree(place, displaced.double(), trust.double())
+    found = torch.where(answers.any(1, keepdim=True), start + moved / local_mm, first)
+    mean = (peak * trust).sum(1) / trust.sum(1).clamp_min(1e-9)
+    return found, mean, spread.float(), ((found - first) * local_mm).norm(dim=1).float()
+
+
+def _pick(values: torch.Tensor, pick: torch.Tensor) -> torch.Tensor:
+    """(n, m, d) from values (n, m, b) by the index (m, d)."""
+    return values.gather(2, pick.expand(len(values), -1, -1))
+
+
+def _rows_at(cells: torch.Tensor, shape: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Flat index of cells (..., 3), i, j, k, moved onto a grid of shape (i, j, k), and which lie on it."""
+    inside = ((cells >= 0) & (cells < shape)).all(-1)
+    i, j, k = torch.minimum(cells.clamp(min=0), shape - 1).unbind(-1)
+    return (k * shape[1] + j) * shape[0] + i, inside
+
+
+def _peaks(score: torch.Tensor, best: torch.Tensor, layout: _Layout) -> torch.Tensor:
+    """Offset (n, 3) to the vertex of the parabola through the best displacement and its neighbours on each axis."""
+    k, j, i = layout.shape
+    at = torch.stack([best % i, best // i % j, best // (i * j)], dim=1)
+    offset = torch.zeros(len(best), 3)
+    row = torch.arange(len(best))
+    for axis, (stride, size) in enumerate(((1, i), (i, j), (i * j, k))):
+        free = (at[:, axis] > 0) & (at[:, axis] < size - 1)
+        low, high = (score[row, torch.where(free, best + s, best)] for s in (-stride, stride))
+        bend = low + high - 2 * score[row, best]
+        usable = free & torch.isfinite(bend) & (bend < -1e-9)
+        offset[:, axis] = torch.where(usable, (0.5 * (low - high) / bend).clamp(-0.5, 0.5), 0.0)
+    return offset
+
+
+def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The displacement (n, 3) at the point itself of a robust affine fit, and the nodes' weighted spread about it (n,).
+
+    place: (a, 3) nodes, mm from the point. displaced: (n, a, 3) mm. trust: (n, a) weights.
+    """
+    design = torch.cat([place, torch.ones(len(place), 1, dtype=place.dtype)], dim=1)
+    damping = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [1e-9], dtype=place.dtype))
+    weight, fit = trust, torch.zeros(len(displaced), 4, 3, dtype=place.dtype)
+    error = torch.zeros_like(trust)
+    for _ in range(_FIT_ROUNDS):
+        weighted = design * weight[..., None]
+        fit = torch.linalg.solve(weighted.transpose(1, 2) @ design + damping, weighted.transpose(1, 2) @ displaced)
+        error = (displaced - design @ fit).norm(dim=2)
+        knee = error.masked_fill(trust == 0, torch.nan).nanmedian(1, keepdim=True).values.nan_to_num(_FIT_KNEE_MM)
+        weight = trust / (1 + (error / knee.clamp_min(_FIT_KNEE_MM)).square())
+    spread = ((error.square() * trust).sum(1) / trust.sum(1).clamp_min(1e-12)).sqrt()
+    return fit[:, 3], spread
+
+
+def _local_mm(embedding: EmbeddingMap) -> tuple[float, float, float]:
+    return tuple(float(s) / 2 for s in embedding.cell_mm)

@@ -1,0 +1,116 @@
+"""Blocks of descriptors, on maps whose descriptors are a known function of place and whose targets are deformed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from test_descriptor_matching import described, errors, inner_points
+
+from AnatomicalEmbedding.block_matching import _agree, describe_blocks, match_blocks
+from AnatomicalEmbedding.volume import transform_points
+
+
+def cells(embedding, points):
+    return torch.from_numpy(transform_points(np.linalg.inv(embedding.cell_to_ras), points))
+
+
+def noisy(embedding, share, seed=0):
+    """The map with a share of its local descriptors replaced by others of no meaning."""
+    generator = torch.Generator().manual_seed(seed)
+    wrong = torch.rand(embedding.local.shape[1:], generator=generator) < share
+    random = torch.nn.functional.normalize(torch.randn(embedding.local.shape, generator=generator), dim=0).half()
+    return replace(embedding, local=torch.where(wrong, random, embedding.local))
+
+
+@pytest.mark.parametrize("moved", [(0.0, 0.0, 0.0), (1.7, 0.9, -2.6), (7.0, -5.0, 9.0)])
+def test_displacements_are_found_between_the_cells(moved):
+    template, target, points = described(), described(moved=moved), inner_points(80)
+    found = template.match(points, target).points_ras - points - np.array(moved)
+    assert np.linalg.norm(found, axis=1).max() < 1.0  # local cells are 4 x 4 x 6 mm
+    assert np.abs(found.mean(axis=0)).max() < 0.15
+
+
+def test_blocks_see_through_faults_that_mislead_single_descriptors():
+    moved = np.array([4.0, -6.0, 5.0])
+    off = np.array([8.0, 6.0, -5.0])
+    template = noisy(described(), 0.3)
+    target = noisy(described(lambda p: p + off, moved), 0.3, seed=1)
+    points = inner_points(60)
+    single = errors(template.match(points, target, fast=True).points_ras, points + moved)
+    blocks = errors(template.match(points, target).points_ras, points + moved)
+    assert np.percentile(single, 90) > 5
+    assert blocks.max() < 2.5
+    assert np.median(blocks) < 1.0
+
+
+def test_a_stretched_and_sheared_target_is_followed():
+    slope = np.array([[1.1, 0.05, 0.0], [-0.05, 0.92, 0.04], [0.0, 0.08, 1.05]])
+    middle = inner_points().mean(axis=0)
+
+    def to_template(p):
+        return (p - middle) @ slope.T + middle
+
+    made = described()
+    k, j, i = np.indices(made.local.shape[1:])
+    places = transform_points(made.cell_to_ras, (np.stack([i, j, k], -1).reshape(-1, 3) + 0.5) / 2 - 0.5)
+    seen = to_template(places)
+    shown = made.local_rows[0:1].new_zeros(len(places), made.local.shape[0])
+    inside = torch.from_numpy(transform_points(np.linalg.inv(made.cell_to_ras), seen)).float()
+    grid = (inside + 0.5) * (2 / torch.tensor(made.body.shape[::-1])) - 1
+    read = torch.nn.functional.grid_sample(
+        made.local[None].float(), grid[None, :, None, None].float(), align_corners=False, padding_mode="border"
+    )[0, :, :, 0, 0]
+    shown = torch.nn.functional.normalize(read, dim=0).view(made.local.shape).half()
+    target = replace(described(to_template), local=shown)
+    points = inner_points(60, rim_mm=60.0)
+    truth = (points - middle) @ np.linalg.inv(slope).T + middle
+    assert errors(described().match(points, target).points_ras, truth).max() < 1.5
+
+
+def test_each_point_of_many_is_answered_as_alone():
+    template, target, points = (
+        noisy(described(), 0.2),
+        noisy(described(moved=(3.0, 1.0, 2.0)), 0.2, 1),
+        inner_points(50),
+    )
+    blocks = describe_blocks(template, cells(template, points))
+    together = match_blocks(blocks, target, cells(target, points))
+    for n in (0, 17, 49):
+        one = match_blocks(
+            describe_blocks(template, cells(template, points[n : n + 1])), target, cells(target, points[n : n + 1])
+        )
+        torch.testing.assert_close(one.cells[0], together.cells[n], atol=1e-4, rtol=0)
+
+
+def test_what_is_known_of_an_answer_tells_good_from_bad():
+    template, points = described(), inner_points(40)
+    good = match_blocks(describe_blocks(template, cells(template, points)), described(), cells(template, points))
+    strange = noisy(described(), 1.0)
+    bad = match_blocks(describe_blocks(template, cells(template, points)), strange, cells(template, points))
+    assert good.similarity.min() > 0.9
+    assert bad.similarity.max() < 0.4
+    assert good.spread_mm.max() < 2
+    assert bad.spread_mm.median() > 6
+    assert good.moved_mm.max() < 1.0
+
+
+def test_where_no_node_answers_the_first_answer_stays():
+    body = np.zeros((16, 20, 24), dtype=bool)
+    body[:, :, :4] = True
+    template, target = described(), described(body=body)
+    point = target.cell_to_ras[:3, 3] + np.array([[150.0, 80.0, 100.0]])
+    found = match_blocks(describe_blocks(template, cells(template, point)), target, cells(target, point))
+    torch.testing.assert_close(found.cells, cells(target, point))
+    assert float(found.similarity[0]) == 0.0
+
+
+def test_the_fit_follows_most_nodes():
+    rng = np.random.default_rng(0)
+    place = torch.from_numpy(rng.uniform(-25, 25, (30, 3)))
+    truth = torch.tensor([3.0, -2.0, 1.0], dtype=torch.float64)
+    displaced = truth + place * 0.05 + torch.from_numpy(rng.normal(size=(1, 30, 3)))
+    displaced[0, ::5] += 15.0
+    moved, spread = _agree(place, displaced, torch.ones(1, 30, dtype=torch.float64))
+    assert (moved[0] - truth).norm() < 1.0
+    assert 5 < float(spread[0]) < 15
