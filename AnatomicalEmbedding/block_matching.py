@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from .embedding import EmbeddingMap
+from .grid_reading import flat_index, read_rows
 from .neighbourhood import box_offsets, reach_of
 
 _NODE_STEP = 2  # local cells between nodes
@@ -103,16 +104,10 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
     """Nodes around template places, (n, 3) continuous cells (i, j, k)."""
     layout = _layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
-    rows, shape = template.local_rows, torch.tensor(template.local_body.shape[::-1])
-    low = place.floor().long()
-    part = (place - low).float()  # the same for all nodes of a point: one set of weights reads them all
-    found = torch.zeros(len(cells), len(layout.nodes), rows.shape[1])
-    for corner in _box(torch.zeros(3, dtype=torch.long), torch.ones(3, dtype=torch.long)):
-        weight = torch.where(corner == 1, part, 1 - part).prod(1)
-        index, _ = _rows_at(low[:, None] + layout.nodes + corner, shape)
-        found += rows[index] * weight[:, None, None]
-    nearest, on_grid = _rows_at(place.round().long()[:, None] + layout.nodes, shape)
-    return Blocks(F.normalize(found, dim=2), on_grid & template.local_body.flatten()[nearest])
+    around = place[:, None] + layout.nodes
+    found = read_rows(template.local_rows, template.local.shape[1:], around)
+    index, on_grid = flat_index(around.round().long(), template.local_body.shape)
+    return Blocks(F.normalize(found, dim=2), on_grid & template.local_body.flatten()[index])
 
 
 def match_blocks(blocks: Blocks, target: EmbeddingMap, first_cells: torch.Tensor) -> BlockAnswers:
@@ -133,7 +128,7 @@ def _match(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     local_mm = torch.tensor(_local_mm(target))
     start = first.round().long()
-    index, on_grid = _rows_at(start[:, None] + layout.box, torch.tensor(target.local_body.shape[::-1]))
+    index, on_grid = flat_index(start[:, None] + layout.box, target.local_body.shape)
     body = on_grid & target.local_body.flatten()[index]
     near = target.local_rows[index].float() * body[..., None]
     similarity = blocks.descriptors @ near.transpose(1, 2)
@@ -163,13 +158,6 @@ def _match(
 def _pick(values: torch.Tensor, pick: torch.Tensor) -> torch.Tensor:
     """(n, m, d) from values (n, m, b) by the index (m, d)."""
     return values.gather(2, pick.expand(len(values), -1, -1))
-
-
-def _rows_at(cells: torch.Tensor, shape: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Flat index of cells (..., 3), i, j, k, moved onto a grid of shape (i, j, k), and which lie on it."""
-    inside = ((cells >= 0) & (cells < shape)).all(-1)
-    i, j, k = torch.minimum(cells.clamp(min=0), shape - 1).unbind(-1)
-    return (k * shape[1] + j) * shape[0] + i, inside
 
 
 def _peaks(score: torch.Tensor, best: torch.Tensor, layout: _Layout) -> torch.Tensor:

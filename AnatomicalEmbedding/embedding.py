@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 
 from .errors import MapError, PointsError
 from .files import atomic_path
+from .grid_reading import read_linear, read_rows
 from .volume import transform_points
 
 if TYPE_CHECKING:
@@ -110,10 +111,7 @@ class EmbeddingMap:
         """
         points = self._inside(points_ras)
         cells = torch.from_numpy(transform_points(np.linalg.inv(self.cell_to_ras), points)).float()
-        shape = torch.tensor(self.body.shape[::-1])
-        grid = (cells + 0.5) * (2 / shape) - 1
-        mixed = F.grid_sample(self._weighted, grid[None, :, None, None], padding_mode="border", align_corners=False)
-        mixed = mixed[0, :, :, 0, 0].T
+        mixed = read_linear(self._weighted, cells[None])[0]
         result = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
         bare = mixed[:, 3] < 1e-3
         if bare.any():
@@ -145,9 +143,12 @@ class EmbeddingMap:
         points = self._inside(points_ras)
         if self.local is None:
             raise MapError(f"{self.provenance.scan or 'map'}: was made by weights without descriptors.")
-        cells = torch.from_numpy(transform_points(np.linalg.inv(self.cell_to_ras), points)).float()
-        corner = (cells + 0.5) * 2  # from the map's corner, in local cells
-        return _read(self.local, corner), None if self.global_ is None else _read(self.global_, corner / 4)
+        place = torch.from_numpy(transform_points(np.linalg.inv(self.cell_to_ras), points))
+        local = read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5)
+        if self.global_ is None:
+            return F.normalize(local, dim=1), None
+        coarse = read_linear(self.global_[None].float(), ((place + 0.5) / 2 - 0.5)[None].float())[0]
+        return F.normalize(local, dim=1), F.normalize(coarse, dim=1)
 
     def match(self, points_ras: np.ndarray, target: EmbeddingMap, fast: bool = False) -> Matches:
         """The same anatomical points in another scan; see `matching.match_points`."""
@@ -201,13 +202,6 @@ class EmbeddingMap:
                 )
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
-
-
-def _read(grid: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-    """Unit descriptors (n, d) of a grid (d, k, j, i) at places (n, 3), i, j, k in its cells from its corner."""
-    at = place * (2 / torch.tensor(grid.shape[:0:-1])) - 1
-    read = F.grid_sample(grid[None].float(), at[None, :, None, None], padding_mode="border", align_corners=False)
-    return F.normalize(read[0, :, :, 0, 0].T, dim=1)
 
 
 def _as_points(points_ras: np.ndarray) -> np.ndarray:

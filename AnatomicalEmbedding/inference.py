@@ -191,11 +191,13 @@ class Model:
 
 
 def _without_batch(found: Features) -> Features:
-    """On the CPU: the coordinate in float32, descriptors in float16, which holds them to a thousandth."""
+    """On the CPU: the coordinate in float32, descriptors in float16, which holds them to a thousandth.
+
+    Each cell's descriptor lies in one piece, as matching reads it.
+    """
     coordinate, *descriptors = (None if value is None else value[0].cpu() for value in found)
-    return Features(
-        None if coordinate is None else coordinate.float(), *(None if d is None else d.half() for d in descriptors)
-    )
+    rows = (None if d is None else d.half().movedim(0, -1).contiguous().movedim(-1, 0) for d in descriptors)
+    return Features(None if coordinate is None else coordinate.float(), *rows)
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:

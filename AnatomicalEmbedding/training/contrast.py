@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from ..grid_reading import read_linear
 from ..models.network import GLOBAL_STRIDE, LOCAL_STRIDE, Features
 from ..neighbourhood import cells_around
 from .recipes import LossSpec
@@ -177,8 +178,5 @@ def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> to
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
     """Value (p, d) of a grid (d, k, j, i) at continuous cells (p, 3), i, j, k; of unit length where asked."""
-    at = (cells + 0.5) * (2 / torch.tensor(grid.shape[:0:-1], device=cells.device)) - 1
-    read = F.grid_sample(grid[None], at[None, :, None, None], padding_mode="border", align_corners=False)[
-        0, :, :, 0, 0
-    ].T
+    read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read

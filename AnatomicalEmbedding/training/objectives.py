@@ -1,9 +1,9 @@
 """What is learnt: for each objective of the recipes, the batches it needs and the loss of one."""
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
+from ..grid_reading import read_linear
 from ..models.network import STRIDE, EmbeddingNetwork, Features
 from .contrast import near_loss, sam_loss
 from .losses import FrameCorrections, coordinate_loss, distance_loss
@@ -54,8 +54,8 @@ def batch_loss(
         with precision:
             maps = network(torch.cat([batch.first, batch.second])).coordinate
         pairs = len(batch.first)
-        a = sample_cells(maps[:pairs], batch.first_ijk).flatten(0, 1)
-        b = sample_cells(maps[pairs:], batch.second_ijk).flatten(0, 1)
+        a = read_linear(maps[:pairs], _in_cells(batch.first_ijk)).flatten(0, 1)
+        b = read_linear(maps[pairs:], _in_cells(batch.second_ijk)).flatten(0, 1)
         return distance_loss(a, b, batch.position_mm.flatten(0, 1), recipe.loss.equivariance)
     with precision:
         found = network(batch.image)
@@ -77,9 +77,6 @@ def _in_frame(
     return loss + spec.frame_prior * frames.prior(batch.scan)
 
 
-def sample_cells(maps: torch.Tensor, voxel_ijk: torch.Tensor) -> torch.Tensor:
-    """Trilinear value (n, p, c) of stride-4 maps (n, c, k, j, i) at input voxels (n, p, 3) given as (i, j, k)."""
-    cells = torch.tensor(maps.shape[:1:-1], device=maps.device)
-    grid = (voxel_ijk + 0.5) / STRIDE * (2 / cells) - 1
-    sampled = F.grid_sample(maps, grid[:, :, None, None], padding_mode="border", align_corners=False)
-    return sampled[..., 0, 0].transpose(1, 2)
+def _in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:
+    """Continuous stride-4 cells of input voxels."""
+    return (voxel_ijk + 0.5) / STRIDE - 0.5

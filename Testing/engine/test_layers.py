@@ -18,7 +18,7 @@ PACKAGE = Path(AnatomicalEmbedding.__file__).parent
 
 # Lowest first; a file may import from its own layer and from those above it in this list.
 LAYERS = (
-    {"errors", "files", "resources"},
+    {"errors", "files", "resources", "grid_reading"},
     {"volume_checks", "nifti_header", "simpleitk_bridge", "dicom_geometry", "dicom", "image_files", "volume", "points"},
     {"phantom", "working_grid", "body", "device", "models"},
     {"embedding", "slabs", "cache", "inference"},

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from training_scans import SPACING_MM, frame, linear_scan, scan_hu, tiny_recipe
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.training.objectives import make_sampler, sample_cells
+from AnatomicalEmbedding.training.objectives import make_sampler
 
 SIZE = (24, 20, 16)  # i, j, k of the tiny recipe's crops
 
@@ -132,11 +132,3 @@ def test_positives_lie_in_the_body():
     scan = linear_scan()
     voxel = (pair_batch(scan).position_mm / torch.tensor(SPACING_MM)).round().long().flatten(0, 1)
     assert scan.body[voxel[:, 2], voxel[:, 1], voxel[:, 0]].all()
-
-
-def test_sample_cells_reads_the_map_at_input_voxels():
-    # a map that holds the input voxel of each cell's centre gives back the voxel asked for
-    axes = [torch.arange(n) * 4 + 1.5 for n in (4, 5, 6)]
-    maps = torch.stack(torch.meshgrid(*axes, indexing="ij")[::-1])[None]
-    asked = torch.tensor([[[1.5, 1.5, 1.5], [21.5, 17.5, 13.5], [7.0, 12.25, 9.5]]])
-    torch.testing.assert_close(sample_cells(maps, asked), asked)

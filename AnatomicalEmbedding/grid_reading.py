@@ -1,0 +1,41 @@
+"""Values of grids between their cells: linear, the border cells' values beyond the border. Cells are i, j, k."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import torch
+import torch.nn.functional as F
+
+
+def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    """(b, n, c) values of grids (b, c, k, j, i) at continuous cells (b, n, 3); with gradients, for training."""
+    at = (cells + 0.5) * (2 / torch.tensor(grids.shape[:1:-1], device=cells.device)) - 1
+    read = F.grid_sample(grids, at[:, :, None, None], padding_mode="border", align_corners=False)
+    return read[..., 0, 0].transpose(1, 2)
+
+
+def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:
+    """(..., c) float values of a grid at continuous cells (..., 3), from its rows (k * j * i, c), one for each cell.
+
+    Only the rows around the cells are touched: for a few places in a large grid of half floats.
+    """
+    size = torch.tensor(tuple(shape)[::-1], device=cells.device)
+    place = torch.minimum(cells.clamp(min=0), size - 1)
+    low = torch.minimum(place.floor().long(), (size - 2).clamp(min=0))
+    part = (place - low).to(torch.float32)
+    found = torch.zeros(*cells.shape[:-1], rows.shape[1], device=rows.device)
+    for corner in product((0, 1), repeat=3):
+        step = torch.tensor(corner, device=cells.device)
+        weight = torch.where(step == 1, part, 1 - part).prod(-1)
+        index, _ = flat_index(low + step, shape)
+        found += rows[index] * weight[..., None]
+    return found
+
+
+def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
+    """Row of whole cells (..., 3), moved onto a grid of shape (k, j, i), and which of them lie on it."""
+    size = torch.tensor(tuple(shape)[::-1], device=cells.device)
+    inside = ((cells >= 0) & (cells < size)).all(-1)
+    i, j, k = torch.minimum(cells.clamp(min=0), size - 1).unbind(-1)
+    return (k * size[1] + j) * size[0] + i, inside
