@@ -1,0 +1,62 @@
+"""Fixtures of the commands' tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bad_files import make_bad_files
+from cli_runs import Outcome, Place
+from small_models import write_small_weights
+
+from AnatomicalEmbedding.cli import main
+from AnatomicalEmbedding.inference import load_model
+from AnatomicalEmbedding.points import PointList, write_markups
+from AnatomicalEmbedding.volume import Volume
+
+
+@pytest.fixture
+def anatemb(capsys) -> Callable[..., Outcome]:
+    """Run a command in this process."""
+
+    def run(*words: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, phantom_pair) -> Place:
+    folder = tmp_path_factory.mktemp("cli")
+    template, target = (folder / f"{name}.nii.gz" for name in ("template", "target"))
+    for path, phantom in zip((template, target), phantom_pair, strict=True):
+        phantom.volume.write(path)
+    labels = tuple(sorted(phantom_pair[0].points_ras))[:4]
+    points_ras = np.array([phantom_pair[0].points_ras[label] for label in labels])
+    write_markups(folder / "points.mrk.json", PointList(labels, points_ras))
+    weights = write_small_weights(folder)
+    return Place(folder, template, target, folder / "points.mrk.json", labels, points_ras, ("--model", str(weights)))
+
+
+@pytest.fixture
+def kept_maps(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maps are kept for the whole module, so that each scan is embedded once."""
+    monkeypatch.setenv("ANATEMB_CACHE", str(place.folder / "cache"))
+
+
+@pytest.fixture(scope="module")
+def expected(place: Place) -> np.ndarray:
+    """What the Python interface answers for the points in the target."""
+    model = load_model(place.model[1], "cpu")
+    template_map, target_map = (model.embed(Volume.read(path)) for path in (place.template, place.target))
+    return template_map.match(place.points_ras, target_map).points_ras
+
+
+@pytest.fixture(scope="module")
+def bad_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make_bad_files(tmp_path_factory.mktemp("bad"))

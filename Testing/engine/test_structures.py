@@ -1,0 +1,59 @@
+"""Organs of a label map: their points, what is left out and why, and one spelling of names."""
+
+import numpy as np
+import pytest
+
+from AnatomicalEmbedding.evaluation.structures import KINDS, find_structures, normalise_name, reason_left_out
+
+
+def test_extreme_is_the_centroid_of_the_outermost_layer():
+    labels = np.zeros((20, 20, 20), dtype=np.uint8)
+    labels[5:9, 5:9, 5:9] = 1
+    labels[9, 5:7, 5] = 1  # two more voxels on top, at i 5 and j 5 and 6
+    found, _ = find_structures(labels, np.diag((2.0, 3.0, 4.0, 1.0)), {1: "liver"})
+    assert found["liver"].points_ras[KINDS.index("superior")] == pytest.approx((10.0, 16.5, 36.0))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("end", [0, -1])
+def test_structures_cut_by_any_border_are_left_out(axis, end):
+    labels = np.zeros((30, 32, 34), dtype=np.uint8)
+    labels[10:20, 10:20, 10:20] = 1
+    labels[22:28, 22:28, 22:28] = 2
+    border = [slice(3, 9)] * 3
+    border[axis] = slice(0, 6) if end == 0 else slice(-6, None)
+    labels[tuple(border)] = 2
+    found, left_out = find_structures(labels, np.eye(4), {1: "liver", 2: "spleen", 3: "pancreas"})
+    assert set(found) == {"liver"}
+    assert left_out == {"spleen": "cut by the border of the scan", "pancreas": "only 0 voxels"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["liver_tumor_01", "tumor", "liver_cysts", "lymph_node_2r", "gtv1", "ptv_70", "lung_nodule", "metastases",
+     "bone", "veins", "body", "skin", "spinal_cord"],
+)  # fmt: skip
+def test_findings_and_spread_out_structures_are_left_out(name):
+    assert reason_left_out(name)
+
+
+@pytest.mark.parametrize("name", ["portal_vein", "iliac_artery_left", "gallbladder", "vertebrae_l1", "hip_right"])
+def test_organs_stay(name):
+    assert reason_left_out(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Left Parotid", "parotid_left"),
+        ("parotid-gland_L", "parotid_left"),
+        ("PAROTID_LEFT", "parotid_left"),
+        ("rib_left_7", "rib_7_left"),
+        ("vertebrae_L1", "vertebrae_l1"),
+        ("Oesophagus", "esophagus"),
+        ("kidney (right)", "kidney_right"),
+    ],
+)
+def test_names_are_spelled_one_way(name, expected):
+    assert normalise_name(name) == expected
+    assert normalise_name(expected) == expected
