@@ -20,10 +20,10 @@ from .grid_reading import flat_index, read_rows
 from .neighbourhood import box_offsets, reach_of
 
 _NODE_STEP = 2  # local cells between nodes
-_NODE_MM = 24.0  # nodes that answer lie within, about the point
-_BLOCK_MM = 18.0  # nodes that take part in a node's answer lie within, about it
+_NODE_MM = 22.0  # nodes that answer lie within, about the point
+_BLOCK_MM = 16.0  # nodes that take part in a node's answer lie within, about it
 _BLOCK_SIGMA_MM = 14.0
-_SEARCH_MM = 21.0
+_SEARCH_MM = 16.0
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
 _PRIOR_WEIGHT = 0.02  # mean similarity that one such distance costs
 _UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
@@ -31,7 +31,8 @@ _FIT_SIGMA_MM = 20.0
 _FIT_ROUNDS = 6
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
 _SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform where few nodes answer
-_CHUNK_SIMILARITIES = 12_000_000
+_CHUNK_POINTS = 128
+_TOGETHER = 2
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,15 @@ class _Layout:
     """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
 
     nodes: (m, 3). answering: (a,) those that answer. block: (a, m) weights of their blocks, rows sum to 1.
-    box: (b, 3) every target cell that any node reaches. pick: (m, d) the cell of `box` for node and displacement.
-    displacements: (d, 3) and their shape (dk, dj, di).
+    low, size: (3,) corner and extent i, j, k of the box of target cells that nodes reach. pick: (m, d) the cell of the
+    box for node and displacement. displacements: (d, 3) and their shape (dk, dj, di).
     """
 
     nodes: torch.Tensor
     answering: torch.Tensor
     block: torch.Tensor
-    box: torch.Tensor
+    low: torch.Tensor
+    size: torch.Tensor
     pick: torch.Tensor
     displacements: torch.Tensor
     shape: tuple[int, int, int]
@@ -75,29 +77,22 @@ class _Layout:
 
 @cache
 def _layout(local_mm: tuple[float, float, float]) -> _Layout:
-    size = torch.tensor(local_mm)
+    cell = torch.tensor(local_mm)
     nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
-    place = nodes * size
+    place = nodes * cell
     nodes, place = (x[place.norm(dim=1) <= _NODE_MM + _BLOCK_MM] for x in (nodes, place))
     answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
     apart = torch.cdist(place[answering], place)
     block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
     reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)))
-    displacements = _box(-reach, reach)
-    low, high = nodes.amin(0) - reach, nodes.amax(0) + reach
-    across, plane = high - low + 1, (high - low + 1)[0] * (high - low + 1)[1]
+    i, j, k = (torch.arange(-int(r), int(r) + 1) for r in reach)
+    displacements = torch.cartesian_prod(k, j, i).flip(1)
+    low = nodes.amin(0) - reach
+    size = nodes.amax(0) + reach - low + 1
     reached = nodes[:, None] + displacements - low
-    pick = reached[..., 0] + reached[..., 1] * across[0] + reached[..., 2] * plane
-    shape = tuple((2 * reach + 1).flip(0).tolist())
+    pick = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
     block = block / block.sum(1, keepdim=True)
-    return _Layout(nodes, answering, block, _box(low, high), pick, displacements, shape)
-
-
-def _box(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
-    """(n, 3) all cells i, j, k from low to high, i running fastest."""
-    axes = [torch.arange(int(a), int(b) + 1) for a, b in zip(low, high, strict=True)]
-    k, j, i = torch.meshgrid(axes[2], axes[1], axes[0], indexing="ij")
-    return torch.stack([i, j, k], dim=-1).view(-1, 3)
+    return _Layout(nodes, answering, block, low, size, pick, displacements, (len(k), len(j), len(i)))
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
@@ -114,10 +109,14 @@ def match_blocks(blocks: Blocks, target: EmbeddingMap, first_cells: torch.Tensor
     """Places of the blocks' points in the target, near first answers (n, 3) in continuous target cells (i, j, k)."""
     layout = _layout(_local_mm(target))
     first = (first_cells.double() + 0.5) * 2 - 0.5
-    rows = max(1, _CHUNK_SIMILARITIES // (len(layout.nodes) * len(layout.box)))
     parts = [
         _match(Blocks(d, s), target, f, layout)
-        for d, s, f in zip(blocks.descriptors.split(rows), blocks.seen.split(rows), first.split(rows), strict=True)
+        for d, s, f in zip(
+            blocks.descriptors.split(_CHUNK_POINTS),
+            blocks.seen.split(_CHUNK_POINTS),
+            first.split(_CHUNK_POINTS),
+            strict=True,
+        )
     ]
     cells, *rest = (torch.cat(values) for values in zip(*parts, strict=True))
     return BlockAnswers((cells + 0.5) / 2 - 0.5, *rest)
@@ -128,19 +127,17 @@ def _match(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     local_mm = torch.tensor(_local_mm(target))
     start = first.round().long()
-    index, on_grid = flat_index(start[:, None] + layout.box, target.local_body.shape)
-    body = on_grid & target.local_body.flatten()[index]
-    near = target.local_rows[index].float() * body[..., None]
-    similarity = blocks.descriptors @ near.transpose(1, 2)
+    index, body = _box_rows(start + layout.low, layout.size, target)
+    similarity = _similarities(blocks.descriptors, target.local_rows, index, layout.pick)
+    held = body.index_select(1, layout.pick.flatten()) & blocks.seen.repeat_interleave(layout.pick.shape[1], dim=1)
+    similarity, held = (x.view(len(start), *layout.pick.shape) for x in (similarity, held.float()))
     # what each node sees at each displacement, then the mean over its block
-    similarity = _pick(similarity, layout.pick)
-    held = _pick(body[:, None].expand(-1, len(layout.nodes), -1), layout.pick).float() * blocks.seen[..., None]
-    similarity = layout.block @ (similarity * blocks.seen[..., None])
+    similarity = layout.block @ (similarity * held)
     share, seen = layout.block @ held, (layout.block @ blocks.seen[..., None].float())
     score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * seen).clamp_min(1e-6)
     away = (layout.displacements + (start - first)[:, None]) * local_mm
     prior = _PRIOR_WEIGHT * away.square().sum(-1).float() / _PRIOR_MM**2
-    possible = (held[:, layout.answering] > 0) & blocks.seen[:, layout.answering, None]
+    possible = held[:, layout.answering] > 0
     judged = (score - prior[:, None]).masked_fill(~possible, -torch.inf)
     best = judged.argmax(2)
     step = _peaks(judged.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
@@ -155,9 +152,36 @@ def _match(
     return found, mean, spread.float(), ((found - first) * local_mm).norm(dim=1).float()
 
 
-def _pick(values: torch.Tensor, pick: torch.Tensor) -> torch.Tensor:
-    """(n, m, d) from values (n, m, b) by the index (m, d)."""
-    return values.gather(2, pick.expand(len(values), -1, -1))
+def _similarities(
+    descriptors: torch.Tensor, rows: torch.Tensor, index: torch.Tensor, pick: torch.Tensor
+) -> torch.Tensor:
+    """(n, m * d) similarity of nodes (n, m, l) to the cells that they may be displaced to.
+
+    index: (n, b) rows of a box of cells. One product with the whole box is faster than gathering for each node; a few
+    points at a time, because it is faster while it fits into the processor's cache.
+    """
+    nodes = torch.arange(len(pick))[:, None]
+    chosen = (pick * len(nodes) + nodes).flatten()
+    found = [
+        # the other order of the product, nodes first, takes three times as long
+        (rows[i].float() @ d.transpose(1, 2)).flatten(1).index_select(1, chosen)
+        for i, d in zip(index.split(_TOGETHER), descriptors.split(_TOGETHER), strict=True)
+    ]
+    return torch.cat(found)
+
+
+def _box_rows(corner: torch.Tensor, size: torch.Tensor, target: EmbeddingMap) -> tuple[torch.Tensor, torch.Tensor]:
+    """(n, b) rows of the target's local cells in boxes with corners (n, 3), i, j, k, and which lie in the body."""
+    shape = target.local_body.shape[::-1]
+    rows, inside = 0, True
+    for axis, stride in ((2, shape[0] * shape[1]), (1, shape[0]), (0, 1)):
+        cells = corner[:, axis, None] + torch.arange(int(size[axis]))
+        along = [1, 1, 1]
+        along[2 - axis] = cells.shape[1]
+        rows = rows + (cells.clamp(0, shape[axis] - 1) * stride).view(len(corner), *along)
+        inside = ((cells >= 0) & (cells < shape[axis])).view(len(corner), *along) & inside
+    rows = rows.flatten(1)
+    return rows, inside.flatten(1) & target.local_body.flatten()[rows]
 
 
 def _peaks(score: torch.Tensor, best: torch.Tensor, layout: _Layout) -> torch.Tensor:

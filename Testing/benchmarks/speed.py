@@ -52,8 +52,13 @@ def main() -> None:
     print(f"match 100 points x 5 targets   {seconds:8.3f} s")
     seconds = _median_seconds(lambda: embedding.match(points[:1], targets[0]))
     print(f"match 1 point x 1 target       {seconds:8.3f} s")
-    seconds = _median_seconds(lambda: embedding.match(points, targets[0]))
-    print(f"match 10,000 points x 1 target {seconds:8.3f} s")
+    many = [replace(embedding) for _ in range(10)]
+    seconds = _median_seconds(lambda: [embedding.match(points[:1], target) for target in many])
+    print(f"match 1 point x 10 targets     {seconds:8.3f} s")
+    seconds = _median_seconds(lambda: embedding.match(points, targets[0], fast=True))
+    print(f"the same, fast: 10,000 points  {seconds:8.3f} s")
+    seconds = _median_seconds(lambda: [embedding.match(points[:1], target, fast=True) for target in many])
+    print(f"  1 point x 10 targets         {seconds:8.3f} s")
 
 
 def _median_seconds(work: Callable[[], object]) -> float:

@@ -14,6 +14,7 @@ from scan_files import stack_positions, write_linear_series
 from test_bad_files import SAYS
 
 from AnatomicalEmbedding.cli import main
+from AnatomicalEmbedding.inference import load_model
 from AnatomicalEmbedding.points import PointList, read_points, write_markups
 
 COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score"]
@@ -66,6 +67,15 @@ class TestMatch:
             found = read_points(tmp_path / folder / "target.mrk.json")
             assert found.labels == labels
             np.testing.assert_allclose(found.points_ras, expected, atol=0.01)
+
+    def test_fast_answers_are_those_of_the_python_interface(self, anatemb, place, tmp_path):
+        model = load_model(place.model[1], "cpu")
+        maps = [model.embed(Volume.read(path)) for path in (place.template, place.target)]
+        anatemb(
+            "match", place.template, place.points, place.target, "-o", tmp_path, "--fast", "--no-report", *place.model
+        )
+        found = read_points(tmp_path / "target.mrk.json").points_ras
+        np.testing.assert_allclose(found, maps[0].match(place.points_ras, maps[1], fast=True).points_ras, atol=1e-3)
 
     def test_json_is_all_there_is_on_stdout(self, anatemb, place, expected, tmp_path):
         outcome = anatemb("match", place.template, place.points, place.target, "-o", tmp_path, "--json", *place.model)
