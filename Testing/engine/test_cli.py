@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from cli_runs import assert_refused
 from scan_files import stack_positions, write_linear_series
+from small_models import small_network
 from test_bad_files import SAYS
 
 from AnatomicalEmbedding.cli import main
 from AnatomicalEmbedding.inference import load_model
+from AnatomicalEmbedding.models.registry import write_weights
 from AnatomicalEmbedding.points import PointList, read_points, write_markups
+from AnatomicalEmbedding.volume import Volume
 
 COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score"]
 pytestmark = pytest.mark.usefixtures("kept_maps")
@@ -69,13 +72,19 @@ class TestMatch:
             np.testing.assert_allclose(found.points_ras, expected, atol=0.01)
 
     def test_fast_answers_are_those_of_the_python_interface(self, anatemb, place, tmp_path):
-        model = load_model(place.model[1], "cpu")
-        maps = [model.embed(Volume.read(path)) for path in (place.template, place.target)]
-        anatemb(
-            "match", place.template, place.points, place.target, "-o", tmp_path, "--fast", "--no-report", *place.model
-        )
-        found = read_points(tmp_path / "target.mrk.json").points_ras
-        np.testing.assert_allclose(found, maps[0].match(place.points_ras, maps[1], fast=True).points_ras, atol=1e-3)
+        weights = tmp_path / "described.safetensors"
+        write_weights(small_network(local_channels=8), weights, "described", {"recipe": "none"})
+        model = load_model(str(weights), "cpu")
+        template, target = (model.embed(Volume.read(path)) for path in (place.template, place.target))
+        found = {}
+        for options in ([], ["--fast"]):
+            words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--no-report")
+            anatemb(*words, "--model", weights, *options)
+            answers = read_points(tmp_path / "out" / "target.mrk.json").points_ras
+            expected = template.match(place.points_ras, target, fast=bool(options)).points_ras
+            np.testing.assert_allclose(answers, expected, atol=1e-3)
+            found[bool(options)] = answers
+        assert not np.allclose(found[True], found[False], atol=0.1)
 
     def test_json_is_all_there_is_on_stdout(self, anatemb, place, expected, tmp_path):
         outcome = anatemb("match", place.template, place.points, place.target, "-o", tmp_path, "--json", *place.model)
