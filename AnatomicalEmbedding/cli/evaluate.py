@@ -39,6 +39,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         metavar="DIR",
         help="further labelled scans, as templates alone, such as training scans",
     )
+    landmarks.add_argument(
+        "--each-step", action="store_true", help="also measure matching without blocks, and without descriptors"
+    )
     landmarks.set_defaults(run=run_landmarks)
 
     phantoms = kinds.add_parser(
@@ -68,7 +71,10 @@ def run_landmarks(options: argparse.Namespace) -> None:
     for name in dict.fromkeys([options.model, *options.compare]):
         model = open_model(options, name)
         model.cache = None  # embedding is timed
-        matchers[model.name if model.name not in matchers else name] = EmbeddingMatcher(model)
+        shown = model.name if model.name not in matchers else name
+        matchers[shown] = matcher = EmbeddingMatcher(model)
+        if options.each_step:
+            matchers |= {f"{shown}, {step}": matcher.stopping_at(step) for step in ("descriptors", "coordinates")}
     notes: tuple[str, ...] = ()
     if options.peers != "none":
         peers, notes = make_peers(PEERS if options.peers == "all" else (BODY_CENTRE, ELASTIX_AFFINE))

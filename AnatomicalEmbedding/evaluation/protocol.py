@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,11 +39,20 @@ class Matcher(Protocol):
 
 
 class EmbeddingMatcher:
-    """Matches by embedding maps; each scan is embedded once and its map kept."""
+    """Matches by embedding maps; each scan is embedded once and its map kept.
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    step: how far matching goes, "blocks" (all of it), "descriptors" (fast) or "coordinates" (no descriptors).
+    """
+
+    def __init__(self, model: Model, step: str = "blocks") -> None:
+        self.model, self.step = model, step
         self._maps: dict[str, EmbeddingMap] = {}
+
+    def stopping_at(self, step: str) -> EmbeddingMatcher:
+        """A matcher by the same maps that goes only so far."""
+        other = EmbeddingMatcher(self.model, step)
+        other._maps = self._maps
+        return other
 
     def prepare(self, case: Case) -> float:
         """Embed the scan unless it has been; return the seconds it took."""
@@ -57,7 +66,10 @@ class EmbeddingMatcher:
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
         self.prepare(template)
         self.prepare(target)
-        return self._maps[template.id].match(points_ras, self._maps[target.id]).points_ras
+        one, other = self._maps[template.id], self._maps[target.id]
+        if self.step == "coordinates":
+            one, other = replace(one, local=None), replace(other, local=None)
+        return one.match(points_ras, other, fast=self.step == "descriptors").points_ras
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,13 @@
 """The landmark protocol on folders whose truth is known: ellipsoids at chosen places, moved by known shifts."""
 
 import json
+from dataclasses import replace
 from importlib import metadata
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from small_models import small_network
 
 from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
 from AnatomicalEmbedding.evaluation import (
@@ -18,6 +20,7 @@ from AnatomicalEmbedding.evaluation import (
 )
 from AnatomicalEmbedding.evaluation.results import summarise
 from AnatomicalEmbedding.evaluation.structures import KINDS, find_structures
+from AnatomicalEmbedding.inference import Model
 from AnatomicalEmbedding.volume import Volume
 
 SPACING = np.array((4.0, 3.0, 5.0))
@@ -289,6 +292,20 @@ def test_embedding_matcher_embeds_each_scan_once(cases):
     assert sorted(model.embedded) == sorted(SHIFTS)
     assert result.errors("ours") == pytest.approx(np.zeros(126), abs=1e-6)
     assert result.scan_seconds["ours"] > 0
+
+
+def test_a_matcher_goes_only_as_far_as_it_is_told(cases):
+    model = Model(small_network(local_channels=8), "small", "0" * 64)
+    whole = EmbeddingMatcher(model)
+    points = cases[0].structures["liver"].points_ras
+    found = {step: whole.stopping_at(step)(cases[0], points, cases[1]) for step in ("descriptors", "coordinates")}
+    found["blocks"] = whole(cases[0], points, cases[1])
+    one, other = (model.embed(case.volume) for case in cases[:2])
+    np.testing.assert_allclose(found["blocks"], one.match(points, other).points_ras)
+    np.testing.assert_allclose(found["descriptors"], one.match(points, other, fast=True).points_ras)
+    bare = [replace(m, local=None) for m in (one, other)]
+    np.testing.assert_allclose(found["coordinates"], bare[0].match(points, bare[1]).points_ras)
+    assert whole.prepare(cases[0]) == 0.0  # the maps are shared
 
 
 def test_body_centre_peer_undoes_a_shift(cases):

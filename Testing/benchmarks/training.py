@@ -1,0 +1,94 @@
+"""Speed of training on this machine: how long a batch takes to make and a step to do, for each recipe. Needs no data.
+
+    python Testing/benchmarks/training.py [--recipes ape hybrid ...] [--device auto] [--steps 12]
+
+Prints one table; figures that are published stand in RESULTS.md with the machine and date that made them.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from AnatomicalEmbedding.device import choose_device, training_dtype
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.training.objectives import make_sampler
+from AnatomicalEmbedding.training.recipes import load_recipe
+from AnatomicalEmbedding.training.scans import PreparedScan, prepare_phantom
+from AnatomicalEmbedding.training.trainer import train
+
+_PATIENTS = 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipes", nargs="+", default=["ape", "hybrid", "ape-paper", "sam-paper"])
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    device = choose_device(options.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    print(f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, {training_dtype(device)}")
+    print("recipe      batch s of a core   step s of all cores   batch share   steps/s with a worker")
+    for recipe_name in options.recipes:
+        recipe = load_recipe(recipe_name, {"batch.phantom_share": 1.0})
+        if recipe_name == "ape-paper":  # 8000 points a step are one huge distance matrix; ours, as in RESULTS.md
+            recipe = load_recipe(recipe_name, {"batch.phantom_share": 1.0, "batch.points_per_pair": 250})
+        scans = _scans(recipe.network.spacing_mm)
+        batch = _core_seconds_of_batches(scans, recipe, options.steps)
+        with tempfile.TemporaryDirectory() as folder:
+            inside = _step(scans, recipe, Path(folder) / "inside", options.steps, device, 0)
+            beside = _step(scans, recipe, Path(folder) / "beside", options.steps, device, options.workers)
+        print(
+            f"{recipe_name:<12} {batch:10.3f} {inside.cores - batch:20.3f} {batch / inside.cores:16.0%}"
+            f" {1 / beside.wall:18.2f}",
+            flush=True,
+        )
+
+
+class _Times:
+    """Seconds of a step: on the clock, and of all cores together."""
+
+    def __init__(self, wall: float, cores: float):
+        self.wall, self.cores = wall, cores
+
+
+def _scans(spacing_mm: tuple[float, float, float]) -> list[PreparedScan]:
+    phantoms = [make_phantom(seed, spacing=(2.0, 2.0, 3.0)) for seed in range(_PATIENTS)]
+    return [prepare_phantom(phantom, f"phantom{n}", spacing_mm) for n, phantom in enumerate(phantoms)]
+
+
+def _core_seconds_of_batches(scans: list[PreparedScan], recipe, steps: int) -> float:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in a worker process
+    sampler = make_sampler(scans, recipe, 0, steps + 1)
+    _ = sampler[steps]
+    start = time.process_time()
+    for step in range(steps):
+        _ = sampler[step]
+    seconds = (time.process_time() - start) / steps
+    torch.set_num_threads(threads)
+    return seconds
+
+
+def _step(scans: list[PreparedScan], recipe, folder: Path, steps: int, device: torch.device, workers: int) -> _Times:
+    """Of a step after the first few, batches made in the loop (workers 0) or beside it."""
+    seen: list[tuple[float, float]] = []
+    train(
+        scans,
+        recipe,
+        folder,
+        steps + 3,
+        device=str(device),
+        workers=workers,
+        progress=lambda _: seen.append((time.perf_counter(), time.process_time())),
+    )
+    (wall, cores), (wall_end, cores_end) = seen[2], seen[-1]
+    return _Times((wall_end - wall) / (len(seen) - 3), (cores_end - cores) / (len(seen) - 3))
+
+
+if __name__ == "__main__":
+    main()
