@@ -69,7 +69,9 @@ class EmbeddingMatcher:
         one, other = self._maps[template.id], self._maps[target.id]
         if self.step == "coordinates":
             one, other = replace(one, local=None), replace(other, local=None)
-        return one.match(points_ras, other, fast=self.step == "descriptors").points_ras
+        if self.step == "descriptors":
+            return one.match(points_ras, other, fast=True).points_ras
+        return one.match(points_ras, other).points_ras
 
 
 @dataclass(frozen=True, eq=False)
