@@ -1,4 +1,4 @@
-"""The fine step: where near a first answer, or anywhere, a scan looks most like the template's point (Yan 2022, III-D).
+"""The quick fine step: where near a first answer, or anywhere, a scan looks most like a point (Yan 2022, III-D).
 
 Where weights have coordinates, they say where to look and the local descriptor decides within a small box: detail
 without the distant look-alikes that descriptors alone fall for. Without coordinates the peak of the summed similarity

@@ -3,7 +3,8 @@
 Retrieval is the paper's (Goncharov 2024, section 2.2): the cell whose embedding is nearest in Euclidean distance.
 Two steps are ours. The query is read from an affine fit of the template's map about the point, which averages the
 map's error. Then the target's map is fitted likewise about the nearest cell and solved for the query's coordinate,
-which frees the answer from the grid. Where both maps hold descriptors, they settle the last centimetres.
+which frees the answer from the grid. Where both maps hold descriptors, those of the tissue around the point settle the
+last centimetres (`block_matching`), or the point's own alone (`descriptor_matching`) where speed counts more.
 """
 
 from __future__ import annotations

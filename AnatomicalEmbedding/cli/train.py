@@ -115,6 +115,14 @@ def run(options: argparse.Namespace) -> None:
     scans = _training_scans(options, recipe)
     if recipe.objective in ("coordinates", "hybrid"):
         scans = tie_by_labels(scans)
+    validation = Validation(options.validate, str(device)) if options.validate_every > 0 else None
+    if validation is not None:
+        apart = validation.keep_apart(scans)
+        for name in sorted({s.name for s in scans} - {s.name for s in apart}):
+            _report(f"left out: {name} is of a patient of {options.validate}, who is validated on")
+        if not apart:
+            raise AnatomicalEmbeddingError(f"{options.validate}: holds every training patient; validate on others.")
+        scans = apart
     start_from = find_weights(options.start_from).network if options.start_from else None
     stop = _stop_on_signals()
 
@@ -138,7 +146,7 @@ def run(options: argparse.Namespace) -> None:
         workers=options.workers,
         start_from=start_from,
         minutes=options.minutes,
-        validate=Validation(options.validate, str(device)) if options.validate_every > 0 else None,
+        validate=validation,
         validate_every=options.validate_every,
         progress=show,
         cancelled=stop,

@@ -44,12 +44,17 @@ class Case:
     @property
     def patient(self) -> str:
         """The id without a time point at its end."""
-        return _TIME_POINT.sub("", self.id)
+        return patient_of(self.id)
 
     @property
     def volume(self) -> Volume:
         """The scan, read when asked for; the few used last stay in memory."""
         return _read_volume(self.path)
+
+
+def patient_of(scan: str) -> str:
+    """The patient whose scan has this name: the name without a time point at its end."""
+    return _TIME_POINT.sub("", scan)
 
 
 @lru_cache(maxsize=6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from ..device import choose_device
-from ..evaluation.dataset import load_cases
+from ..evaluation.dataset import load_cases, patient_of
 from ..evaluation.phantoms import PhantomResult, evaluate_phantoms, phantom_views
 from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
 from ..evaluation.results import GROUPS
 from ..inference import Model
 from ..models.network import EmbeddingNetwork
+from .scans import PreparedScan
 
 _PHANTOM_SEEDS = (700, 701)  # training phantoms count from scans.PHANTOM_SEED
 
@@ -32,6 +34,11 @@ class Validation:
     def __post_init__(self) -> None:
         self._cases = load_cases(self.labelled) if self.labelled is not None else []
         self._phantoms = cache(phantom_views)  # made at the first call, then kept
+
+    def keep_apart(self, scans: Sequence[PreparedScan]) -> list[PreparedScan]:
+        """The scans whose patients are not validated on."""
+        held = {case.patient for case in self._cases}
+        return [scan for scan in scans if patient_of(scan.name) not in held]
 
     def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
         """Median error in mm by kind: "phantom", and of labelled scans "centre", "extreme" and "landmark"."""

@@ -164,6 +164,15 @@ def test_network_comes_back_ready_for_use(scans, tmp_path):
     assert run.minutes > 0
 
 
+def test_patients_validated_on_are_not_trained_on(tmp_path):
+    for name in ("anna_t1", "bert"):
+        (tmp_path / f"{name}.nii.gz").write_bytes(b"")
+        (tmp_path / f"{name}.landmarks.json").write_text('{"points": {"carina": [1, 2, 3]}}')
+    scans = [linear_scan(name) for name in ("anna_t0", "bert", "berta", "carl")]
+    assert [s.name for s in Validation(tmp_path).keep_apart(scans)] == ["berta", "carl"]
+    assert Validation().keep_apart(scans) == scans
+
+
 def test_best_validated_weights_are_the_runs(scans, tmp_path):
     """The second of three judgements is the best one; a resumed run remembers it."""
     seen, errors = [], iter([9.0, 2.0, 5.0])
