@@ -1,12 +1,18 @@
 """anatemb info: what a scan, a map or the installation is."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import __version__
 from .console import add_json_option, print_json, say
+
+if TYPE_CHECKING:
+    from ..embedding import EmbeddingMap
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -76,7 +82,18 @@ def _describe_map(path: Path) -> dict[str, object]:
         "cells_ijk": [i, j, k],
         "cell_mm": [round(float(c), 3) for c in found.cell_mm],
         "body_cells": int(found.body.sum()),
+        **_held(found),
     }
+
+
+def _held(embedding: EmbeddingMap) -> dict[str, object]:
+    """Which part of the body, where the weights know the body's frame."""
+    from ..coverage import find_coverage
+
+    if not embedding.provenance.metric or not len(embedding.body_index):
+        return {}
+    held = find_coverage(embedding)
+    return {"holds": held.text, "body_heights_mm": [round(held.low_mm), round(held.high_mm)]}
 
 
 def _installation() -> dict[str, object]:

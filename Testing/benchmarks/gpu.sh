@@ -30,6 +30,7 @@ train)
     anatemb evaluate landmarks "$KEEP/dev" --model "$OUT/weights.safetensors" --peers none | tee "$OUT/landmarks.txt"
     anatemb evaluate phantoms --model "$OUT/weights.safetensors" | tee "$OUT/phantoms.txt"
     python3 Testing/benchmarks/speed.py | tee "$OUT/speed.txt"
+    python3 Testing/benchmarks/training.py --steps 40 | tee "$OUT/training.txt"
     ;;
 *)
     sed -n '2,10s/^# \{0,1\}//p' "$0"

@@ -14,6 +14,7 @@ from small_models import cell_centres, small_network
 
 from AnatomicalEmbedding import __version__
 from AnatomicalEmbedding.cli import main
+from AnatomicalEmbedding.coverage import find_coverage
 from AnatomicalEmbedding.embedding import EmbeddingMap
 from AnatomicalEmbedding.evaluation import phantoms
 from AnatomicalEmbedding.inference import Model, load_model
@@ -50,6 +51,9 @@ class TestInfo:
         assert (facts["scan"], facts["model"]) == ("template", "small")
         assert facts["cells_ijk"] == list(embedding.body.shape[::-1])
         assert facts["body_cells"] == int(embedding.body.sum())
+        held = find_coverage(embedding)
+        assert facts["holds"] == held.text
+        assert facts["body_heights_mm"] == [round(held.low_mm), round(held.high_mm)]
 
     def test_of_the_installation(self, anatemb, place):
         (facts,) = json.loads(anatemb("info", "--json").out)

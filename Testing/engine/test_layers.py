@@ -22,7 +22,7 @@ LAYERS = (
     {"volume_checks", "nifti_header", "simpleitk_bridge", "dicom_geometry", "dicom", "image_files", "volume", "points"},
     {"phantom", "working_grid", "body", "device", "models"},
     {"embedding", "slabs", "cache", "inference"},
-    {"neighbourhood", "local_affine", "descriptor_matching", "block_matching", "matching"},
+    {"neighbourhood", "local_affine", "descriptor_matching", "block_matching", "matching", "coverage"},
     {"training", "evaluation"},
     {"pictures", "report"},
     {"cli", "__main__"},

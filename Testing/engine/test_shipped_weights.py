@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from AnatomicalEmbedding import Volume, load_model
+from AnatomicalEmbedding.coverage import find_coverage
 from AnatomicalEmbedding.evaluation.phantoms import evaluate_phantoms
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.simpleitk_bridge import transform_points
@@ -49,6 +50,16 @@ def test_named_points_of_unseen_patients(model):
     everything = np.concatenate(list(result.errors_mm.values()))
     assert np.median(everything) <= 8.0
     assert all(np.median(errors) <= 10.0 for errors in result.errors_mm.values())
+
+
+@pytest.mark.parametrize("heights", [(220.0, 440.0), (-80.0, 250.0), (380.0, 620.0)])
+def test_the_part_of_the_body_in_a_scan_is_told(model, heights):
+    phantom = make_phantom(913, spacing=(3.0, 3.0, 4.0), coverage_mm=heights)
+    found = find_coverage(model.embed(phantom.volume))
+    middle = phantom.volume.bounds_ras.mean(axis=0)
+    low, high = (phantom.to_body(np.array([[*middle[:2], z]]))[0, 2] for z in phantom.volume.bounds_ras[:, 2])
+    assert found.low_mm == pytest.approx(low, abs=25)
+    assert found.high_mm == pytest.approx(high, abs=25)
 
 
 def test_axis_orders_and_flips_give_the_same_world_answer(model, pair, question):

@@ -1,0 +1,56 @@
+"""What part of the body a scan holds, on maps whose heights are known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_models import analytic_map
+
+from AnatomicalEmbedding.coverage import LEVELS_MM, find_coverage
+from AnatomicalEmbedding.errors import MapError
+
+# the analytic map's scan: RAS z 300 to 492, 16 cells of 12 mm
+
+
+def coverage(shift, noise=0.0, scale=1.0):
+    return find_coverage(analytic_map(lambda p: (p - (0, 0, 300)) * scale + (0, 0, shift), noise=noise))
+
+
+@pytest.mark.parametrize(("shift", "noise"), [(-60.0, 0.0), (100.0, 8.0), (378.0, 15.0)])
+def test_ends_are_the_body_heights_of_the_scans_ends(shift, noise):
+    found = coverage(shift, noise)
+    assert found.low_mm == pytest.approx(shift, abs=3)
+    assert found.high_mm == pytest.approx(shift + 192, abs=3)
+    assert set(found.levels) == {name for name, at in LEVELS_MM.items() if found.low_mm <= at <= found.high_mm}
+
+
+def test_a_larger_patient_is_the_same_part():
+    found = coverage(100.0, scale=0.9)
+    assert found.low_mm == pytest.approx(100, abs=6)
+    assert found.high_mm == pytest.approx(100 + 0.9 * 192, abs=6)
+
+
+@pytest.mark.parametrize(
+    ("shift", "text"),
+    [
+        (378.0, "from the diaphragm to the lung apices"),
+        (-150.0, "from below the symphysis to between the femoral heads and the sacral promontory"),
+        (300.0, "from between the kidneys and the diaphragm to between the carina and the lung apices"),
+        (700.0, "from between the skull base and the vertex to above the vertex"),
+    ],
+)
+def test_in_words(shift, text):
+    assert coverage(shift).text == text
+
+
+def test_an_upside_down_map_has_its_lower_end_first():
+    found = find_coverage(analytic_map(lambda p: (p - (0, 0, 300)) * (1, 1, -1) + (0, 0, 400)))
+    assert found.low_mm < found.high_mm
+
+
+def test_maps_without_body_or_frame_are_refused():
+    made = analytic_map(lambda p: p)
+    with pytest.raises(MapError, match="no common body frame"):
+        find_coverage(replace(made, provenance=replace(made.provenance, metric=False)))
+    with pytest.raises(MapError, match="holds no body"):
+        find_coverage(analytic_map(lambda p: p, body=np.zeros((16, 20, 24), dtype=bool)))
