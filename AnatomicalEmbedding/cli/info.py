@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import __version__
-from .console import add_json_option, print_json, say
+from .console import add_json_option, add_model_options, open_model, print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from ..embedding import EmbeddingMap
+    from ..volume import Volume
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -23,12 +24,18 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="scan, DICOM folder or map (.safetensors)")
     parser.add_argument("--series", metavar="UID", help="DICOM series to read when a folder holds several")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="embed each scan too: which part of the body it holds, and whether it is mirrored or upside down",
+    )
     add_json_option(parser)
+    add_model_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    found = [_describe(path, options.series) for path in options.paths] or [_installation()]
+    found = [_describe(path, options) for path in options.paths] or [_installation()]
     if options.json:
         print_json(found)
         return
@@ -40,16 +47,17 @@ def run(options: argparse.Namespace) -> None:
             say(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
 
 
-def _describe(path: Path, series: str | None) -> dict[str, object]:
+def _describe(path: Path, options: argparse.Namespace) -> dict[str, object]:
     if path.suffix == ".safetensors":
         return _describe_map(path)
-    return _describe_scan(path, series)
+    return _describe_scan(path, options)
 
 
-def _describe_scan(path: Path, series: str | None) -> dict[str, object]:
+def _describe_scan(path: Path, options: argparse.Namespace) -> dict[str, object]:
     from ..dicom import list_series
     from ..volume import Volume
 
+    series = options.series
     facts: dict[str, object] = {"path": str(path)}
     if path.is_dir() and series is None:
         found = list_series(path)
@@ -66,7 +74,19 @@ def _describe_scan(path: Path, series: str | None) -> dict[str, object]:
         "to_ras_mm": [round(float(x), 1) for x in high],
         "hu_1_50_99_percent": [round(float(p)) for p in np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99])],
         "notes": list(volume.notes),
+        **(_checked(volume, options) if options.check else {}),
     }
+
+
+def _checked(volume: Volume, options: argparse.Namespace) -> dict[str, object]:
+    from ..orientation import check_orientation
+
+    model = open_model(options)
+    with progress_bar(volume.name or "scan", options.json) as progress:
+        embedding = model.embed(volume)
+        check = check_orientation(model, volume, progress)
+    orientation = check.fault or "no fault found"
+    return _held(embedding) | {"orientation": orientation, "misfit_mm": round(check.misfit_mm, 1)}
 
 
 def _describe_map(path: Path) -> dict[str, object]:

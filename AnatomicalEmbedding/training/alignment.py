@@ -10,15 +10,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from ..body_affine import body_points, robust_affine
 from ..embedding import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError
-from ..volume import transform_points
 from .frames import FrameGuess
 from .scans import PreparedScan
 
 _SIGMA_MM = 30.0
 _PRIOR_CELLS = 4.0  # of no departure from the affine map, in cells of full weight
-_ROUNDS = 5
 _SETTLED_SCALE_SD, _SETTLED_SHIFT_SD_MM = 0.02, 4.0
 
 
@@ -27,15 +25,11 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
 
     Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
     """
-    if not embedding.provenance.metric:
-        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no common body frame in mm; choose others.")
-    cells, coordinate = embedding.body_cells
-    ras = transform_points(embedding.cell_to_ras, cells.numpy())
-    body = coordinate.double().numpy()
-    affine, weight = _robust_affine(ras, body)
+    ras, body = body_points(embedding)
+    affine, weight = robust_affine(ras, body)
     nodes = scan.field_nodes_ras()
     left = body - _apply(affine, ras)
-    field = _apply(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, cells, left, weight, nodes)
+    field = _apply(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
     lines = [np.polyfit(ras[:, axis], body[:, axis], 1, w=np.sqrt(weight)) for axis in range(3)]
     scale, shift = np.array(lines).T
     frame = FrameGuess(scale, shift, np.full(3, _SETTLED_SCALE_SD), np.full(3, _SETTLED_SHIFT_SD_MM))
@@ -43,28 +37,14 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     return replace(scan, frame=frame, body_field=torch.from_numpy(values))
 
 
-def _robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(4, 3) affine map body = [ras, 1] @ map, and the weight (n,) that Huber's rule gave each cell."""
-    design = np.column_stack([ras, np.ones(len(ras))])
-    weight = np.ones(len(ras))
-    affine = np.zeros((4, 3))
-    for _ in range(_ROUNDS):
-        affine = np.linalg.lstsq(design * np.sqrt(weight)[:, None], body * np.sqrt(weight)[:, None], rcond=None)[0]
-        error = np.linalg.norm(body - design @ affine, axis=1)
-        weight = np.minimum(1.0, 2.0 * np.median(error) / np.maximum(error, 1e-6))
-    return affine, weight
-
-
 def _apply(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
     return points @ affine[:3] + affine[3]
 
 
-def _smooth(
-    embedding: EmbeddingMap, cells: torch.Tensor, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray
-) -> np.ndarray:
-    """Gaussian mean (k, j, i, 3) at nodes (k, j, i, 3), RAS mm, of what cells (n, 3) have left (n, 3)."""
+def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Gaussian mean (k, j, i, 3) at nodes (k, j, i, 3), RAS mm, of what body cells have left (n, 3)."""
     grid = np.zeros((*embedding.body.shape, 4))
-    i, j, k = cells.numpy().T
+    i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
     along = []
     for axis, line in enumerate((nodes[0, 0, :, 0], nodes[0, :, 0, 1], nodes[:, 0, 0, 2])):

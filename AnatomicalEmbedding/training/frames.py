@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..body_affine import body_points
 from ..embedding import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..volume import transform_points
@@ -80,11 +81,8 @@ def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
 
     Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the body frame.
     """
-    if not embedding.provenance.metric:
-        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no common body frame in mm; choose others.")
-    cells, coordinate = embedding.body_cells
-    ras = transform_points(embedding.cell_to_ras, cells.numpy())
-    fits = [_robust_line(ras[:, axis], coordinate[:, axis].double().numpy()) for axis in range(3)]
+    ras, body = body_points(embedding)
+    fits = [_robust_line(ras[:, axis], body[:, axis]) for axis in range(3)]
     scale, shift = np.array(fits).T
     return FrameGuess(scale, shift, scale_sd=np.full(3, 0.05), shift_sd_mm=np.full(3, 12.0))
 
