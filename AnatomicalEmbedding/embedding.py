@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 
 from .errors import MapError, PointsError
 from .files import atomic_path
-from .grid_reading import read_linear, read_rows
+from .grid_reading import in_rows, read_linear, read_rows
 from .volume import transform_points
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class EmbeddingMap:
                     Provenance(**about["provenance"]),
                     tuple(about["notes"]),
                     tensors.get("global_"),
-                    tensors.get("local"),
+                    in_rows(tensors.get("local")),
                 )
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None

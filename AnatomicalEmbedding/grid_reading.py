@@ -39,3 +39,8 @@ def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, to
     inside = ((cells >= 0) & (cells < size)).all(-1)
     i, j, k = torch.minimum(cells.clamp(min=0), size - 1).unbind(-1)
     return (k * size[1] + j) * size[0] + i, inside
+
+
+def in_rows(grid: torch.Tensor | None) -> torch.Tensor | None:
+    """The same grid (c, k, j, i), the values of each cell side by side in memory, as `read_rows` reads them."""
+    return None if grid is None else grid.movedim(0, -1).contiguous().movedim(-1, 0)

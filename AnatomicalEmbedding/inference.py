@@ -16,6 +16,7 @@ from .cache import MapCache
 from .device import choose_device, memory_budget
 from .embedding import EmbeddingMap, Provenance
 from .errors import CancelledError, MemoryLimitError
+from .grid_reading import in_rows
 from .models.network import Features
 from .models.registry import find_weights
 from .slabs import FINE_REACH_CELLS, run_in_slabs
@@ -196,7 +197,7 @@ def _without_batch(found: Features) -> Features:
     Each cell's descriptor lies in one piece, as matching reads it.
     """
     coordinate, *descriptors = (None if value is None else value[0].cpu() for value in found)
-    rows = (None if d is None else d.half().movedim(0, -1).contiguous().movedim(-1, 0) for d in descriptors)
+    rows = (in_rows(None if d is None else d.half()) for d in descriptors)
     return Features(None if coordinate is None else coordinate.float(), *rows)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from AnatomicalEmbedding.grid_reading import flat_index, read_linear, read_rows
+from AnatomicalEmbedding.grid_reading import flat_index, in_rows, read_linear, read_rows
 
 SHAPE = (4, 5, 6)  # k, j, i
 
@@ -45,3 +45,11 @@ def test_rows_are_numbered_as_they_lie():
     index, inside = flat_index(whole, torch.Size(SHAPE))
     assert inside.tolist() == [True, False, False]
     torch.testing.assert_close(rows(places(torch.long))[index], torch.tensor([[3, 2, 1], [0, 2, 1], [3, 2, 3]]))
+
+
+def test_a_grid_in_rows_is_the_same_grid():
+    grid = places()
+    laid = in_rows(grid)
+    assert torch.equal(laid, grid)
+    assert laid.movedim(0, -1).is_contiguous()
+    assert in_rows(None) is None
