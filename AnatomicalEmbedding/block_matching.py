@@ -8,7 +8,7 @@ the nodes' answers gives the point's own (UAE, Bai 2023, does so with the answer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -24,6 +24,7 @@ _NODE_MM = 22.0  # nodes that answer lie within, about the point
 _BLOCK_MM = 16.0  # nodes that take part in a node's answer lie within, about it
 _BLOCK_SIGMA_MM = 14.0
 _SEARCH_MM = 16.0
+_AGAIN_MM = 6.0  # from the first answer, beyond which the search is repeated about what was found
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
 _PRIOR_WEIGHT = 0.02  # mean similarity that one such distance costs
 _UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
@@ -109,24 +110,34 @@ def match_blocks(blocks: Blocks, target: EmbeddingMap, first_cells: torch.Tensor
     """Places of the blocks' points in the target, near first answers (n, 3) in continuous target cells (i, j, k)."""
     layout = _layout(_local_mm(target))
     first = (first_cells.double() + 0.5) * 2 - 0.5
+    found = _in_parts(blocks, target, first, first, layout)
+    # far from the first answer the best displacement may lie beyond the box: look again, about what was found
+    far = torch.nonzero(found.moved_mm > _AGAIN_MM).flatten()
+    if len(far):
+        these = Blocks(blocks.descriptors[far], blocks.seen[far])
+        again = _in_parts(these, target, found.cells[far], first[far], layout)
+        for name in ("cells", "similarity", "spread_mm", "moved_mm"):
+            getattr(found, name)[far] = getattr(again, name)
+    return replace(found, cells=(found.cells + 0.5) / 2 - 0.5)
+
+
+def _in_parts(
+    blocks: Blocks, target: EmbeddingMap, about: torch.Tensor, first: torch.Tensor, layout: _Layout
+) -> BlockAnswers:
+    """One round for all points, about places (n, 3) in local cells; the answers' cells are local ones."""
+    every = (blocks.descriptors, blocks.seen, about, first)
     parts = [
-        _match(Blocks(d, s), target, f, layout)
-        for d, s, f in zip(
-            blocks.descriptors.split(_CHUNK_POINTS),
-            blocks.seen.split(_CHUNK_POINTS),
-            first.split(_CHUNK_POINTS),
-            strict=True,
-        )
+        _match(Blocks(d, s), target, a, f, layout)
+        for d, s, a, f in zip(*(values.split(_CHUNK_POINTS) for values in every), strict=True)
     ]
-    cells, *rest = (torch.cat(values) for values in zip(*parts, strict=True))
-    return BlockAnswers((cells + 0.5) / 2 - 0.5, *rest)
+    return BlockAnswers(*(torch.cat(values) for values in zip(*parts, strict=True)))
 
 
 def _match(
-    blocks: Blocks, target: EmbeddingMap, first: torch.Tensor, layout: _Layout
+    blocks: Blocks, target: EmbeddingMap, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     local_mm = torch.tensor(_local_mm(target))
-    start = first.round().long()
+    start = about.round().long()
     index, body = _box_rows(start + layout.low, layout.size, target)
     similarity = _similarities(blocks.descriptors, target.local_rows, index, layout.pick)
     held = body.index_select(1, layout.pick.flatten()) & blocks.seen.repeat_interleave(layout.pick.shape[1], dim=1)

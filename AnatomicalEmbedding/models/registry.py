@@ -17,7 +17,7 @@ from ..resources import resource
 from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
 
-DEFAULT_MODEL = "hybrid-ct-v1"
+DEFAULT_MODEL = "hybrid-ct-v2"
 PUBLISHED_MODEL = "ape-published"
 PUBLISHED_FILE = "ape.pt"
 _METADATA_KEY = "anatomical_embedding_model"
