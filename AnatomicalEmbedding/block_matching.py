@@ -29,11 +29,12 @@ _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
 _PRIOR_WEIGHT = 0.02  # mean similarity that one such distance costs
 _UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
 _FIT_SIGMA_MM = 20.0
-_FIT_ROUNDS = 6
+_FIT_ROUNDS = 4
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
 _SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform where few nodes answer
+_DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])  # evenly spread in 3-D (Roberts 2018)
+_GROUPS = 2
 _CHUNK_POINTS = 128
-_TOGETHER = 2
 
 
 @dataclass(frozen=True)
@@ -61,19 +62,26 @@ class BlockAnswers:
 class _Layout:
     """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
 
-    nodes: (m, 3). answering: (a,) those that answer. block: (a, m) weights of their blocks, rows sum to 1.
-    low, size: (3,) corner and extent i, j, k of the box of target cells that nodes reach. pick: (m, d) the cell of the
-    box for node and displacement. displacements: (d, 3) and their shape (dk, dj, di).
+    nodes: (m, 3). dither: (m, 3) parts of a cell by which the template is read beside its node, so that the bias that
+    cells give a peak is another for each node and averages out. answering: (a,) those that answer. block: (a, m)
+    weights of their blocks, rows sum to 1.
+    low, size: (3,) corner and extent i, j, k of the box of target cells that nodes reach. displacements: (d, 3) and
+    their shape (dk, dj, di). groups: nodes that lie one after the other along k, and the cells of the box they reach:
+    (first node, last + 1, first cell, last + 1). cell: (m * d) the cell of the box where a node and a displacement
+    meet. pick: (m * d) the same in the products (cells, nodes) of all groups, laid end to end.
     """
 
     nodes: torch.Tensor
+    dither: torch.Tensor
     answering: torch.Tensor
     block: torch.Tensor
     low: torch.Tensor
     size: torch.Tensor
-    pick: torch.Tensor
     displacements: torch.Tensor
     shape: tuple[int, int, int]
+    groups: tuple[tuple[int, int, int, int], ...]
+    cell: torch.Tensor
+    pick: torch.Tensor
 
 
 @cache
@@ -81,7 +89,9 @@ def _layout(local_mm: tuple[float, float, float]) -> _Layout:
     cell = torch.tensor(local_mm)
     nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
     place = nodes * cell
-    nodes, place = (x[place.norm(dim=1) <= _NODE_MM + _BLOCK_MM] for x in (nodes, place))
+    nodes = nodes[place.norm(dim=1) <= _NODE_MM + _BLOCK_MM]
+    nodes = nodes[nodes[:, 2].argsort(stable=True)]
+    place = nodes * cell
     answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
     apart = torch.cdist(place[answering], place)
     block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
@@ -90,17 +100,28 @@ def _layout(local_mm: tuple[float, float, float]) -> _Layout:
     displacements = torch.cartesian_prod(k, j, i).flip(1)
     low = nodes.amin(0) - reach
     size = nodes.amax(0) + reach - low + 1
-    reached = nodes[:, None] + displacements - low
-    pick = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
     block = block / block.sum(1, keepdim=True)
-    return _Layout(nodes, answering, block, low, size, pick, displacements, (len(k), len(j), len(i)))
+    dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float()
+    reached = nodes[:, None] + displacements - low
+    cells = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
+    plane, groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
+    for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
+        first, last = int(members[0]), int(members[-1]) + 1
+        begin, end = int(reached[members, :, 2].min()) * plane, (int(reached[members, :, 2].max()) + 1) * plane
+        pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
+        groups.append((first, last, begin, end))
+        done += (end - begin) * (last - first)
+    return _Layout(
+        nodes, dither, answering, block, low, size, displacements, (len(k), len(j), len(i)),
+        tuple(groups), cells.flatten(), pick.flatten(),
+    )  # fmt: skip
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
     """Nodes around template places, (n, 3) continuous cells (i, j, k)."""
     layout = _layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
-    around = place[:, None] + layout.nodes
+    around = place[:, None] + layout.nodes + layout.dither
     found = read_rows(template.local_rows, template.local.shape[1:], around)
     index, on_grid = flat_index(around.round().long(), template.local_body.shape)
     return Blocks(F.normalize(found, dim=2), on_grid & template.local_body.flatten()[index])
@@ -138,10 +159,11 @@ def _match(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     local_mm = torch.tensor(_local_mm(target))
     start = about.round().long()
-    index, body = _box_rows(start + layout.low, layout.size, target)
-    similarity = _similarities(blocks.descriptors, target.local_rows, index, layout.pick)
-    held = body.index_select(1, layout.pick.flatten()) & blocks.seen.repeat_interleave(layout.pick.shape[1], dim=1)
-    similarity, held = (x.view(len(start), *layout.pick.shape) for x in (similarity, held.float()))
+    similarity, body = _similarities(blocks.descriptors, target, start + layout.low, layout)
+    similarity, held = (
+        x.view(len(start), len(layout.nodes), -1) for x in (similarity, body.index_select(1, layout.cell).float())
+    )
+    held = held * blocks.seen[..., None]
     # what each node sees at each displacement, then the mean over its block
     similarity = layout.block @ (similarity * held)
     share, seen = layout.block @ held, (layout.block @ blocks.seen[..., None].float())
@@ -152,7 +174,9 @@ def _match(
     judged = (score - prior[:, None]).masked_fill(~possible, -torch.inf)
     best = judged.argmax(2)
     step = _peaks(judged.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
-    displaced = (layout.displacements[best] + step) * local_mm
+    # a block's peak lies where its nodes were read, in the mean
+    beside = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
+    displaced = (layout.displacements[best] + step - beside) * local_mm
     answers = possible.any(2)
     peak = score.gather(2, best[..., None])[..., 0].masked_fill(~answers, 0.0)
     place = (layout.nodes[layout.answering] * local_mm).double()
@@ -164,35 +188,43 @@ def _match(
 
 
 def _similarities(
-    descriptors: torch.Tensor, rows: torch.Tensor, index: torch.Tensor, pick: torch.Tensor
-) -> torch.Tensor:
-    """(n, m * d) similarity of nodes (n, m, l) to the cells that they may be displaced to.
+    descriptors: torch.Tensor, target: EmbeddingMap, corners: torch.Tensor, layout: _Layout
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(n, m * d) similarity of nodes (n, m, l) to the cells they may be displaced to, in boxes with corners (n, 3).
 
-    index: (n, b) rows of a box of cells. One product with the whole box is faster than gathering for each node; a few
-    points at a time, because it is faster while it fits into the processor's cache.
+    Also returns which cells of the boxes lie in the body, (n, b). A product of a group of nodes with all the cells it
+    reaches computes far too much and is still faster than gathering the cells of each node.
     """
-    nodes = torch.arange(len(pick))[:, None]
-    chosen = (pick * len(nodes) + nodes).flatten()
-    found = [
+    shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
+    grid = target.local_rows.view(*target.local_body.shape, length)
+    # buffers used again and again: to fetch new memory for each point takes longer than to fill it
+    near = torch.empty(*shape, length)
+    sizes = [(end - begin, last - first) for first, last, begin, end in layout.groups]
+    every = torch.empty(sum(rows * columns for rows, columns in sizes))
+    parts = every.split([rows * columns for rows, columns in sizes])
+    products = [part.view(of) for part, of in zip(parts, sizes, strict=True)]
+    found = torch.empty(len(descriptors), len(layout.pick))
+    body = torch.empty(len(descriptors), *shape, dtype=torch.bool)
+    for n, (nodes, corner) in enumerate(zip(descriptors.transpose(1, 2), corners.tolist(), strict=True)):
+        _copy_box(grid, corner[::-1], near)
+        _copy_box(target.local_body, corner[::-1], body[n])
         # the other order of the product, nodes first, takes three times as long
-        (rows[i].float() @ d.transpose(1, 2)).flatten(1).index_select(1, chosen)
-        for i, d in zip(index.split(_TOGETHER), descriptors.split(_TOGETHER), strict=True)
-    ]
-    return torch.cat(found)
+        for (first, last, begin, end), product in zip(layout.groups, products, strict=True):
+            torch.mm(near.view(cells, length)[begin:end], nodes[:, first:last], out=product)
+        torch.index_select(every, 0, layout.pick, out=found[n])
+    return found, body.flatten(1)
 
 
-def _box_rows(corner: torch.Tensor, size: torch.Tensor, target: EmbeddingMap) -> tuple[torch.Tensor, torch.Tensor]:
-    """(n, b) rows of the target's local cells in boxes with corners (n, 3), i, j, k, and which lie in the body."""
-    shape = target.local_body.shape[::-1]
-    rows, inside = 0, True
-    for axis, stride in ((2, shape[0] * shape[1]), (1, shape[0]), (0, 1)):
-        cells = corner[:, axis, None] + torch.arange(int(size[axis]))
-        along = [1, 1, 1]
-        along[2 - axis] = cells.shape[1]
-        rows = rows + (cells.clamp(0, shape[axis] - 1) * stride).view(len(corner), *along)
-        inside = ((cells >= 0) & (cells < shape[axis])).view(len(corner), *along) & inside
-    rows = rows.flatten(1)
-    return rows, inside.flatten(1) & target.local_body.flatten()[rows]
+def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
+    """Fill a box (k, j, i, ...) with the cells of a grid from a corner k, j, i on; zero beyond the grid."""
+    first = [max(low, 0) for low in corner]
+    last = [max(min(low + n, m), f) for low, n, m, f in zip(corner, box.shape, grid.shape, first, strict=False)]
+    part = grid[first[0] : last[0], first[1] : last[1], first[2] : last[2]]
+    if part.shape != box.shape:
+        box.zero_()
+        k, j, i = (f - low for f, low in zip(first, corner, strict=True))
+        box = box[k : k + part.shape[0], j : j + part.shape[1], i : i + part.shape[2]]
+    box.copy_(part)
 
 
 def _peaks(score: torch.Tensor, best: torch.Tensor, layout: _Layout) -> torch.Tensor:

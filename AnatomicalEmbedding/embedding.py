@@ -95,6 +95,11 @@ class EmbeddingMap:
         return self.local.movedim(0, -1).reshape(-1, self.local.shape[0])
 
     @cached_property
+    def asked(self) -> dict[str, object]:
+        """What matching has worked out about the points asked last, for the next target."""
+        return {}
+
+    @cached_property
     def _weighted(self) -> torch.Tensor:
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]

@@ -10,12 +10,13 @@ last centimetres (`block_matching`), or the point's own alone (`descriptor_match
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 
 from . import descriptor_matching
-from .block_matching import describe_blocks, match_blocks
+from .block_matching import Blocks, describe_blocks, match_blocks
 from .embedding import EmbeddingMap
 from .errors import MapError
 from .local_affine import fit_around
@@ -60,22 +61,53 @@ def match_points(template: EmbeddingMap, points_ras: np.ndarray, target: Embeddi
             f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
             f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
         )
-    if target.local is None:
-        return find_coordinates(_query(template, points_ras), target)
     if target.coordinate is None:
         _refuse_empty(target)
         cells, similarity = descriptor_matching.search(*template.describe(points_ras), target)
     else:
-        first = find_coordinates(_query(template, points_ras), target)
+        question = _question(template, points_ras)
+        first = find_coordinates(question.coordinates, target)
+        if target.local is None or not len(question.coordinates):
+            return first
         cells = torch.from_numpy(transform_points(np.linalg.inv(target.cell_to_ras), first.points_ras))
         if fast:
-            cells, similarity = descriptor_matching.refine(template.describe(points_ras)[0], target, cells)
-        elif len(cells):
-            places = transform_points(np.linalg.inv(template.cell_to_ras), np.asarray(points_ras, float).reshape(-1, 3))
-            found = match_blocks(describe_blocks(template, torch.from_numpy(places)), target, cells)
+            cells, similarity = descriptor_matching.refine(question.descriptors, target, cells)
+        else:
+            found = match_blocks(question.blocks, target, cells)
             cells, similarity = found.cells, found.similarity
     cells = _into_body(cells, target)
     return Matches(transform_points(target.cell_to_ras, cells.numpy()), similarity.clamp(0, 1).double().numpy())
+
+
+class _Question:
+    """Points of a template and what is read there, each when it is first asked for."""
+
+    def __init__(self, template: EmbeddingMap, points_ras: np.ndarray) -> None:
+        self._template, self._points_ras = template, points_ras
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        return _query(self._template, self._points_ras)
+
+    @cached_property
+    def descriptors(self) -> torch.Tensor:
+        return self._template.describe(self._points_ras)[0]
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        cells = transform_points(np.linalg.inv(self._template.cell_to_ras), self._points_ras)
+        return describe_blocks(self._template, torch.from_numpy(cells))
+
+
+def _question(template: EmbeddingMap, points_ras: np.ndarray) -> _Question:
+    """The question of these points; kept with the template, so that several targets are asked with one reading."""
+    points = np.array(points_ras, dtype=np.float64).reshape(-1, np.shape(points_ras)[-1] if np.size(points_ras) else 3)
+    key = points.tobytes()
+    last = template.asked.get("last")
+    if last is None or last[0] != key:
+        last = key, _Question(template, points)
+        template.asked["last"] = last
+    return last[1]
 
 
 def _query(template: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
