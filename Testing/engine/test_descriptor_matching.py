@@ -9,6 +9,7 @@ import pytest
 import torch
 from small_models import analytic_map
 
+from AnatomicalEmbedding import matching
 from AnatomicalEmbedding.embedding import EmbeddingMap
 from AnatomicalEmbedding.errors import MapError
 
@@ -113,6 +114,16 @@ def test_many_points_are_answered_as_one_by_one():
     together = template.match(points, target).points_ras
     alone = np.concatenate([template.match(p[None], target).points_ras for p in points[::60]])
     np.testing.assert_allclose(together[::60], alone, atol=1e-3)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_very_many_points_are_answered_in_parts(fast, monkeypatch):
+    template, target, points = described(), described(moved=(2.0, 1.0, 0.0)), inner_points(100)
+    whole = template.match(points, target, fast)
+    monkeypatch.setattr(matching, "_AT_ONCE", 30)
+    parts = template.match(points, target, fast)
+    np.testing.assert_allclose(parts.points_ras, whole.points_ras, atol=1e-4)
+    np.testing.assert_allclose(parts.score, whole.score, atol=1e-5)
 
 
 def test_descriptors_are_saved_with_the_map(tmp_path):
