@@ -71,6 +71,21 @@ class EmbeddingMap:
         return np.diag(self.cell_to_ras)[:3]
 
     @cached_property
+    def ras_to_cell(self) -> np.ndarray:
+        """(4, 4) RAS mm -> continuous cell i, j, k."""
+        return np.linalg.inv(self.cell_to_ras)
+
+    @cached_property
+    def cell_to_scan(self) -> np.ndarray:
+        """(4, 4) continuous cell -> continuous voxel of the scan."""
+        return np.linalg.inv(self.scan_to_ras) @ self.cell_to_ras
+
+    @cached_property
+    def scan_to_cell(self) -> np.ndarray:
+        """(4, 4) continuous voxel of the scan -> continuous cell."""
+        return np.linalg.inv(self.cell_to_scan)
+
+    @cached_property
     def body_index(self) -> torch.Tensor:
         """(n, 3) long indices i, j, k of the cells that may be an answer."""
         return torch.nonzero(self.body).flip(1)
@@ -115,7 +130,7 @@ class EmbeddingMap:
         Raises PointsError for a point outside the scan, MapError when the scan holds no body.
         """
         points = self._inside(points_ras)
-        cells = torch.from_numpy(transform_points(np.linalg.inv(self.cell_to_ras), points)).float()
+        cells = torch.from_numpy(transform_points(self.ras_to_cell, points)).float()
         mixed = read_linear(self._weighted, cells[None])[0]
         result = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
         bare = mixed[:, 3] < 1e-3
@@ -148,7 +163,7 @@ class EmbeddingMap:
         points = self._inside(points_ras)
         if self.local is None:
             raise MapError(f"{self.provenance.scan or 'map'}: was made by weights without descriptors.")
-        place = torch.from_numpy(transform_points(np.linalg.inv(self.cell_to_ras), points))
+        place = torch.from_numpy(transform_points(self.ras_to_cell, points))
         local = read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5)
         if self.global_ is None:
             return F.normalize(local, dim=1), None

@@ -76,7 +76,7 @@ def match_points(template: EmbeddingMap, points_ras: np.ndarray, target: Embeddi
         first = find_coordinates(question.coordinates, target)
         if target.local is None or not len(question.coordinates):
             return first
-        cells = torch.from_numpy(transform_points(np.linalg.inv(target.cell_to_ras), first.points_ras))
+        cells = torch.from_numpy(transform_points(target.ras_to_cell, first.points_ras))
         if fast:
             cells, similarity = descriptor_matching.refine(question.descriptors, target, cells)
         else:
@@ -102,7 +102,7 @@ class _Question:
 
     @cached_property
     def blocks(self) -> Blocks:
-        cells = transform_points(np.linalg.inv(self._template.cell_to_ras), self._points_ras)
+        cells = transform_points(self._template.ras_to_cell, self._points_ras)
         return describe_blocks(self._template, torch.from_numpy(cells))
 
 
@@ -120,7 +120,7 @@ def _question(template: EmbeddingMap, points_ras: np.ndarray) -> _Question:
 def _query(template: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
     """Coordinates (N, 3) of template points: smoothed where the body around a point allows, else as sampled."""
     sampled = template.sample(points_ras)
-    cells = transform_points(np.linalg.inv(template.cell_to_ras), np.asarray(points_ras, float).reshape(-1, 3))
+    cells = transform_points(template.ras_to_cell, np.asarray(points_ras, float).reshape(-1, 3))
     if not len(cells):
         return sampled
     fit = fit_around(template, torch.from_numpy(cells))
@@ -191,7 +191,6 @@ def _into_body(place: torch.Tensor, target: EmbeddingMap) -> torch.Tensor:
         cell_mm = torch.from_numpy(target.cell_mm.copy())
         nearest = index[_nearest((place[beyond] * cell_mm).float(), (index * cell_mm).float())]
         place[beyond] = torch.minimum(torch.maximum(place[beyond], nearest - _HALF_CELL), nearest + _HALF_CELL)
-    cells_to_scan = np.linalg.inv(target.scan_to_ras) @ target.cell_to_ras
-    ijk = transform_points(cells_to_scan, place.numpy())
+    ijk = transform_points(target.cell_to_scan, place.numpy())
     ijk = np.clip(ijk, -0.5, np.array(target.scan_shape[::-1]) - 0.5)
-    return torch.from_numpy(transform_points(np.linalg.inv(cells_to_scan), ijk))
+    return torch.from_numpy(transform_points(target.scan_to_cell, ijk))
