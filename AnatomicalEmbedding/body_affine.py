@@ -35,8 +35,13 @@ def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.nda
     return affine, weight
 
 
+def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Points (n, 3) through a map (4, 3) as `robust_affine` gives it."""
+    return points @ affine[:3] + affine[3]
+
+
 def misfit_mm(embedding: EmbeddingMap) -> float:
     """Median distance in mm of a map's coordinates from their affine fit: large where the scan makes no body."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
-    return float(np.median(np.linalg.norm(body - ras @ affine[:3] - affine[3], axis=1)))
+    return float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .body_affine import body_points
 from .embedding import EmbeddingMap
 from .errors import MapError
-from .volume import transform_points
 
 # Mean heights in mm above the femoral heads' centres, from readings in the training scans.
 LEVELS_MM = {
@@ -51,11 +51,9 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
     name = embedding.provenance.scan or "the scan"
     if not embedding.provenance.metric or embedding.coordinate is None:
         raise MapError(f"{name}: these weights know no common body frame in mm; choose others to tell what it holds.")
-    index, coordinate = embedding.body_cells
-    if not len(index):
+    if not len(embedding.body_index):
         raise MapError(f"{name}: holds no body, so no part of it can be named.")
-    height = transform_points(embedding.cell_to_ras, index.numpy())[:, 2]
-    body = coordinate[:, 2].double().numpy()
+    height, body = (points[:, 2] for points in body_points(embedding))
     half_cell = embedding.cell_mm[2] / 2
     low = _height_at(height.min() - half_cell, height, body)
     high = _height_at(height.max() + half_cell, height, body)

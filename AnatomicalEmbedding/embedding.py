@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 
 from .errors import MapError, PointsError
 from .files import atomic_path
-from .grid_reading import in_rows, read_linear, read_rows
+from .grid_reading import in_rows, read_linear, read_rows, rows_of
 from .volume import transform_points
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class EmbeddingMap:
     @cached_property
     def local_rows(self) -> torch.Tensor:
         """(n, l) the local descriptor of every local cell, those along i side by side, then j, then k."""
-        return self.local.movedim(0, -1).reshape(-1, self.local.shape[0])
+        return rows_of(self.local)
 
     @cached_property
     def asked(self) -> dict[str, object]:
@@ -121,7 +121,7 @@ class EmbeddingMap:
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
         """(N,) bool: is the point inside the scan (to the outer edges of its voxels)?"""
-        ijk = transform_points(np.linalg.inv(self.scan_to_ras), _as_points(points_ras))
+        ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return ((ijk > -0.501) & (ijk < np.array(self.scan_shape[::-1]) - 0.499)).all(axis=1)
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
@@ -145,7 +145,7 @@ class EmbeddingMap:
 
     def _inside(self, points_ras: np.ndarray) -> np.ndarray:
         """Points as (N, 3), refused where one lies outside the scan."""
-        points = _as_points(points_ras)
+        points = as_points(points_ras)
         outside = ~self.contains(points)
         if outside.any():
             r, a, s = points[np.argmax(outside)]
@@ -224,7 +224,7 @@ class EmbeddingMap:
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
 
 
-def _as_points(points_ras: np.ndarray) -> np.ndarray:
+def as_points(points_ras: np.ndarray) -> np.ndarray:
     """Points as (N, 3) float64: one point and no point at all are welcome."""
     points = np.asarray(points_ras, dtype=np.float64)
     points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)

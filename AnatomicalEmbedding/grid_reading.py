@@ -35,10 +35,20 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
     """Row of whole cells (..., 3), moved onto a grid of shape (k, j, i), and which of them lie on it."""
+    on_grid, inside = onto_grid(cells, shape)
+    i, j, k = on_grid.unbind(-1)
+    return (k * shape[1] + j) * shape[2] + i, inside
+
+
+def onto_grid(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
+    """Whole cells (..., 3) moved onto a grid of shape (k, j, i), and which of them lay on it."""
     size = torch.tensor(tuple(shape)[::-1], device=cells.device)
-    inside = ((cells >= 0) & (cells < size)).all(-1)
-    i, j, k = torch.minimum(cells.clamp(min=0), size - 1).unbind(-1)
-    return (k * size[1] + j) * size[0] + i, inside
+    return torch.minimum(cells.clamp(min=0), size - 1), ((cells >= 0) & (cells < size)).all(-1)
+
+
+def rows_of(grid: torch.Tensor) -> torch.Tensor:
+    """(k * j * i, c) a row for each cell of a grid (c, k, j, i): whole rows are gathered several times as fast."""
+    return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
 def in_rows(grid: torch.Tensor | None) -> torch.Tensor | None:

@@ -17,7 +17,7 @@ import torch
 
 from . import descriptor_matching
 from .block_matching import Blocks, describe_blocks, match_blocks
-from .embedding import EmbeddingMap
+from .embedding import EmbeddingMap, as_points
 from .errors import MapError
 from .local_affine import fit_around
 from .volume import transform_points
@@ -62,7 +62,8 @@ def match_points(template: EmbeddingMap, points_ras: np.ndarray, target: Embeddi
             f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
             f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
         )
-    if len(points_ras) > _AT_ONCE and np.ndim(points_ras) == 2:
+    points_ras = as_points(points_ras)
+    if len(points_ras) > _AT_ONCE:
         parts = [
             match_points(template, p, target, fast)
             for p in np.split(points_ras, range(_AT_ONCE, len(points_ras), _AT_ONCE))
@@ -108,11 +109,10 @@ class _Question:
 
 def _question(template: EmbeddingMap, points_ras: np.ndarray) -> _Question:
     """The question of these points; kept with the template, so that several targets are asked with one reading."""
-    points = np.array(points_ras, dtype=np.float64).reshape(-1, np.shape(points_ras)[-1] if np.size(points_ras) else 3)
-    key = points.tobytes()
+    key = points_ras.tobytes()
     last = template.asked.get("last")
     if last is None or last[0] != key:
-        last = key, _Question(template, points)
+        last = key, _Question(template, points_ras.copy())
         template.asked["last"] = last
     return last[1]
 
@@ -120,7 +120,7 @@ def _question(template: EmbeddingMap, points_ras: np.ndarray) -> _Question:
 def _query(template: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
     """Coordinates (N, 3) of template points: smoothed where the body around a point allows, else as sampled."""
     sampled = template.sample(points_ras)
-    cells = transform_points(template.ras_to_cell, np.asarray(points_ras, float).reshape(-1, 3))
+    cells = transform_points(template.ras_to_cell, points_ras)
     if not len(cells):
         return sampled
     fit = fit_around(template, torch.from_numpy(cells))

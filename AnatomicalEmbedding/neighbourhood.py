@@ -7,6 +7,8 @@ from itertools import product
 import numpy as np
 import torch
 
+from .grid_reading import onto_grid
+
 
 def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
     """(3,) cells along i, j, k within a radius, one at least."""
@@ -25,7 +27,5 @@ def cells_around(
 
     Returns their indices i, j, k (n, m, 3), the same moved onto the grid, and which lie on it (n, m).
     """
-    size = torch.tensor(tuple(shape)[::-1], device=cells.device)
     around = cells.round().long()[:, None] + offsets
-    inside = ((around >= 0) & (around < size)).all(-1)
-    return around, torch.minimum(around.clamp(min=0), size - 1), inside
+    return around, *onto_grid(around, shape)

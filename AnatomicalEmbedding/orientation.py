@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .body_affine import misfit_mm
+from .embedding import EmbeddingMap
 from .inference import Model
 from .volume import Volume
 
@@ -40,24 +41,26 @@ class OrientationCheck:
 def check_orientation(
     model: Model,
     volume: Volume,
+    stored: EmbeddingMap,
     progress: Callable[[float, str], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> OrientationCheck:
-    """Compare a scan with its mirror images; four embeddings, the turned ones not kept in the cache.
+    """Compare a scan with its mirror images; three embeddings, not kept in the cache.
 
+    stored: the model's map of the scan as it is.
     Raises what `Model.embed` raises, and AnatomicalEmbeddingError for weights without a body frame in mm.
     """
 
-    def misfit(scan: Volume, done: int, kept: Model) -> float:
+    plain = replace(model, cache=None)
+
+    def misfit_turned(axis: int) -> float:
         def step(share: float, what: str) -> None:
             if progress is not None:
-                progress((done + share) / 4, what)
+                progress((axis + share) / 3, what)
 
-        return misfit_mm(kept.embed(scan, step, cancelled))
+        return misfit_mm(plain.embed(turn_over(volume, axis), step, cancelled))
 
-    plain = replace(model, cache=None)
-    turned = tuple(misfit(turn_over(volume, axis), axis + 1, plain) for axis in range(3))
-    return OrientationCheck(misfit(volume, 0, model), turned)
+    return OrientationCheck(misfit_mm(stored), tuple(misfit_turned(axis) for axis in range(3)))
 
 
 def turn_over(volume: Volume, axis: int) -> Volume:

@@ -83,8 +83,8 @@ def _checked(volume: Volume, options: argparse.Namespace) -> dict[str, object]:
 
     model = open_model(options)
     with progress_bar(volume.name or "scan", options.json) as progress:
-        embedding = model.embed(volume)
-        check = check_orientation(model, volume, progress)
+        embedding = model.embed(volume, lambda share, what: progress(share / 4, what))
+        check = check_orientation(model, volume, embedding, lambda share, what: progress((1 + 3 * share) / 4, what))
     orientation = check.fault or "no fault found"
     return _held(embedding) | {"orientation": orientation, "misfit_mm": round(check.misfit_mm, 1)}
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..body_affine import body_points, robust_affine
+from ..body_affine import apply_affine, body_points, robust_affine
 from ..embedding import EmbeddingMap
 from .frames import FrameGuess
 from .scans import PreparedScan
@@ -28,17 +28,13 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     ras, body = body_points(embedding)
     affine, weight = robust_affine(ras, body)
     nodes = scan.field_nodes_ras()
-    left = body - _apply(affine, ras)
-    field = _apply(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
+    left = body - apply_affine(affine, ras)
+    field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
     lines = [np.polyfit(ras[:, axis], body[:, axis], 1, w=np.sqrt(weight)) for axis in range(3)]
     scale, shift = np.array(lines).T
     frame = FrameGuess(scale, shift, np.full(3, _SETTLED_SCALE_SD), np.full(3, _SETTLED_SHIFT_SD_MM))
     values = np.ascontiguousarray(np.moveaxis(field, -1, 0), dtype=np.float32)
     return replace(scan, frame=frame, body_field=torch.from_numpy(values))
-
-
-def _apply(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
-    return points @ affine[:3] + affine[3]
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:

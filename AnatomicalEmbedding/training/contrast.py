@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from ..grid_reading import read_linear
+from ..grid_reading import flat_index, read_linear, rows_of
 from ..models.network import GLOBAL_STRIDE, LOCAL_STRIDE, Features
-from ..neighbourhood import cells_around
 from .recipes import LossSpec
 from .views import ViewBatch
 
@@ -62,17 +61,10 @@ def _similar_nearby(
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
     drawn = torch.rand(len(reach), 3, generator=generator)
     offsets = ((drawn * 2 - 1) * (reach + 0.5)).round().long().to(cells.device)
-    _, on_grid, valid = cells_around(cells, offsets, map_.shape[1:])
-    i, j, k = on_grid.unbind(-1)
-    row = (k * map_.shape[2] + j) * map_.shape[3] + i
-    apart = (_rows(position)[row] - place[:, None]).norm(dim=-1)
-    similarity = (query[:, None] * _rows(map_)[row]).sum(-1)
+    row, valid = flat_index(cells.round().long()[:, None] + offsets, map_.shape[1:])
+    apart = (rows_of(position)[row] - place[:, None]).norm(dim=-1)
+    similarity = (query[:, None] * rows_of(map_)[row]).sum(-1)
     return similarity.masked_fill(~valid | (apart < spec.exclude_mm), -torch.inf)
-
-
-def _rows(grid: torch.Tensor) -> torch.Tensor:
-    """A grid (d, k, j, i) as a row for each cell: gathering whole rows is several times as fast, there and back."""
-    return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
 @dataclass(frozen=True)

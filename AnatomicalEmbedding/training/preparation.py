@@ -180,11 +180,12 @@ def _prepared(
     if not readings and model is None:
         raise VolumeError(f"{source.path}: has no level reading; add one for it to the level table.")
     volume = Volume.read(source.path, source.series)
-    frame = readings or frame_from_map(_model(model).embed(volume))
+    seen_by = cache(lambda name: _model(name).embed(volume))  # often the same weights place and align
+    frame = readings or frame_from_map(seen_by(model))
     case = load_case(source.path) if source.series is None else None
     structures = {name: s.points_ras for name, s in case.structures.items()} if case is not None else {}
     scan = replace(prepare_volume(volume, frame, spacing_mm), name=source.name, structures=structures)
-    return scan if align is None else align_scan(scan, _model(align).embed(volume))
+    return scan if align is None else align_scan(scan, seen_by(align))
 
 
 @cache

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 from small_models import analytic_map
-from test_cli_train import anatemb
 
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.body_affine import misfit_mm
@@ -54,14 +53,18 @@ def test_the_better_body_is_told(misfit, turned, fault):
 
 
 def test_a_good_scan_has_no_fault_and_a_turned_one_has_its_own(model, trunk):
-    assert check_orientation(model, trunk).fault is None
+    def fault(scan):
+        return check_orientation(model, scan, model.embed(scan)).fault
+
+    assert fault(trunk) is None
     for axis in (0, 2):
-        assert check_orientation(model, turn_over(trunk, axis)).fault == FAULTS[axis]
+        assert fault(turn_over(trunk, axis)) == FAULTS[axis]
 
 
-def test_info_says_what_a_scan_holds_and_which_way(trunk, tmp_path, capsys):
+def test_info_says_what_a_scan_holds_and_which_way(anatemb, trunk, tmp_path):
     turn_over(trunk, 2).write(tmp_path / "wrong.nii.gz")
-    assert anatemb("info", tmp_path / "wrong.nii.gz", "--check", "--json", "--no-cache") == 0
-    (facts,) = json.loads(capsys.readouterr().out)
+    outcome = anatemb("info", tmp_path / "wrong.nii.gz", "--check", "--json", "--no-cache")
+    assert outcome.code == 0
+    (facts,) = json.loads(outcome.out)
     assert facts["orientation"] == FAULTS[2]
     assert "from" in facts["holds"]
