@@ -1,30 +1,29 @@
-"""Peers that need no training, measured beside the engine: body-centre alignment and elastix.
-
-elastix: Klein et al., IEEE TMI 2010; from the optional package itk-elastix.
-"""
+"""Peers that need no training, measured beside the engine: body-centre alignment and registration programs."""
 
 from __future__ import annotations
 
 import time
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 
 from ..body import body_mask
-from ..simpleitk_bridge import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from ..simpleitk_bridge import transform_points
 from ..volume import Volume
 from ..working_grid import resample
+from .ants import AntsSyN
 from .dataset import Case
+from .elastix import Elastix
 from .protocol import Matcher
 
 BODY_CENTRE = "body centre"
 ELASTIX_AFFINE = "elastix affine"
 ELASTIX_BSPLINE = "elastix affine + B-spline"
-PEERS = (BODY_CENTRE, ELASTIX_AFFINE, ELASTIX_BSPLINE)
+ANTS_SYN = "ANTs SyN"
+PEERS = (BODY_CENTRE, ELASTIX_AFFINE, ELASTIX_BSPLINE, ANTS_SYN)
+_PACKAGES = {ELASTIX_AFFINE: "itk-elastix", ELASTIX_BSPLINE: "itk-elastix", ANTS_SYN: "antspyx"}
 
 _BODY_SPACING_MM = (4.0, 4.0, 4.0)
-_LEVELS = 4
 
 
 def make_peers(names: tuple[str, ...] = PEERS) -> tuple[dict[str, Matcher], tuple[str, ...]]:
@@ -36,6 +35,7 @@ def make_peers(names: tuple[str, ...] = PEERS) -> tuple[dict[str, Matcher], tupl
         BODY_CENTRE: BodyCentre,
         ELASTIX_AFFINE: Elastix,
         ELASTIX_BSPLINE: lambda: Elastix(deformable=True),
+        ANTS_SYN: AntsSyN,
     }
     peers: dict[str, Matcher] = {}
     missing = []
@@ -43,7 +43,7 @@ def make_peers(names: tuple[str, ...] = PEERS) -> tuple[dict[str, Matcher], tupl
         try:
             peers[name] = makers[name]()
         except metadata.PackageNotFoundError:
-            missing.append(f"{name}: not measured, itk-elastix is not installed (pip install itk-elastix).")
+            missing.append(f"{name}: not measured, {_PACKAGES[name]} is not installed (pip install {_PACKAGES[name]}).")
     return peers, tuple(missing)
 
 
@@ -75,75 +75,3 @@ def body_centre(volume: Volume) -> np.ndarray:
     if not len(inside):
         return volume.bounds_ras.mean(axis=0)
     return transform_points(grid.grid_to_ras, inside.mean(axis=0)[None, ::-1])[0]
-
-
-class Elastix:
-    """Registers each pair with elastix: affine, and B-spline after it when `deformable`.
-
-    Mutual information of random samples, started with the middles of the two images on each other, four resolutions
-    of 300 iterations, control points 16 mm apart at the finest. The template is the fixed image, since elastix maps
-    fixed points to moving ones. No answer (NaN) where a registration fails, as when images do not overlap enough.
-
-    Raises importlib.metadata.PackageNotFoundError when itk-elastix is not installed.
-    """
-
-    def __init__(self, deformable: bool = False, iterations: int = 300, grid_mm: float = 16.0) -> None:
-        metadata.version("itk-elastix")
-        self._deformable = deformable
-        self._iterations = iterations
-        self._grid_mm = grid_mm
-
-    def prepare(self, case: Case) -> float:
-        """Load elastix and read the scan: no work of the method's own."""
-        _load_itk()
-        _ = case.volume
-        return 0.0
-
-    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        itk = _load_itk()
-        image_type = itk.Image[itk.F, 3]
-        method = itk.ElastixRegistrationMethod[image_type, image_type].New()
-        method.SetFixedImage(_to_itk(template.volume))
-        method.SetMovingImage(_to_itk(target.volume))
-        method.SetParameterObject(self._parameters())
-        method.SetLogToConsole(False)
-        try:
-            method.Update()
-        except RuntimeError:
-            return np.full_like(points_ras, np.nan)
-        transform = method.GetCombinationTransform()
-        points_lps = transform_points(LPS_FROM_RAS, points_ras)
-        moved_lps = [list(transform.TransformPoint(itk.Point[itk.D, 3](point.tolist()))) for point in points_lps]
-        return transform_points(RAS_FROM_LPS, np.array(moved_lps))
-
-    def _parameters(self) -> Any:
-        parameters = _load_itk().ParameterObject.New()
-        affine = parameters.GetDefaultParameterMap("affine", _LEVELS)
-        affine["AutomaticTransformInitialization"] = ("true",)
-        affine["AutomaticTransformInitializationMethod"] = ("GeometricalCenter",)
-        stages = [affine]
-        if self._deformable:
-            stages.append(parameters.GetDefaultParameterMap("bspline", _LEVELS, self._grid_mm))
-        for stage in stages:
-            stage["MaximumNumberOfIterations"] = (str(self._iterations),)
-            stage["WriteResultImage"] = ("false",)
-            parameters.AddParameterMap(stage)
-        return parameters
-
-
-def _load_itk() -> Any:
-    """Import itk when it is first needed. Its parts load when touched, which takes longer than a registration."""
-    import itk
-
-    _ = itk.ElastixRegistrationMethod, itk.ParameterObject
-    return itk
-
-
-def _to_itk(volume: Volume) -> Any:
-    itk = _load_itk()
-    ijk_to_lps = LPS_FROM_RAS @ volume.ijk_to_ras
-    image = itk.image_from_array(np.ascontiguousarray(volume.voxels, dtype=np.float32))
-    image.SetOrigin(ijk_to_lps[:3, 3].tolist())
-    image.SetSpacing(list(volume.spacing))
-    image.SetDirection(itk.matrix_from_array(np.ascontiguousarray(ijk_to_lps[:3, :3] / volume.spacing)))
-    return image
