@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from .embedding import EmbeddingMap
 from .grid_reading import flat_index, read_rows
 from .neighbourhood import box_offsets, reach_of
+from .target_rows import TargetRows
 
 _NODE_STEP = 2  # local cells between nodes
 _NODE_MM = 22.0  # nodes that answer lie within, about the point
@@ -43,6 +44,14 @@ class Blocks:
 
     descriptors: torch.Tensor
     seen: torch.Tensor
+
+    def repeat(self, times: int) -> Blocks:
+        """The same points, asked of several targets."""
+        return Blocks(self.descriptors.repeat(times, 1, 1), self.seen.repeat(times, 1))
+
+    def select(self, index: torch.Tensor) -> Blocks:
+        """The points with these numbers."""
+        return Blocks(self.descriptors[index], self.seen[index])
 
 
 @dataclass(frozen=True)
@@ -127,39 +136,40 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
     return Blocks(F.normalize(found, dim=2), on_grid & template.local_body.flatten()[index])
 
 
-def match_blocks(blocks: Blocks, target: EmbeddingMap, first_cells: torch.Tensor) -> BlockAnswers:
-    """Places of the blocks' points in the target, near first answers (n, 3) in continuous target cells (i, j, k)."""
-    layout = _layout(_local_mm(target))
+def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
+    """Places of the blocks' points in their targets, near first answers (n, 3) in continuous target cells (i, j, k)."""
+    layout = _layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
-    found = _in_parts(blocks, target, first, first, layout)
+    found = _in_parts(blocks, rows, first, first, layout)
     # far from the first answer the best displacement may lie beyond the box: look again, about what was found
     far = torch.nonzero(found.moved_mm > _AGAIN_MM).flatten()
     if len(far):
-        these = Blocks(blocks.descriptors[far], blocks.seen[far])
-        again = _in_parts(these, target, found.cells[far], first[far], layout)
+        again = _in_parts(blocks.select(far), rows.select(far), found.cells[far], first[far], layout)
         for name in ("cells", "similarity", "spread_mm", "moved_mm"):
             getattr(found, name)[far] = getattr(again, name)
     return replace(found, cells=(found.cells + 0.5) / 2 - 0.5)
 
 
 def _in_parts(
-    blocks: Blocks, target: EmbeddingMap, about: torch.Tensor, first: torch.Tensor, layout: _Layout
+    blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
     """One round for all points, about places (n, 3) in local cells; the answers' cells are local ones."""
     every = (blocks.descriptors, blocks.seen, about, first)
     parts = [
-        _match(Blocks(d, s), target, a, f, layout)
-        for d, s, a, f in zip(*(values.split(_CHUNK_POINTS) for values in every), strict=True)
+        _match(Blocks(d, s), part, a, f, layout)
+        for part, d, s, a, f in zip(
+            rows.split(_CHUNK_POINTS), *(values.split(_CHUNK_POINTS) for values in every), strict=True
+        )
     ]
     return BlockAnswers(*(torch.cat(values) for values in zip(*parts, strict=True)))
 
 
 def _match(
-    blocks: Blocks, target: EmbeddingMap, about: torch.Tensor, first: torch.Tensor, layout: _Layout
+    blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    local_mm = torch.tensor(_local_mm(target))
+    local_mm = torch.tensor(_local_mm(rows.maps[0]))
     start = about.round().long()
-    similarity, body = _similarities(blocks.descriptors, target, start + layout.low, layout)
+    similarity, body = _similarities(blocks.descriptors, rows, start + layout.low, layout)
     similarity, held = (
         x.view(len(start), len(layout.nodes), -1) for x in (similarity, body.index_select(1, layout.cell).float())
     )
@@ -188,7 +198,7 @@ def _match(
 
 
 def _similarities(
-    descriptors: torch.Tensor, target: EmbeddingMap, corners: torch.Tensor, layout: _Layout
+    descriptors: torch.Tensor, rows: TargetRows, corners: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(n, m * d) similarity of nodes (n, m, l) to the cells they may be displaced to, in boxes with corners (n, 3).
 
@@ -196,17 +206,17 @@ def _similarities(
     reaches computes far too much and is still faster than gathering the cells of each node.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
-    grid = target.local_rows.view(*target.local_body.shape, length)
     # buffers used again and again: to fetch new memory for each point takes longer than to fill it
     near = torch.empty(*shape, length)
     sizes = [(end - begin, last - first) for first, last, begin, end in layout.groups]
-    every = torch.empty(sum(rows * columns for rows, columns in sizes))
-    parts = every.split([rows * columns for rows, columns in sizes])
+    every = torch.empty(sum(reached * asking for reached, asking in sizes))
+    parts = every.split([reached * asking for reached, asking in sizes])
     products = [part.view(of) for part, of in zip(parts, sizes, strict=True)]
     found = torch.empty(len(descriptors), len(layout.pick))
     body = torch.empty(len(descriptors), *shape, dtype=torch.bool)
-    for n, (nodes, corner) in enumerate(zip(descriptors.transpose(1, 2), corners.tolist(), strict=True)):
-        _copy_box(grid, corner[::-1], near)
+    questions = zip(rows, descriptors.transpose(1, 2), corners.tolist(), strict=True)
+    for n, (target, nodes, corner) in enumerate(questions):
+        _copy_box(target.local_rows.view(*target.local_body.shape, length), corner[::-1], near)
         _copy_box(target.local_body, corner[::-1], body[n])
         # the other order of the product, nodes first, takes three times as long
         for (first, last, begin, end), product in zip(layout.groups, products, strict=True):

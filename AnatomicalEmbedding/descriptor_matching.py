@@ -14,7 +14,9 @@ import torch
 import torch.nn.functional as F
 
 from .embedding import EmbeddingMap
-from .neighbourhood import box_offsets, cells_around, reach_of
+from .grid_reading import flat_index
+from .neighbourhood import box_offsets, reach_of
+from .target_rows import TargetRows
 
 _RADIUS_MM = 21.0  # of the box about the first answer
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
@@ -22,20 +24,20 @@ _PRIOR_WEIGHT = 0.3  # similarity that one such distance costs
 _CHUNK_SIMILARITIES = 4_000_000
 
 
-def refine(query: torch.Tensor, target: EmbeddingMap, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Better places near first answers.
 
     query: (n, l) local descriptors of the template's points. cells: (n, 3) continuous target cells (i, j, k).
     Returns the places in cells (n, 3) and their similarity (n,), -1..1.
     """
-    local_mm = torch.from_numpy(target.cell_mm.copy()) / 2
+    local_mm = torch.from_numpy(rows.maps[0].cell_mm.copy()) / 2
     reach = reach_of(_RADIUS_MM, local_mm.numpy())
     offsets = box_offsets(reach)
-    rows = max(1, _CHUNK_SIMILARITIES // (len(offsets) * query.shape[1]))
+    size = max(1, _CHUNK_SIMILARITIES // (len(offsets) * query.shape[1]))
     first = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     parts = [
-        _peak_near(q, f, offsets, reach, local_mm, target)
-        for q, f in zip(query.split(rows), first.split(rows), strict=True)
+        _peak_near(q, f, offsets, reach, local_mm, part)
+        for q, f, part in zip(query.split(size), first.split(size), rows.split(size), strict=True)
     ]
     places, similarity = (torch.cat(values) for values in zip(*parts, strict=True))
     return (places + 0.5) / 2 - 0.5, similarity
@@ -72,12 +74,10 @@ def _peak_near(
     offsets: torch.Tensor,
     reach: np.ndarray,
     local_mm: torch.Tensor,
-    target: EmbeddingMap,
+    rows: TargetRows,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    around, on_grid, inside = cells_around(first, offsets, target.local_body.shape)
-    i, j, k = on_grid.unbind(-1)
-    inside &= target.local_body[k, j, i]
-    similarity = torch.einsum("nl,lnm->nm", query, target.local[:, k, j, i].float())
+    around = first.round().long()[:, None] + offsets
+    similarity, inside = rows.read(_similarity, around, query)
     distance = ((around - first[:, None]) * local_mm).square().sum(-1).float() / _PRIOR_MM**2
     score = (similarity - _PRIOR_WEIGHT * distance).masked_fill(~inside, -torch.inf)
     best = score.argmax(1)
@@ -88,6 +88,13 @@ def _peak_near(
     found = around[row, best] + step
     lost = ~inside.any(1)  # no body in the box: the first answer stays
     return torch.where(lost[:, None], first, found.double()), similarity[row, best].masked_fill(lost, 0.0)
+
+
+def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of local cells (n, m, 3) with descriptors (n, l): (n, m), and which of the cells may be an answer."""
+    index, inside = flat_index(around, target.local_body.shape)
+    similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
+    return similarity, inside & target.local_body.flatten()[index]
 
 
 def _at(values: torch.Tensor, at: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,7 @@ grid. Everything downstream (matching, boxes, follow-up) reads maps and never to
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from .calibration import Calibration, find_calibration
 from .errors import MapError, PointsError
 from .files import atomic_path
 from .grid_reading import in_rows, read_linear, read_rows, rows_of
@@ -53,6 +55,7 @@ class EmbeddingMap:
     scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan, to tell what lies outside it.
     global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors over twice the cell, or None.
     local: float16 (l, 2k, 2j, 2i), unit descriptors over half the cell, or None.
+    calibration: what answers by these weights are worth, or None; not kept in the map's file.
     """
 
     coordinate: torch.Tensor | None
@@ -64,6 +67,7 @@ class EmbeddingMap:
     notes: tuple[str, ...] = field(default=())
     global_: torch.Tensor | None = None
     local: torch.Tensor | None = None
+    calibration: Calibration | None = None
 
     @property
     def cell_mm(self) -> np.ndarray:
@@ -110,12 +114,31 @@ class EmbeddingMap:
         return rows_of(self.local)
 
     @cached_property
+    def body_descriptors(self) -> torch.Tensor:
+        """(n, l) unit mean of the local descriptors in each body cell."""
+        i, j, k = self.body_index.unbind(1)
+        return F.normalize(F.avg_pool3d(self.local[None].float(), 2)[0][:, k, j, i].T.contiguous(), dim=1)
+
+    @cached_property
     def asked(self) -> dict[str, object]:
         """What matching has worked out about the points asked last, for the next target."""
         return {}
 
     @cached_property
-    def _weighted(self) -> torch.Tensor:
+    def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Of the body cells' coordinates: the mean (3,), the rows less the mean (n, 3), half their squares (n,)."""
+        cells = self.body_cells[1]
+        centred = cells - cells.mean(0)
+        return cells.mean(0), centred, centred.square().sum(1) / 2
+
+    @cached_property
+    def coordinate_rows(self) -> torch.Tensor:
+        """(n, 4) coordinate and body (1 or 0) of every cell, those along i side by side; all zero outside the body."""
+        return rows_of(self.coordinate_and_body[0])
+
+    @cached_property
+    def coordinate_and_body(self) -> torch.Tensor:
+        """(1, 4, k, j, i) coordinate and body (1 or 0), all zero outside the body."""
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]
 
@@ -131,7 +154,7 @@ class EmbeddingMap:
         """
         points = self._inside(points_ras)
         cells = torch.from_numpy(transform_points(self.ras_to_cell, points)).float()
-        mixed = read_linear(self._weighted, cells[None])[0]
+        mixed = read_linear(self.coordinate_and_body, cells[None])[0]
         result = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
         bare = mixed[:, 3] < 1e-3
         if bare.any():
@@ -170,11 +193,19 @@ class EmbeddingMap:
         coarse = read_linear(self.global_[None].float(), ((place + 0.5) / 2 - 0.5)[None].float())[0]
         return F.normalize(local, dim=1), F.normalize(coarse, dim=1)
 
-    def match(self, points_ras: np.ndarray, target: EmbeddingMap, fast: bool = False) -> Matches:
-        """The same anatomical points in another scan; see `matching.match_points`."""
+    def match(self, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard") -> Matches:
+        """The same anatomical points in another scan; see `matching.match_targets`."""
         from .matching import match_points
 
-        return match_points(self, points_ras, target, fast)
+        return match_points(self, points_ras, target, effort)
+
+    def match_all(
+        self, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
+    ) -> list[Matches]:
+        """The same anatomical points in several scans, in one go; see `matching.match_targets`."""
+        from .matching import match_targets
+
+        return match_targets(self, points_ras, targets, effort)
 
     def save(self, path: str | Path) -> None:
         """Write the map as one safetensors file, complete or not at all. Raises MapError when it cannot be written."""
@@ -209,16 +240,18 @@ class EmbeddingMap:
                 if about["format_version"] > FORMAT_VERSION:
                     raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+                provenance = Provenance(**about["provenance"])
                 return cls(
                     tensors.get("coordinate"),
                     tensors["body"],
                     tensors["cell_to_ras"].numpy(),
                     tensors["scan_to_ras"].numpy(),
                     tuple(about["scan_shape"]),
-                    Provenance(**about["provenance"]),
+                    provenance,
                     tuple(about["notes"]),
                     tensors.get("global_"),
                     in_rows(tensors.get("local")),
+                    find_calibration(provenance.weights_hash),
                 )
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None

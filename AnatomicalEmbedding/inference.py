@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from .body import no_patient, patient_on_grid
 from .cache import MapCache
+from .calibration import Calibration
 from .device import choose_device, memory_budget
 from .embedding import EmbeddingMap, Provenance
 from .errors import CancelledError, MemoryLimitError
@@ -51,7 +52,9 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     Raises WeightsError when the weights are unknown or damaged, AnatomicalEmbeddingError when the device is not there.
     """
     found = find_weights(name)
-    return Model(found.network, found.name, found.sha256, choose_device(device), found.card, cache)
+    return Model(
+        found.network, found.name, found.sha256, choose_device(device), found.card, cache, calibration=found.calibration
+    )
 
 
 @dataclass(eq=False)
@@ -59,7 +62,8 @@ class Model:
     """A network ready to embed scans.
 
     weights_hash: SHA-256 of the weights file. card: what the model card says. cache: where maps are kept, or None.
-    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free.
+    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: what
+    answers by these weights are worth, or None.
     """
 
     network: Backbone
@@ -69,6 +73,7 @@ class Model:
     card: dict = field(default_factory=dict)
     cache: MapCache | None = None
     budget_bytes: int | None = None
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         self.network.to(self.device).eval()
@@ -105,7 +110,7 @@ class Model:
         provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.unit_mm is not None)
         result = self.cache.get(provenance) if self.cache is not None else None
         if result is not None:  # the same content may have been kept under another name
-            result = replace(result, provenance=provenance, notes=volume.notes)
+            result = replace(result, provenance=provenance, notes=volume.notes, calibration=self.calibration)
         else:
             result = self._compute(volume, provenance, step)
             if self.cache is not None:
@@ -144,6 +149,7 @@ class Model:
             volume.notes,
             found.global_,
             found.local,
+            self.calibration,
         )
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:

@@ -40,7 +40,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="further labelled scans, as templates alone, such as training scans",
     )
     landmarks.add_argument(
-        "--each-step", action="store_true", help="also measure matching without blocks, and without descriptors"
+        "--each-step", action="store_true", help="also measure matching that stops earlier or goes further"
     )
     landmarks.set_defaults(run=run_landmarks)
 
@@ -62,6 +62,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def run_landmarks(options: argparse.Namespace) -> None:
     from ..evaluation import EmbeddingMatcher, evaluate_landmarks, few_shot, load_cases, make_peers
     from ..evaluation.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS
+    from ..evaluation.protocol import STEPS
 
     if options.shots < 1:
         raise AnatomicalEmbeddingError(f"--shots {options.shots}: give the number of templates, 1 or more.")
@@ -74,7 +75,7 @@ def run_landmarks(options: argparse.Namespace) -> None:
         shown = model.name if model.name not in matchers else name
         matchers[shown] = matcher = EmbeddingMatcher(model)
         if options.each_step:
-            matchers |= {f"{shown}, {step}": matcher.stopping_at(step) for step in ("descriptors", "coordinates")}
+            matchers |= {f"{shown}, {step}": matcher.stopping_at(step) for step in STEPS if step != matcher.step}
     notes: tuple[str, ...] = ()
     if options.peers != "none":
         peers, notes = make_peers(PEERS if options.peers == "all" else (BODY_CENTRE, ELASTIX_AFFINE))

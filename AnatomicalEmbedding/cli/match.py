@@ -65,8 +65,21 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
     parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
-    parser.add_argument(
-        "--fast", action="store_true", help="compare points alone, not the tissue around them: for thousands of points"
+    effort = parser.add_mutually_exclusive_group()
+    effort.add_argument(
+        "--fast",
+        dest="effort",
+        action="store_const",
+        const="fast",
+        default="standard",
+        help="compare points alone, not the tissue around them: for thousands of points",
+    )
+    effort.add_argument(
+        "--thorough",
+        dest="effort",
+        action="store_const",
+        const="thorough",
+        help="also look elsewhere for displaced organs, and ask back from each answer: three times as long",
     )
     parser.add_argument("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
     add_series_option(parser)
@@ -93,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
         try:
             volume = read_scan(path, options.series)
             with progress_bar(name, options.json) as progress:
-                matches = template_map.match(points.points_ras, model.embed(volume, progress), options.fast)
+                matches = template_map.match(points.points_ras, model.embed(volume, progress), options.effort)
         except AnatomicalEmbeddingError as error:
             if not options.keep_going:
                 raise

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ..inference import Model
 
 LANDMARK = "landmark"
+# How far matching goes, the least first: no descriptors; a point's own; those of the tissue around it; and asking back.
+STEPS = ("coordinates", "descriptors", "blocks", "cycle")
+_EFFORTS = {"descriptors": "fast", "cycle": "thorough"}
 
 
 class Matcher(Protocol):
@@ -41,7 +44,7 @@ class Matcher(Protocol):
 class EmbeddingMatcher:
     """Matches by embedding maps; each scan is embedded once and its map kept.
 
-    step: how far matching goes, "blocks" (all of it), "descriptors" (fast) or "coordinates" (no descriptors).
+    step: how far matching goes, one of STEPS.
     """
 
     def __init__(self, model: Model, step: str = "blocks") -> None:
@@ -69,9 +72,7 @@ class EmbeddingMatcher:
         one, other = self._maps[template.id], self._maps[target.id]
         if self.step == "coordinates":
             one, other = replace(one, local=None), replace(other, local=None)
-        if self.step == "descriptors":
-            return one.match(points_ras, other, fast=True).points_ras
-        return one.match(points_ras, other).points_ras
+        return one.match(points_ras, other, _EFFORTS.get(self.step, "standard")).points_ras
 
 
 @dataclass(frozen=True, eq=False)

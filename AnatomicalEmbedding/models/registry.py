@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from ..calibration import Calibration, beside, find_calibration
 from ..errors import WeightsError
 from ..files import atomic_path
 from ..resources import resource
@@ -25,12 +26,15 @@ _METADATA_KEY = "anatomical_embedding_model"
 
 @dataclass(frozen=True)
 class Weights:
-    """A network with its weights, its name, the SHA-256 of its file and its card (what it was trained on, limits)."""
+    """A network with its weights, its name, the SHA-256 of its file, its card (what it was trained on, limits) and its
+    calibration, if it has one.
+    """
 
     network: torch.nn.Module
     name: str
     sha256: str
     card: dict
+    calibration: Calibration | None = None
 
 
 def list_weights() -> list[str]:
@@ -76,7 +80,14 @@ def read_weights(path: Path) -> Weights:
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except RuntimeError:
         raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
-    return Weights(network.eval(), name, sha256, about)
+    return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
+
+
+def _calibration(weights: Path, sha256: str) -> Calibration | None:
+    """What lies beside the weights; that of other weights under the same name is none of theirs."""
+    path = beside(weights)
+    found = Calibration.load(path) if path.exists() else None
+    return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
 
 
 def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict) -> str:

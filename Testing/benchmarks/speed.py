@@ -55,9 +55,9 @@ def main() -> None:
     many = [replace(embedding) for _ in range(10)]
     seconds = _median_seconds(lambda: [embedding.match(points[:1], target) for target in many])
     print(f"match 1 point x 10 targets     {seconds:8.3f} s")
-    seconds = _median_seconds(lambda: embedding.match(points, targets[0], fast=True))
+    seconds = _median_seconds(lambda: embedding.match(points, targets[0], effort="fast"))
     print(f"the same, fast: 10,000 points  {seconds:8.3f} s")
-    seconds = _median_seconds(lambda: [embedding.match(points[:1], target, fast=True) for target in many])
+    seconds = _median_seconds(lambda: [embedding.match(points[:1], target, effort="fast") for target in many])
     print(f"  1 point x 10 targets         {seconds:8.3f} s")
 
 

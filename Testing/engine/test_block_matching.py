@@ -8,11 +8,16 @@ import torch
 from test_descriptor_matching import described, errors, inner_points
 
 from AnatomicalEmbedding.block_matching import _agree, describe_blocks, match_blocks
+from AnatomicalEmbedding.target_rows import TargetRows
 from AnatomicalEmbedding.volume import transform_points
 
 
 def cells(embedding, points):
     return torch.from_numpy(transform_points(np.linalg.inv(embedding.cell_to_ras), points))
+
+
+def each(target, points):
+    return TargetRows.each([target], len(points))
 
 
 def noisy(embedding, share, seed=0):
@@ -37,7 +42,7 @@ def test_blocks_see_through_faults_that_mislead_single_descriptors():
     template = noisy(described(), 0.3)
     target = noisy(described(lambda p: p + off, moved), 0.3, seed=1)
     points = inner_points(60)
-    single = errors(template.match(points, target, fast=True).points_ras, points + moved)
+    single = errors(template.match(points, target, effort="fast").points_ras, points + moved)
     blocks = errors(template.match(points, target).points_ras, points + moved)
     assert np.percentile(single, 90) > 5
     assert blocks.max() < 2.5
@@ -75,19 +80,19 @@ def test_each_point_of_many_is_answered_as_alone():
         inner_points(50),
     )
     blocks = describe_blocks(template, cells(template, points))
-    together = match_blocks(blocks, target, cells(target, points))
+    together = match_blocks(blocks, each(target, points), cells(target, points))
     for n in (0, 17, 49):
-        one = match_blocks(
-            describe_blocks(template, cells(template, points[n : n + 1])), target, cells(target, points[n : n + 1])
-        )
+        point = points[n : n + 1]
+        blocks = describe_blocks(template, cells(template, point))
+        one = match_blocks(blocks, each(target, point), cells(target, point))
         torch.testing.assert_close(one.cells[0], together.cells[n], atol=1e-4, rtol=0)
 
 
 def test_what_is_known_of_an_answer_tells_good_from_bad():
     template, points = described(), inner_points(40)
-    good = match_blocks(describe_blocks(template, cells(template, points)), described(), cells(template, points))
-    strange = noisy(described(), 1.0)
-    bad = match_blocks(describe_blocks(template, cells(template, points)), strange, cells(template, points))
+    blocks, strange = describe_blocks(template, cells(template, points)), noisy(described(), 1.0)
+    good = match_blocks(blocks, each(described(), points), cells(template, points))
+    bad = match_blocks(blocks, each(strange, points), cells(template, points))
     assert good.similarity.min() > 0.8
     assert bad.similarity.max() < 0.4
     assert good.spread_mm.max() < 2
@@ -100,7 +105,8 @@ def test_where_no_node_answers_the_first_answer_stays():
     body[:, :, :4] = True
     template, target = described(), described(body=body)
     point = target.cell_to_ras[:3, 3] + np.array([[150.0, 80.0, 100.0]])
-    found = match_blocks(describe_blocks(template, cells(template, point)), target, cells(target, point))
+    blocks = describe_blocks(template, cells(template, point))
+    found = match_blocks(blocks, each(target, point), cells(target, point))
     torch.testing.assert_close(found.cells, cells(target, point))
     assert float(found.similarity[0]) == 0.0
 

@@ -81,7 +81,7 @@ class TestMatch:
             words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--no-report")
             anatemb(*words, "--model", weights, *options)
             answers = read_points(tmp_path / "out" / "target.mrk.json").points_ras
-            expected = template.match(place.points_ras, target, fast=bool(options)).points_ras
+            expected = template.match(place.points_ras, target, effort="fast" if options else "standard").points_ras
             np.testing.assert_allclose(answers, expected, atol=1e-3)
             found[bool(options)] = answers
         assert not np.allclose(found[True], found[False], atol=0.1)

@@ -116,12 +116,12 @@ def test_many_points_are_answered_as_one_by_one():
     np.testing.assert_allclose(together[::60], alone, atol=1e-3)
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_very_many_points_are_answered_in_parts(fast, monkeypatch):
+@pytest.mark.parametrize("effort", ["fast", "standard", "thorough"])
+def test_very_many_points_are_answered_in_parts(effort, monkeypatch):
     template, target, points = described(), described(moved=(2.0, 1.0, 0.0)), inner_points(100)
-    whole = template.match(points, target, fast)
+    whole = template.match(points, target, effort)
     monkeypatch.setattr(matching, "_AT_ONCE", 30)
-    parts = template.match(points, target, fast)
+    parts = template.match(points, target, effort)
     np.testing.assert_allclose(parts.points_ras, whole.points_ras, atol=1e-4)
     np.testing.assert_allclose(parts.score, whole.score, atol=1e-5)
 

@@ -18,15 +18,19 @@ PACKAGE = Path(AnatomicalEmbedding.__file__).parent
 
 # Lowest first; a file may import from its own layer and from those above it in this list.
 LAYERS = (
-    {"errors", "files", "resources", "grid_reading"},
+    {"errors", "files", "resources", "grid_reading", "calibration"},
     {"volume_checks", "nifti_header", "simpleitk_bridge", "dicom_geometry", "dicom", "image_files", "volume", "points"},
     {"phantom", "working_grid", "body", "device", "models"},
     {"embedding", "slabs", "cache", "inference"},
     {
+        "target_rows",
         "neighbourhood",
         "local_affine",
+        "coordinate_matching",
         "descriptor_matching",
         "block_matching",
+        "second_look",
+        "confidence",
         "matching",
         "body_affine",
         "coverage",

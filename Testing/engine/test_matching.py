@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import analytic_map, cell_centres
 
+from AnatomicalEmbedding import matching
+from AnatomicalEmbedding.coordinate_matching import find_coordinates
 from AnatomicalEmbedding.embedding import EmbeddingMap
-from AnatomicalEmbedding.errors import MapError, PointsError
-from AnatomicalEmbedding.matching import find_coordinates, match_points
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError
+from AnatomicalEmbedding.matching import match_points, match_targets
+from AnatomicalEmbedding.target_rows import TargetRows
+from AnatomicalEmbedding.volume import transform_points
 
 SHAPE = (16, 20, 24)
 LOW = np.array((-90.0, -75.0, 300.0))
@@ -40,6 +44,12 @@ def inverse(function, coordinates: np.ndarray) -> np.ndarray:
 def inside(margin_mm: float, count: int = 300, seed: int = 0, high: np.ndarray = HIGH) -> np.ndarray:
     """Random points (count, 3) of the scan, none nearer than `margin_mm` to its edge."""
     return np.random.default_rng(seed).uniform(LOW + margin_mm, high - margin_mm, (count, 3))
+
+
+def places_of(coordinates: np.ndarray, target: EmbeddingMap) -> np.ndarray:
+    """RAS mm (n, 3) where a map holds coordinates (n, 3)."""
+    rows = TargetRows.each([target], len(coordinates))
+    return transform_points(target.cell_to_ras, find_coordinates(torch.from_numpy(coordinates), rows).cells.numpy())
 
 
 def errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -81,7 +91,7 @@ class TestAnalytic:
         shape = tuple(np.rint(((HIGH - LOW) / cell_mm)[::-1]).astype(int))
         target = analytic_map(waves, shape, cell_mm)
         truth = inside(margin_mm=30)
-        found = find_coordinates(waves(truth), target).points_ras
+        found = places_of(waves(truth), target)
         assert errors(found, truth).max() < 1.0
 
     def test_from_one_nonlinear_frame_to_another(self):
@@ -99,10 +109,8 @@ class TestAnalytic:
     def test_the_map_has_no_unit(self):
         """Unmetric maps (published weights) may be in any unit: places and scores do not depend on it."""
         truth = inside(margin_mm=26)
-        found = [
-            find_coordinates(scale * waves(truth), analytic_map(lambda p, s=scale: s * waves(p), metric=False))
-            for scale in (0.002, 1.0)
-        ]
+        maps = [analytic_map(lambda p, s=scale: s * waves(p), metric=False) for scale in (0.002, 1.0)]
+        found = [template.match(truth, template) for template in maps]
         assert errors(found[0].points_ras, truth).max() < 1.0
         np.testing.assert_allclose(found[0].points_ras, found[1].points_ras, atol=0.02)
         np.testing.assert_allclose(found[0].score, found[1].score, atol=0.01)
@@ -116,7 +124,7 @@ class TestEdges:
         target = analytic_map(itself)
         truth = inside(margin_mm=26)
         truth[:, axis] = (LOW + 1.0, HIGH - 1.0)[side][axis]
-        found = find_coordinates(truth, target).points_ras
+        found = places_of(truth, target)
         assert target.contains(found).all()
         assert errors(found, truth).max() < 1.0
 
@@ -151,7 +159,7 @@ class TestEdges:
         body = np.linalg.norm(middle / (80, 60, 200), axis=-1) < 1
         target = analytic_map(waves, body=body)
         coordinates = np.random.default_rng(seed).uniform(LOW - 300, HIGH + 300, (200, 3))
-        found = find_coordinates(coordinates, target).points_ras
+        found = places_of(coordinates, target)
         assert target.contains(found).all()
         assert body[cells_of(found, target)].all()
 
@@ -170,7 +178,7 @@ class TestEdges:
         oblique.body[:] = centres
         everywhere = inside(margin_mm=0)
         held = oblique.contains(everywhere)
-        found = find_coordinates(everywhere, oblique).points_ras
+        found = places_of(everywhere, oblique)
         assert 0.2 < held.mean() < 0.8
         assert oblique.contains(found).all()
         assert np.percentile(errors(found, everywhere)[held], 90) < 1.0
@@ -181,7 +189,7 @@ class TestEdges:
         target = analytic_map(itself, body=body)
         truth = inside(margin_mm=26)
         truth[:, 2] = LOW[2] + 8.5 * 12
-        assert errors(find_coordinates(truth, target).points_ras, truth).max() < 0.5
+        assert errors(places_of(truth, target), truth).max() < 0.5
 
 
 class TestNoise:
@@ -191,15 +199,15 @@ class TestNoise:
         index, coordinates = target.body_cells
         nearest = torch.cdist(torch.from_numpy(waves(truth)).float(), coordinates).argmin(dim=1)
         snapped = index[nearest].numpy() * target.cell_mm + target.cell_to_ras[:3, 3]
-        found = find_coordinates(waves(truth), target).points_ras
+        found = places_of(waves(truth), target)
         assert np.median(errors(found, truth)) < 2.0
         assert np.median(errors(found, truth)) < 0.3 * np.median(errors(snapped, truth))
 
     def test_the_score_falls_with_what_is_left_unexplained(self):
         target = analytic_map(lambda p: p * (1, 1, 0))  # holds a plane of coordinates only
-        truth = inside(margin_mm=26) * (1, 1, 0)
-        off_mm = np.array([(0, 0, 0.0), (0, 0, 5.0), (0, 0, 20.0), (0, 0, 100.0)])
-        exact, near, off, absurd = (find_coordinates(truth + off, target).score.mean() for off in off_mm)
+        heights = (0.0, 5.0, 20.0, 100.0)
+        templates = [analytic_map(lambda p, h=height: p * (1, 1, 0) + (0, 0, h)) for height in heights]
+        exact, near, off, absurd = (t.match(inside(margin_mm=26), target).score.mean() for t in templates)
         assert exact > 0.95
         assert exact > near + 0.05 > off + 0.1
         assert 0 <= absurd < 0.01
@@ -224,6 +232,21 @@ class TestMany:
         found = template.match(points, target).points_ras
         np.testing.assert_allclose(template.match(points[order], target).points_ras, found[order], atol=1e-6)
 
+    @pytest.mark.parametrize("effort", ["fast", "standard", "thorough"])
+    def test_several_targets_are_each_answered_as_if_alone(self, effort, monkeypatch):
+        """Targets of different size and body, more rows than are answered at once."""
+        monkeypatch.setattr(matching, "_AT_ONCE", 100)
+        body = np.ones((12, 18, 20), dtype=bool)
+        body[:, :3] = False
+        template = analytic_map(waves)
+        targets = [analytic_map(itself), analytic_map(waves, (12, 18, 20), body=body), analytic_map(itself, noise=2.0)]
+        for points in (inside(margin_mm=5, count=40), inside(margin_mm=5, count=130)):
+            together = match_targets(template, points, targets, effort)
+            for found, target in zip(together, targets, strict=True):
+                alone = template.match(points, target, effort)
+                np.testing.assert_allclose(found.points_ras, alone.points_ras, atol=1e-6)
+                np.testing.assert_allclose(found.score, alone.score, atol=1e-6)
+
     @pytest.mark.parametrize("nothing", [[], np.zeros((0, 3))])
     def test_no_points_have_no_matches(self, nothing):
         matches = analytic_map(itself).match(nothing, analytic_map(itself))
@@ -233,6 +256,10 @@ class TestMany:
 
 
 class TestRefused:
+    def test_an_effort_that_does_not_exist(self):
+        with pytest.raises(AnatomicalEmbeddingError, match="choose one of fast, standard, thorough"):
+            analytic_map(itself).match(MIDDLE, analytic_map(itself), "hard")
+
     def test_maps_of_different_weights(self):
         other = analytic_map(itself, weights_hash="cd" * 32, name="other.nii.gz")
         with pytest.raises(MapError, match=r"'analytic' and 'other\.nii\.gz' were made by different weights"):
