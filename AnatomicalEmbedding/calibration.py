@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,13 @@ from .files import atomic_path
 from .resources import resource
 
 SUFFIX = ".calibration.safetensors"
-OUTCOMES = ("present", "within 10 mm", "error mm")  # of a leaf; the error counts 0 where the point is absent
+MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # what a match may be called
+OUTCOMES = (
+    "present",
+    "within 10 mm",
+    "within 20 mm",
+    "error mm",
+)  # of a leaf; the error counts 0 where the point is absent
 _METADATA_KEY = "anatomical_embedding_calibration"
 _CHUNK = 2000
 
@@ -30,17 +36,23 @@ _CHUNK = 2000
 class Forest:
     """Trees over rows of evidence, their nodes laid end to end.
 
-    roots: (t,) first node of each tree. feature, threshold: (m,) what a node asks: evidence[feature] <= threshold?
-    children: (m, 2) node for yes and for no; a leaf is its own child. leaf: (m,) row in outcomes. outcomes:
-    (leaves, len(OUTCOMES)) means over the matches in a leaf.
+    roots: (t,) first node of each tree. feature, threshold: (m,) what a node asks: evidence[feature] <= threshold? Yes
+    leads to the next node, no to node `otherwise`; a leaf asks feature -1. outcomes: (leaves, len(OUTCOMES)) means over
+    the matches in each leaf, in the order of the nodes.
     """
 
     roots: np.ndarray
     feature: np.ndarray
     threshold: np.ndarray
-    children: np.ndarray
-    leaf: np.ndarray
+    otherwise: np.ndarray
     outcomes: np.ndarray
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What following a path needs: features; both children of each node, a leaf its own child; rows of leaves."""
+        leaf, node = self.feature < 0, np.arange(len(self.feature))
+        children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
+        return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
 
     def predict(self, evidence: np.ndarray) -> np.ndarray:
         """(n, len(OUTCOMES)) mean over the trees for rows of evidence (n, f)."""
@@ -52,13 +64,13 @@ class Forest:
     def _predict(self, evidence: np.ndarray) -> np.ndarray:
         width = evidence.shape[1]
         flat, row = evidence.ravel(), np.arange(len(evidence))[:, None] * width
-        children = self.children.ravel()
+        feature, children, leaf = self._tables
         node = np.repeat(self.roots[None], len(evidence), axis=0)
         while True:
-            beyond = flat[row + self.feature[node]] > self.threshold[node]
+            beyond = flat[row + feature[node]] > self.threshold[node]
             following = children[2 * node + beyond]
             if np.array_equal(following, node):
-                return self.outcomes[self.leaf[node]].mean(axis=1, dtype=np.float64)
+                return self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64)
             node = following
 
 
@@ -79,7 +91,7 @@ class Calibration:
         tensors = {
             f"{effort}/{name}": np.ascontiguousarray(value)
             for effort, forest in self.forests.items()
-            for name, value in vars(forest).items()
+            for name, value in ((part.name, getattr(forest, part.name)) for part in fields(forest))
         }
         text = json.dumps({"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.about})
         try:

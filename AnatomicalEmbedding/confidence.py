@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .calibration import Calibration
+from .calibration import ABSENT, MATCHED, UNCERTAIN, Calibration
 from .coordinate_matching import CoordinateAnswers
 from .embedding import EmbeddingMap
 from .grid_reading import read_linear
@@ -24,9 +24,8 @@ EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
     "cycle",
 )  # fmt: skip
-MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"
 _PRESENT = 0.85  # least probability that the point is in the scan, of a match
-_WITHIN = 0.15  # least probability that the answer is within 10 mm, of a match
+_WITHIN = 0.2  # least probability that the answer is within 10 mm, of a match
 _FAR_MM = 60.0  # from the edge; beyond it no answer is cut off
 
 
@@ -47,7 +46,7 @@ class Evidence:
         self.cycle_mm = cycle_mm
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """(n, len(EVIDENCE)) float32 of answers in target cells (n, 3). Distances in mm, sizes as ratios."""
+        """(n, len(EVIDENCE)) float32 of answers in target cells (n, 3). Distances in the maps' unit or mm."""
         found = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
@@ -72,19 +71,18 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
 
 @dataclass(frozen=True)
 class Verdicts:
-    """status, expected_error_mm, probability: (n,) each; see `matching.Matches`."""
+    """status, expected_error_mm, probability, probability_20: (n,) each; see `matching.Matches`."""
 
     status: np.ndarray
     expected_error_mm: np.ndarray
     probability: np.ndarray
+    probability_20: np.ndarray
 
 
-def judge(
-    evidence: Evidence, cells: torch.Tensor, rows: TargetRows, calibration: Calibration | None, effort: str
-) -> Verdicts | None:
-    """Verdicts on answers in target cells (n, 3), or None where there is no calibration for this way of matching."""
+def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> Verdicts | None:
+    """Verdicts on rows of evidence (n, len(EVIDENCE)), or None where no calibration is for this way of matching."""
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return None
-    present, within, error = calibration.forests[effort].predict(evidence.table(cells, rows)).T
+    present, within, near, error = calibration.forests[effort].predict(evidence).T
     status = np.where(present < 0.5, ABSENT, np.where((present < _PRESENT) | (within < _WITHIN), UNCERTAIN, MATCHED))
-    return Verdicts(status, error / np.maximum(present, 1e-3), within)
+    return Verdicts(status, error / np.maximum(present, 1e-3), within, near)

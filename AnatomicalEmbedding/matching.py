@@ -23,7 +23,7 @@ from .errors import AnatomicalEmbeddingError, MapError
 from .target_rows import TargetRows
 from .volume import transform_points
 
-EFFORTS = ("fast", "standard", "thorough")
+EFFORTS = ("coordinates", "fast", "standard", "thorough")  # the least first
 _SCORE_MM = 10.0
 _AT_ONCE = 2000  # points in a target: what is read of the template for each is kept, 13 kB
 
@@ -35,15 +35,18 @@ class Matches:
     points_ras: (N, 3) RAS mm. score: (N,) in 0..1, how well the place found agrees with the template's point: in
     coordinates, or in appearance where the weights have descriptors (1: exactly).
     status: (N,) "matched", "uncertain" or "absent" (not in this scan). expected_error_mm: (N,) mean error of such
-    answers where the point is in the scan. probability: (N,) that the point is in the scan and the answer within 10 mm
-    of it. All three are None where the weights carry no calibration.
+    answers where the point is in the scan. probability, probability_20: (N,) that the point is in the scan and the
+    answer within 10 mm, or 20 mm, of it. All are None where the weights carry no calibration.
+    evidence: (N, len(confidence.EVIDENCE)) what they are judged by, or None where weights know no coordinates.
     """
 
     points_ras: np.ndarray
     score: np.ndarray
-    status: tuple[str, ...] | None = None
+    status: np.ndarray | None = None
     expected_error_mm: np.ndarray | None = None
     probability: np.ndarray | None = None
+    probability_20: np.ndarray | None = None
+    evidence: np.ndarray | None = None
 
 
 def match_points(
@@ -61,8 +64,8 @@ def match_targets(
     points_ras: (N, 3) RAS mm in the template; continuous, never snapped to a voxel.
     effort: "standard"; "fast" compares the points' own descriptors alone, not the tissue around them: a tenth of a
     millisecond a point instead of half of one, and less exact, for crosshairs that follow the mouse and for tens of
-    thousands of points; "thorough" also looks elsewhere for displaced organs and asks back from each answer: slower by
-    three times.
+    thousands of points; "thorough" also looks elsewhere for displaced organs and asks back from each answer: three
+    times as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
     Every answer lies in its target scan and in one of its body cells, even where the point is said to be absent.
     Raises PointsError for a point outside the template, MapError when the maps are of different weights or a target
     holds no body, AnatomicalEmbeddingError for another effort.
@@ -104,7 +107,7 @@ def _match(
     query = query.repeat(len(targets), 1)
     first = find_coordinates(query, rows)
     cells, evidence = first.cells, Evidence(first, query, template_size.repeat(len(targets)))
-    if any(grid.local is None for grid in (template, *targets)):
+    if effort == "coordinates" or any(grid.local is None for grid in (template, *targets)):
         effort = "coordinates"
         scale = _SCORE_MM if template.provenance.metric else 0.1 * float(template.body_cells[1].std())
         score = torch.exp(-first.residual / scale)
@@ -123,7 +126,8 @@ def _match(
         back = _asked_back(template, cells, rows)
         cells, cycle_mm = second_look.corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
         evidence.add_cycle(cycle_mm)
-    verdicts = judge(evidence, cells, rows, template.calibration, effort)
+    table = evidence.table(cells, rows)
+    verdicts = judge(table, template.calibration, effort)
     places = np.concatenate(
         [
             transform_points(target.cell_to_ras, part)
@@ -131,12 +135,9 @@ def _match(
         ]
     )
     score = score.clamp(0, 1).double().numpy()
-    known = () if verdicts is None else (np.array(verdicts.status), verdicts.expected_error_mm, verdicts.probability)
-    split = [np.split(values, len(targets)) for values in (places, score, *known)]
-    return [
-        Matches(place, own, *((tuple(rest[0].tolist()), *rest[1:]) if rest else ()))
-        for place, own, *rest in zip(*split, strict=True)
-    ]
+    known = {"points_ras": places, "score": score, "evidence": table} | ({} if verdicts is None else vars(verdicts))
+    parts = {name: np.split(values, len(targets)) for name, values in known.items()}
+    return [Matches(**dict(zip(parts, values, strict=True))) for values in zip(*parts.values(), strict=True)]
 
 
 def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
@@ -159,9 +160,8 @@ def _asked_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -
 def _joined(parts: Sequence[Matches]) -> Matches:
     if len(parts) == 1:
         return parts[0]
-    values = ([getattr(part, field.name) for part in parts] for field in fields(Matches))
-    places, score, status, expected, probability = (None if v[0] is None else np.concatenate(v) for v in values)
-    return Matches(places, score, None if status is None else tuple(status.tolist()), expected, probability)
+    values = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Matches)}
+    return Matches(**{name: None if v[0] is None else np.concatenate(v) for name, v in values.items()})
 
 
 class _Question:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,15 +88,17 @@ def parse_point(text: str) -> np.ndarray:
     return point
 
 
-def write_markups(path: str | Path, points: PointList, name: str = "") -> None:
+def write_markups(path: str | Path, points: PointList, name: str = "", missing: Sequence[bool] | None = None) -> None:
     """Write a .mrk.json point list (Fiducial, LPS mm, schema 1.0.3) that Slicer >= 5 opens.
 
-    name: of the list in Slicer; the file's name if empty. Raises PointsError when the file cannot be written.
+    name: of the list in Slicer; the file's name if empty. missing: which points are said not to be in the scan; Slicer
+    lists and does not draw them. Raises PointsError when the file cannot be written.
     """
     path = Path(path)
     if not path.name.lower().endswith(".json"):
         raise PointsError(f"{path}: a point list must be named .mrk.json for Slicer to open it; change the name.")
     descriptions = points.descriptions or ("",) * len(points)
+    missing = [False] * len(points) if missing is None else missing
     positions_lps = transform_points(LPS_FROM_RAS, points.points_ras).tolist()
     markups = {
         "type": "Fiducial",
@@ -117,10 +120,10 @@ def write_markups(path: str | Path, points: PointList, name: str = "") -> None:
                 "selected": True,
                 "locked": False,
                 "visibility": True,
-                "positionStatus": "defined",
+                "positionStatus": "missing" if gone else "defined",
             }
-            for number, (label, description, position) in enumerate(
-                zip(points.labels, descriptions, positions_lps, strict=True), start=1
+            for number, (label, description, position, gone) in enumerate(
+                zip(points.labels, descriptions, positions_lps, missing, strict=True), start=1
             )
         ],
     }

@@ -40,7 +40,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="further labelled scans, as templates alone, such as training scans",
     )
     landmarks.add_argument(
-        "--each-step", action="store_true", help="also measure matching that stops earlier or goes further"
+        "--each-effort", action="store_true", help="also measure matching that stops earlier or goes further"
     )
     landmarks.set_defaults(run=run_landmarks)
 
@@ -53,7 +53,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     phantoms.add_argument("--seed", type=int, default=50_000, help="of the first patient (default: 50000)")
     phantoms.set_defaults(run=run_phantoms)
 
-    for part in (landmarks, phantoms):
+    confidence = kinds.add_parser(
+        "confidence",
+        help="whether the stated errors and probabilities are true, on a labelled folder",
+        description="Matches every template with every target of DIR, whole and cut, so that some points are absent.",
+    )
+    confidence.add_argument("folder", type=Path, metavar="DIR")
+    confidence.add_argument("--effort", choices=("fast", "standard", "thorough"), default="standard")
+    confidence.set_defaults(run=run_confidence)
+
+    for part in (landmarks, phantoms, confidence):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         add_json_option(part)
         add_model_options(part)
@@ -62,7 +71,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def run_landmarks(options: argparse.Namespace) -> None:
     from ..evaluation import EmbeddingMatcher, evaluate_landmarks, few_shot, load_cases, make_peers
     from ..evaluation.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS
-    from ..evaluation.protocol import STEPS
+    from ..matching import EFFORTS
 
     if options.shots < 1:
         raise AnatomicalEmbeddingError(f"--shots {options.shots}: give the number of templates, 1 or more.")
@@ -74,8 +83,8 @@ def run_landmarks(options: argparse.Namespace) -> None:
         model.cache = None  # embedding is timed
         shown = model.name if model.name not in matchers else name
         matchers[shown] = matcher = EmbeddingMatcher(model)
-        if options.each_step:
-            matchers |= {f"{shown}, {step}": matcher.stopping_at(step) for step in STEPS if step != matcher.step}
+        if options.each_effort:
+            matchers |= {f"{shown}, {e}": matcher.with_effort(e) for e in EFFORTS if e != matcher.effort}
     notes: tuple[str, ...] = ()
     if options.peers != "none":
         peers, notes = make_peers(PEERS if options.peers == "all" else (BODY_CENTRE, ELASTIX_AFFINE))
@@ -96,6 +105,17 @@ def run_phantoms(options: argparse.Namespace) -> None:
     with progress_bar("phantoms", options.json) as progress:
         result = evaluate_phantoms(model, range(options.seed, options.seed + options.count), progress)
     _finish(result, options)
+
+
+def run_confidence(options: argparse.Namespace) -> None:
+    from ..evaluation import load_cases
+    from ..evaluation.confidence import judge_trials, summarise_confidence
+    from ..evaluation.trials import labelled_trials
+
+    model = open_model(options)
+    cases = load_cases(options.folder)
+    judged = judge_trials(labelled_trials(cases, model.embed), options.effort)
+    _finish(summarise_confidence(judged, f"{model.name}, {options.effort}"), options)
 
 
 def _finish(result, options: argparse.Namespace) -> None:

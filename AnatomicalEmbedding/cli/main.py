@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import AnatomicalEmbeddingError
-from . import cache, demo, embed, evaluate, info, match, train
+from . import cache, calibrate, demo, embed, evaluate, info, match, train
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
-_COMMANDS = (demo, info, embed, match, train, evaluate, cache)
+_COMMANDS = (demo, info, embed, match, train, evaluate, calibrate, cache)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..calibration import ABSENT
 from ..errors import AnatomicalEmbeddingError, PointsError
 from ..files import atomic_path
 from ..points import PointList, parse_point, read_points, write_markups
@@ -124,7 +125,8 @@ def run(options: argparse.Namespace) -> None:
         matches = [dict(zip(COLUMNS, row, strict=True)) for row in known]
         print_json({"matches": matches, "files": [str(path) for path in written], "skipped": skipped})
         return
-    print_table(["label", "target", "R mm", "A mm", "S mm"], [[str(v) for v in row[:5]] for row in rows])
+    shown = [[*map(str, row[:6]), str(row[6]) and f"{row[6]:.0f}"] for row in rows]
+    print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm"], shown)
     for path in written:
         say(f"wrote {path}")
 
@@ -143,7 +145,9 @@ def write_answers(
     written = []
     for answer in answers:
         path = folder / _markups_name(answer.name)
-        write_markups(path, PointList(points.labels, answer.matches.points_ras), name=answer.name)
+        matches = answer.matches
+        found = PointList(points.labels, matches.points_ras, descriptions(matches))
+        write_markups(path, found, answer.name, None if matches.status is None else matches.status == ABSENT)
         written.append(path)
     written.append(folder / _TABLE_NAME)
     with atomic_path(written[-1]) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
@@ -159,6 +163,18 @@ def write_answers(
             write_report(folder / "report.html", template, points, shown, title=title, truth=truth, model=model_name)
         )
     return written
+
+
+def descriptions(matches: Matches) -> tuple[str, ...]:
+    """A sentence about each answer for lists of points, or none where nothing is known of them."""
+    if matches.status is None:
+        return ()
+    return tuple(
+        "absent: not in this scan"
+        if status == ABSENT
+        else f"{status}: {error:.0f} mm expected, {share:.0%} within 10 mm"
+        for status, error, share in zip(matches.status, matches.expected_error_mm, matches.probability, strict=True)
+    )
 
 
 def _markups_name(name: str) -> str:

@@ -71,15 +71,19 @@ def load_cases(folder: str | Path) -> list[Case]:
     folder = Path(folder)
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of labelled scans.")
-    images = [path for path in sorted(folder.iterdir()) if image_suffix(path)]
-    scans = [path for path in images if not display_name(path).endswith(".seg")]
-    cases = [case for case in map(load_case, scans) if case is not None]
+    cases = [case for case in map(load_case, list_scans(folder)) if case is not None]
     if not cases:
         raise PointsError(
             f"{folder}: holds no labelled scan; put <id>.seg.nii.gz with <id>.labels.json, or <id>.landmarks.json,"
             " beside each <id>.nii.gz."
         )
     return cases
+
+
+def list_scans(folder: Path) -> list[Path]:
+    """The image files of a folder that are no label maps, sorted."""
+    images = [path for path in sorted(folder.iterdir()) if image_suffix(path)]
+    return [path for path in images if not display_name(path).endswith(".seg")]
 
 
 def load_case(scan: Path) -> Case | None:

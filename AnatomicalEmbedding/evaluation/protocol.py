@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ..inference import Model
 
 LANDMARK = "landmark"
-# How far matching goes, the least first: no descriptors; a point's own; those of the tissue around it; and asking back.
-STEPS = ("coordinates", "descriptors", "blocks", "cycle")
-_EFFORTS = {"descriptors": "fast", "cycle": "thorough"}
 
 
 class Matcher(Protocol):
@@ -44,16 +41,16 @@ class Matcher(Protocol):
 class EmbeddingMatcher:
     """Matches by embedding maps; each scan is embedded once and its map kept.
 
-    step: how far matching goes, one of STEPS.
+    effort: how far matching goes, one of `matching.EFFORTS`.
     """
 
-    def __init__(self, model: Model, step: str = "blocks") -> None:
-        self.model, self.step = model, step
+    def __init__(self, model: Model, effort: str = "standard") -> None:
+        self.model, self.effort = model, effort
         self._maps: dict[str, EmbeddingMap] = {}
 
-    def stopping_at(self, step: str) -> EmbeddingMatcher:
-        """A matcher by the same maps that goes only so far."""
-        other = EmbeddingMatcher(self.model, step)
+    def with_effort(self, effort: str) -> EmbeddingMatcher:
+        """A matcher by the same maps that goes so far."""
+        other = EmbeddingMatcher(self.model, effort)
         other._maps = self._maps
         return other
 
@@ -69,10 +66,7 @@ class EmbeddingMatcher:
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
         self.prepare(template)
         self.prepare(target)
-        one, other = self._maps[template.id], self._maps[target.id]
-        if self.step == "coordinates":
-            one, other = replace(one, local=None), replace(other, local=None)
-        return one.match(points_ras, other, _EFFORTS.get(self.step, "standard")).points_ras
+        return self._maps[template.id].match(points_ras, self._maps[target.id], self.effort).points_ras
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,10 @@ from AnatomicalEmbedding.evaluation import (
     make_peers,
     peers,
 )
-from AnatomicalEmbedding.evaluation.protocol import STEPS
 from AnatomicalEmbedding.evaluation.results import summarise
 from AnatomicalEmbedding.evaluation.structures import KINDS, find_structures
 from AnatomicalEmbedding.inference import Model
+from AnatomicalEmbedding.matching import EFFORTS
 from AnatomicalEmbedding.volume import Volume
 
 SPACING = np.array((4.0, 3.0, 5.0))
@@ -277,7 +277,7 @@ def test_embedding_matcher_embeds_each_scan_once(cases):
         def __init__(self, shift):
             self.shift = shift
 
-        def match(self, points_ras, other):
+        def match(self, points_ras, other, effort):
             return SimpleNamespace(points_ras=points_ras + other.shift - self.shift)
 
     class ShiftModel:
@@ -299,12 +299,11 @@ def test_a_matcher_goes_only_as_far_as_it_is_told(cases):
     model = Model(small_network(local_channels=8), "small", "0" * 64)
     whole = EmbeddingMatcher(model)
     points = cases[0].structures["liver"].points_ras
-    found = {step: whole.stopping_at(step)(cases[0], points, cases[1]) for step in STEPS if step != "blocks"}
-    found["blocks"] = whole(cases[0], points, cases[1])
+    found = {effort: whole.with_effort(effort)(cases[0], points, cases[1]) for effort in EFFORTS}
+    np.testing.assert_allclose(found["standard"], whole(cases[0], points, cases[1]))
     one, other = (model.embed(case.volume) for case in cases[:2])
-    np.testing.assert_allclose(found["blocks"], one.match(points, other).points_ras)
-    np.testing.assert_allclose(found["descriptors"], one.match(points, other, effort="fast").points_ras)
-    np.testing.assert_allclose(found["cycle"], one.match(points, other, effort="thorough").points_ras)
+    for effort, answers in found.items():
+        np.testing.assert_allclose(answers, one.match(points, other, effort).points_ras)
     bare = [replace(m, local=None) for m in (one, other)]
     np.testing.assert_allclose(found["coordinates"], bare[0].match(points, bare[1]).points_ras)
     assert whole.prepare(cases[0]) == 0.0  # the maps are shared

@@ -257,7 +257,7 @@ class TestMany:
 
 class TestRefused:
     def test_an_effort_that_does_not_exist(self):
-        with pytest.raises(AnatomicalEmbeddingError, match="choose one of fast, standard, thorough"):
+        with pytest.raises(AnatomicalEmbeddingError, match="choose one of coordinates, fast, standard, thorough"):
             analytic_map(itself).match(MIDDLE, analytic_map(itself), "hard")
 
     def test_maps_of_different_weights(self):

@@ -204,7 +204,7 @@ def test_overlays_are_centred_on_the_pictures(page):
 
 def test_known_figures_are_shown_and_unknown_ones_are_not(page, tmp_path):
     _, html = page
-    for text in ("5.0 mm from truth", "±3.2 mm", "97 %", "0.91", 'badge uncertain"'):
+    for text in ("5.0 mm from truth", "expected error 3 mm", "97 % within 10 mm", "0.91", 'badge uncertain"'):
         assert text in html
     assert "median 2.5 mm, mean 2.5 mm, worst 5.0 mm" in html
     # The truth lies 3 mm anterior and 4 mm superior: up in the axial slice, up in the coronal, left and up here.
@@ -214,8 +214,25 @@ def test_known_figures_are_shown_and_unknown_ones_are_not(page, tmp_path):
     points = PointList(("one",), middle(volume)[None])
     plain = write_report(tmp_path / "plain.html", volume, points, [("t", volume, matches(points.points_ras))])
     text = plain.read_text(encoding="utf-8")
-    for heading in ("Status", "Expected error", "Probability", "Score", "truth</th>"):
+    for heading in ("Status", "Expected error", "Within 10 mm", "Score", "truth</th>"):
         assert heading not in text
+
+
+def test_the_circle_has_the_radius_of_the_expected_error(tmp_path):
+    """In the colour of the status, never larger than the picture; none where the point is not in the scan."""
+    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
+    points = PointList(("a", "b", "c"), np.repeat(middle(volume)[None], 3, axis=0))
+    known = {
+        "status": ("matched", "uncertain", "absent"),
+        "expected_error_mm": np.array([6.25, 500.0, 20.0]),
+        "probability": np.array([0.8, 0.2, 0.01]),
+    }
+    page = write_report(tmp_path / "r.html", volume, points, [("t", volume, matches(points.points_ras, **known))])
+    text = page.read_text(encoding="utf-8")
+    circles = re.findall(r'<circle class="expected (\w+)" r="([^"]+)"', text)
+    edge = (2 * CENTRE + 1) * pictures.PIXEL_MM / 2
+    assert circles == [("matched", "6.25")] * 3 + [("uncertain", f"{edge - 3:.2f}")] * 3
+    assert text.count("not in this scan; shown is the place nearest to it") == 1
 
 
 def test_page_stands_alone_and_escapes_names(page):

@@ -1,0 +1,49 @@
+"""anatemb calibrate: how far answers by weights can be trusted, learnt from matches with known truth."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..errors import AnatomicalEmbeddingError
+from .console import add_model_options, open_model, progress_bar, say
+
+_PHANTOM_SEED = 70_000
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "calibrate",
+        help="learn what answers by your own weights are worth",
+        description="Matches scans of DATA with bent and cut copies of themselves, labelled scans among them with one "
+        "another, and synthetic patients, all with known truth, and learns from the outcome how exact an answer is "
+        "likely to be and when a point is not in a scan. Writes NAME.calibration.safetensors beside the weights, where "
+        "every command finds it. Takes some seconds a scan.",
+    )
+    parser.add_argument("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, some with labels")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: beside the weights file")
+    parser.add_argument("--phantoms", type=int, default=10, metavar="N", help="synthetic patients (default: 10)")
+    add_model_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..calibration import SUFFIX, beside
+    from ..evaluation.calibrate import collect
+
+    if options.phantoms == 1 or options.phantoms < 0:
+        raise AnatomicalEmbeddingError("--phantoms must be 0 or at least 2 (patients are compared in pairs).")
+    weights = Path(options.model)
+    if options.output is None and weights.suffix != ".safetensors":
+        raise AnatomicalEmbeddingError(f"{options.model}: shipped weights stay as they are; give a file with -o.")
+    output = options.output or beside(weights)
+    if not output.name.endswith(SUFFIX):
+        raise AnatomicalEmbeddingError(f"{output}: must be named NAME{SUFFIX} to be found beside NAME.safetensors.")
+    model = open_model(options)
+    with progress_bar("calibrating") as progress:
+        calibration = collect(model, options.data, range(_PHANTOM_SEED, _PHANTOM_SEED + options.phantoms), progress)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    calibration.save(output)
+    for source, matches in calibration.about["matches"].items():
+        say(f"{source}: {matches} matches")
+    say(f"wrote {output}")

@@ -1,0 +1,149 @@
+"""Forests of outcomes: what they learn, that they are read back as written, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from AnatomicalEmbedding.calibration import SUFFIX, Calibration, beside, find_calibration
+from AnatomicalEmbedding.confidence import EVIDENCE, judge
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
+from AnatomicalEmbedding.evaluation.calibrate import Outcomes, grow
+from AnatomicalEmbedding.models.registry import find_weights, list_weights, read_weights
+
+GAP, SPREAD = EVIDENCE.index("gap"), EVIDENCE.index("spread")
+
+
+def outcomes(count: int, seed: int) -> Outcomes:
+    """Absent above a gap of 30 mm; else the error is drawn with a mean that grows with the spread."""
+    rng = np.random.default_rng(seed)
+    evidence = rng.uniform(0, 1, (count, len(EVIDENCE))).astype(np.float32)
+    evidence[:, GAP] = rng.uniform(0, 40, count)
+    evidence[:, SPREAD] = rng.uniform(1, 20, count)
+    errors = rng.gamma(4.0, evidence[:, SPREAD] / 4)
+    return Outcomes(evidence, np.where(evidence[:, GAP] > 30, np.inf, errors))
+
+
+@pytest.fixture(scope="module")
+def forest():
+    return grow({"known": outcomes(6000, 0)}, {"known": 1.0})
+
+
+@pytest.fixture(scope="module")
+def calibration(forest):
+    return Calibration("ab" * 32, EVIDENCE, {"standard": forest}, {"note": "made for a test"})
+
+
+def test_what_was_learnt_holds_for_new_matches(forest):
+    new = outcomes(4000, 1)
+    present, within, near, error = forest.predict(new.evidence).T
+    gone = ~np.isfinite(new.errors_mm)
+    clear = np.abs(new.evidence[:, GAP] - 30) > 2
+    assert ((present < 0.5) == gone)[clear].mean() > 0.99
+    for low, high in ((0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.01)):
+        these = (within >= low) & (within < high)
+        assert abs(within[these].mean() - (new.errors_mm[these] < 10).mean()) < 0.08
+    assert abs(near.mean() - (new.errors_mm < 20).mean()) < 0.02
+    assert (near >= within - 1e-3).all()
+    for low, high in ((2, 6), (8, 12), (14, 18)):
+        these = ~gone & clear & (new.evidence[:, SPREAD] > low) & (new.evidence[:, SPREAD] < high)
+        assert error[these].mean() == pytest.approx(new.errors_mm[these].mean(), rel=0.15)
+
+
+def test_the_forest_answers_as_the_library_that_grew_it(monkeypatch):
+    from sklearn import ensemble
+
+    grown = []
+
+    class Kept(ensemble.RandomForestRegressor):
+        def fit(self, *data, **options):
+            grown.append(self)
+            return super().fit(*data, **options)
+
+    monkeypatch.setattr(ensemble, "RandomForestRegressor", Kept)
+    ours = grow({"known": outcomes(1500, 2)}, {"known": 1.0})
+    new = outcomes(500, 3).evidence
+    theirs = grown[0].predict(new)[:, :4] * (1, 1, 1, 1000.0)
+    np.testing.assert_allclose(ours.predict(new), theirs, rtol=2e-3, atol=2e-3)  # leaves are kept in half precision
+
+
+def test_a_source_counts_by_its_weight_however_many_matches_it_has():
+    sure = replace(outcomes(3000, 4), errors_mm=np.full(3000, 1.0))
+    lost = replace(outcomes(1500, 7), errors_mm=np.full(1500, 50.0))
+    for weights, expected in (({"a": 1, "b": 1}, 0.5), ({"a": 1, "b": 0.25}, 0.8), ({"a": 1}, 1.0)):
+        within = grow({"a": sure, "b": lost}, weights).predict(outcomes(200, 5).evidence)[:, 1]
+        assert within.mean() == pytest.approx(expected, abs=0.06)
+
+
+def test_it_is_read_back_as_it_was_written(calibration, tmp_path):
+    path = tmp_path / f"made{SUFFIX}"
+    calibration.save(path)
+    back = Calibration.load(path)
+    new = outcomes(300, 6).evidence
+    np.testing.assert_array_equal(back.forests["standard"].predict(new), calibration.forests["standard"].predict(new))
+    assert (back.weights_hash, back.evidence, back.about) == ("ab" * 32, EVIDENCE, {"note": "made for a test"})
+
+
+def test_a_damaged_file_is_refused(calibration, tmp_path):
+    path = tmp_path / f"made{SUFFIX}"
+    calibration.save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(WeightsError, match=r"made\.calibration\.safetensors: not a calibration"):
+        Calibration.load(path)
+
+
+def test_no_matches_have_no_verdicts(forest):
+    assert forest.predict(np.empty((0, len(EVIDENCE)))).shape == (0, 4)
+
+
+def test_too_few_matches_are_refused():
+    with pytest.raises(AnatomicalEmbeddingError, match="20 matches with known truth are too few"):
+        grow({"known": outcomes(20, 0)}, {"known": 1.0})
+
+
+class TestVerdicts:
+    def test_of_clear_cases(self, calibration):
+        rows = np.full((3, len(EVIDENCE)), 0.5, np.float32)
+        rows[:, GAP] = (5.0, 38.0, 5.0)
+        rows[:, SPREAD] = (2.0, 2.0, 19.5)
+        found = judge(rows, calibration, "standard")
+        assert found.status.tolist() == ["matched", "absent", "uncertain"]
+        assert found.probability[0] > 0.95
+        assert found.probability[1] < 0.05
+        assert found.expected_error_mm[0] < 4
+        assert found.expected_error_mm[2] > 12
+
+    def test_there_are_none_without_a_calibration_that_fits(self, calibration):
+        rows = np.zeros((2, len(EVIDENCE)), np.float32)
+        assert judge(rows, None, "standard") is None
+        assert judge(rows, calibration, "fast") is None
+        assert judge(rows, replace(calibration, evidence=("gap",)), "standard") is None
+
+
+class TestBesideWeights:
+    def test_it_is_found_by_name(self, calibration, tmp_path, small_weights):
+        weights = read_weights(small_weights)
+        assert weights.calibration is None
+        replace(calibration, weights_hash=weights.sha256).save(beside(small_weights))
+        assert read_weights(small_weights).calibration.about == {"note": "made for a test"}
+
+    def test_that_of_other_weights_is_none_of_theirs(self, calibration, small_weights):
+        calibration.save(beside(small_weights))
+        assert read_weights(small_weights).calibration is None
+
+    @pytest.mark.parametrize("name", list_weights())
+    def test_shipped_weights_have_one(self, name):
+        weights = find_weights(name)
+        assert weights.calibration.evidence == EVIDENCE
+        assert find_calibration(weights.sha256).weights_hash == weights.sha256
+        efforts = {"fast", "standard", "thorough"} if weights.network.spec.local_channels else {"coordinates"}
+        assert set(weights.calibration.forests) == efforts
+
+
+@pytest.fixture
+def small_weights(tmp_path):
+    from small_models import write_small_weights
+
+    return write_small_weights(tmp_path)

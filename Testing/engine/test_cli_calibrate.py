@@ -1,0 +1,59 @@
+"""anatemb calibrate and evaluate confidence: weights of no skill on labelled bodies, and everything on the way."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from cli_runs import assert_refused
+from small_models import small_network
+from test_evaluation import write_case
+
+from AnatomicalEmbedding.models.registry import write_weights
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labelled")
+    for name, shift in (("anna", (0, 0, 0)), ("bert", (8.0, 6.0, 10.0))):
+        write_case(folder, name, shift)
+    return folder
+
+
+def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_path):
+    weights = tmp_path / "described.safetensors"
+    write_weights(small_network(local_channels=8), weights, "described", {"recipe": "none"})
+    refused = anatemb("evaluate", "confidence", labelled, "--model", weights, "--no-cache")
+    assert_refused(refused, "described: carries no calibration", "anatemb calibrate")
+    made = anatemb("calibrate", labelled, "--phantoms", 0, "--model", weights, "--no-cache")
+    assert made.code == 0
+    assert f"wrote {tmp_path / 'described.calibration.safetensors'}" in made.out
+    assert "bent scans:" in made.out
+    for effort in ("fast", "standard", "thorough"):
+        outcome = anatemb(
+            "evaluate", "confidence", labelled, "--effort", effort, "--model", weights, "--no-cache", "--json"
+        )
+        rows = {row["name"].strip(): row for row in json.loads(outcome.out)["groups"]}
+        assert rows["centre"]["present"] == 6
+        assert rows["all"]["present"] > 42
+    out = tmp_path / "out"
+    words = ("match", place.template, place.points, place.target, "-o", out, "--model", weights, "--no-cache")
+    assert anatemb(*words, "--thorough").code == 0
+    rows = list(csv.DictReader((out / "matches.csv").open()))
+    assert {row["status"] for row in rows} <= {"matched", "uncertain", "absent"}
+    assert all(0 <= float(row["probability"]) <= 1 and float(row["expected_error_mm"]) > 0 for row in rows)
+    points = json.loads((out / "target.mrk.json").read_text())["markups"][0]["controlPoints"]
+    for row, point in zip(rows, points, strict=True):
+        assert point["description"].startswith(row["status"] + ": ")
+        assert point["positionStatus"] == ("missing" if row["status"] == "absent" else "defined")
+    assert "expected error" in (out / "report.html").read_text() or {row["status"] for row in rows} == {"absent"}
+
+
+def test_what_cannot_be_calibrated_is_refused(anatemb, labelled, tmp_path):
+    assert_refused(anatemb("calibrate", labelled), "auto: shipped weights stay as they are")
+    assert_refused(anatemb("calibrate", labelled, "-o", tmp_path / "x.json"), "must be named NAME.calibration")
+    output = tmp_path / "x.calibration.safetensors"
+    assert_refused(anatemb("calibrate", tmp_path / "none", "-o", output), "none: no such folder")
+    assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), "--phantoms must be 0 or")
+    assert not output.exists()

@@ -1,0 +1,129 @@
+"""Matches with known truth: that the truth is true."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_models import Averaging
+from test_evaluation import ORGANS, write_case
+
+from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.evaluation import load_cases, phantoms
+from AnatomicalEmbedding.evaluation.trials import bent_trials, cut_scan, labelled_trials, phantom_trials
+from AnatomicalEmbedding.evaluation.warped import warp_scan
+from AnatomicalEmbedding.inference import Model
+from AnatomicalEmbedding.phantom import make_phantom
+
+
+@pytest.fixture(scope="module")
+def torso():
+    return make_phantom(4, spacing=(3.0, 3.0, 4.0), coverage_mm=(250.0, 420.0), noise_hu=0.0).volume
+
+
+@pytest.fixture(scope="module")
+def embed():
+    return Model(Averaging(), "averaging", "0" * 64).embed
+
+
+def test_a_bent_scan_shows_what_the_original_shows_there(torso):
+    copy = warp_scan(torso, 7)
+    low, high = copy.volume.bounds_ras
+    points = np.random.default_rng(0).uniform(low + 10, high - 10, (4000, 3))
+    there = copy.to_original(points)
+    seen = torso.contains(there)
+    one, other = copy.volume.sample(points[seen]), torso.sample(there[seen])
+    assert np.corrcoef(one, other)[0, 1] > 0.97
+    moved = np.linalg.norm(there - points, axis=1)
+    assert 5 < np.median(moved) < 60
+    assert np.corrcoef(one, torso.sample(points[seen]))[0, 1] < 0.85  # it would show if it were not bent
+
+
+def test_bending_is_by_its_seed_alone(torso):
+    one, same, other = warp_scan(torso, 1), warp_scan(torso, 1), warp_scan(torso, 2)
+    np.testing.assert_array_equal(one.volume.voxels, same.volume.voxels)
+    middle = torso.bounds_ras.mean(axis=0)[None]
+    assert np.linalg.norm(one.to_original(middle) - other.to_original(middle)) > 1
+
+
+def test_bending_does_not_fold(torso):
+    copy = warp_scan(torso, 3)
+    low, high = copy.volume.bounds_ras
+    at = np.random.default_rng(1).uniform(low, high, (500, 3))
+    columns = [(copy.to_original(at + step) - copy.to_original(at - step)) / 2.0 for step in np.eye(3)]
+    sizes = np.linalg.det(np.stack(columns, axis=2))
+    assert sizes.min() > 0.3
+    assert sizes.max() < 2.5
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_a_cut_keeps_its_slices_where_they_were(torso, axes):
+    """Whatever voxel axis runs along the body, and to whichever side."""
+    from AnatomicalEmbedding.volume import Volume
+
+    order = [2 - a for a in axes[::-1]]
+    matrix = torso.ijk_to_ras.copy()
+    matrix[:, :3] = torso.ijk_to_ras[:, list(axes)]
+    turned = Volume(np.ascontiguousarray(torso.voxels.transpose(order)), matrix)
+    low, high = torso.bounds_ras[:, 2]
+    cut = cut_scan(turned, low + 50, high - 60)
+    assert cut.bounds_ras[:, 2] == pytest.approx((low + 50, high - 60), abs=4.1)
+    np.testing.assert_allclose(cut.bounds_ras[:, :2], torso.bounds_ras[:, :2])
+    inside = np.random.default_rng(0).uniform(cut.bounds_ras[0] + 5, cut.bounds_ras[1] - 5, (200, 3))
+    np.testing.assert_allclose(cut.sample(inside), torso.sample(inside), atol=1e-3)
+
+
+def test_a_cut_that_leaves_nothing_is_refused(torso):
+    with pytest.raises(VolumeError, match="no slice between"):
+        cut_scan(torso, 5000, 6000)
+
+
+def test_labelled_scans_are_tried_whole_and_cut(tmp_path, embed):
+    """The organs of the phantom lie at other heights: a cut removes some, runs through some, and leaves some."""
+    organs = ORGANS | {"spleen": ((40.0, 10.0, 345.0), (12.0, 12.0, 12.0))}
+    for name, shift in (("anna", (0, 0, 0)), ("bert", (8.0, 6.0, 10.0))):
+        write_case(tmp_path, name, shift, organs=organs)
+    cases = load_cases(tmp_path)
+    truth = {case.id: case.structures for case in cases}
+    trials = list(labelled_trials(cases, embed))
+    assert [t.whole for t in trials].count(True) == 2
+    assert len(trials) == 6
+    absent = 0
+    for trial in trials:
+        gone = np.isnan(trial.target_ras).any(axis=1)
+        absent += gone.sum()
+        assert trial.target.contains(trial.target_ras[~gone]).all()
+        assert len(trial.groups) == len(gone) == len(trial.template_ras)
+        if trial.whole:
+            assert not gone.any()
+            assert len(gone) == 7 * len(organs)
+    assert absent >= 14
+    assert truth["anna"].keys() == truth["bert"].keys()
+
+
+def test_points_of_bent_scans_are_where_they_are_said_to_be(torso, embed):
+    whole, cut = bent_trials([torso], embed)
+    copy = warp_scan(torso, 0)
+    np.testing.assert_allclose(copy.to_original(whole.target_ras), whole.template_ras)
+    assert whole.template.contains(whole.template_ras).all()
+    gone = np.isnan(cut.target_ras).any(axis=1)
+    assert 0.1 < gone.mean() < 0.9
+    assert cut.target.contains(cut.target_ras[~gone]).all()
+    lost = {tuple(p) for p in cut.template_ras[gone]}
+    there = np.array([t for t, p in zip(whole.target_ras, whole.template_ras, strict=True) if tuple(p) in lost])
+    low, high = (
+        cut.target.scan_to_ras[2, 3],
+        cut.target.scan_to_ras[2, 3] + cut.target.scan_to_ras[2, 2] * cut.target.scan_shape[0],
+    )
+    assert (np.maximum(low - there[:, 2], there[:, 2] - high) > 4).all()
+
+
+def test_synthetic_patients_are_tried_in_each_view(embed, monkeypatch):
+    small = {"whole": (100.0, 500.0), "lower half": (100.0, 300.0), "upper half": (300.0, 500.0)}
+    monkeypatch.setattr(phantoms, "VIEWS", small)
+    monkeypatch.setattr(phantoms, "_SPACING_MM", (6.0, 6.0, 6.0))
+    trials = list(phantom_trials([50_001, 50_002, 50_003], embed))
+    assert [t.whole for t in trials] == [True, False, False] * 3
+    for trial in trials:
+        gone = np.isnan(trial.target_ras).any(axis=1)
+        assert gone.any() != trial.whole
+        assert trial.target.contains(trial.target_ras[~gone]).all()
