@@ -14,8 +14,13 @@ test: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -q
 
+# make bench DATA=folder-of-labelled-scans also measures accuracy beside the peers, and confidence: an hour on two cores
 bench: $(VENV)/bench.stamp
 	$(BIN)/python Testing/benchmarks/speed.py
+ifdef DATA
+	$(BIN)/anatemb evaluate landmarks $(DATA) --each-effort --peers all
+	$(BIN)/anatemb evaluate confidence $(DATA)
+endif
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

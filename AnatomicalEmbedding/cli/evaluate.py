@@ -25,7 +25,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "--peers",
         choices=("all", "fast", "none"),
         default="all",
-        help="measured beside it: body-centre alignment, elastix affine and (minutes a pair; not in 'fast') B-spline",
+        help="measured beside it: body-centre alignment, elastix affine and (minutes a pair; not in 'fast') elastix "
+        "B-spline and ANTs SyN",
     )
     landmarks.add_argument(
         "--compare", action="append", default=[], metavar="NAME|FILE", help="further weights to measure"
@@ -59,9 +60,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Matches every template with every target of DIR, whole and cut, so that some points are absent.",
     )
     confidence.add_argument("folder", type=Path, metavar="DIR")
-    confidence.add_argument("--effort", choices=("fast", "standard", "thorough"), default="standard")
     confidence.set_defaults(run=run_confidence)
 
+    for part in (phantoms, confidence):
+        part.add_argument(
+            "--effort",
+            choices=("coordinates", "fast", "standard", "thorough"),
+            default="standard",
+            help="how far matching goes",
+        )
     for part in (landmarks, phantoms, confidence):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         add_json_option(part)
@@ -103,7 +110,9 @@ def run_phantoms(options: argparse.Namespace) -> None:
         raise AnatomicalEmbeddingError("--count must be 2 or more (patients are compared in pairs), --seed 0 or more.")
     model = open_model(options)
     with progress_bar("phantoms", options.json) as progress:
-        result = evaluate_phantoms(model, range(options.seed, options.seed + options.count), progress)
+        result = evaluate_phantoms(
+            model, range(options.seed, options.seed + options.count), progress, effort=options.effort
+        )
     _finish(result, options)
 
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..template_ensemble import geometric_median
 from .results import Measured, Result
-
-_ROUNDS = 30
 
 
 def few_shot(result: Result, shots: int) -> Result:
@@ -59,15 +58,3 @@ def _choices(templates: list[str], shots: int) -> list[tuple[str, ...]]:
         return [tuple(templates)]
     circle = templates + templates
     return [tuple(sorted(circle[n : n + shots])) for n in range(len(templates))]
-
-
-def geometric_median(points: np.ndarray) -> np.ndarray:
-    """The place (3,) with the least sum of distances to points (n, 3); NaN rows do not count (Weiszfeld 1937)."""
-    points = points[np.isfinite(points).all(axis=1)]
-    if not len(points):
-        return np.full(3, np.nan)
-    middle = points.mean(axis=0)
-    for _ in range(_ROUNDS):
-        weight = 1 / np.maximum(np.linalg.norm(points - middle, axis=1), 1e-3)
-        middle = weight @ points / weight.sum()
-    return middle

@@ -65,10 +65,11 @@ def evaluate_phantoms(
     seeds: Iterable[int],
     progress: Callable[[float, str], None] = lambda share, what: None,
     make: Callable[[int], dict[str, Phantom]] = phantom_views,
+    effort: str = "standard",
 ) -> PhantomResult:
     """Match the named points of each whole patient in every view of every other patient.
 
-    make: patients by seed, for who measures often and keeps them.
+    make: patients by seed, for who measures often and keeps them. effort: see `matching.match_targets`.
     """
     seeds = list(seeds)
     scans: dict[tuple[int, str], tuple[Phantom, object]] = {}
@@ -84,7 +85,7 @@ def evaluate_phantoms(
             names = sorted(template.points_ras.keys() & target.points_ras.keys())
             points = np.array([template.points_ras[name] for name in names])
             truth = np.array([target.points_ras[name] for name in names])
-            found = template_map.match(points, target_map).points_ras
+            found = template_map.match(points, target_map, effort).points_ras
             errors[view] += np.linalg.norm(found - truth, axis=1).tolist()
     progress(1.0, "done")
-    return PhantomResult(model.name, {view: np.array(e) for view, e in errors.items()})
+    return PhantomResult(f"{model.name}, {effort}", {view: np.array(e) for view, e in errors.items()})

@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from ..calibration import Calibration, beside, find_calibration
+from ..calibration import SUFFIX, Calibration, beside, find_calibration
 from ..errors import WeightsError
 from ..files import atomic_path
 from ..resources import resource
@@ -39,7 +39,8 @@ class Weights:
 
 def list_weights() -> list[str]:
     """Names of the weights that ship with the engine."""
-    return sorted(path.stem for path in resource("Models").glob("*.safetensors"))
+    files = resource("Models").glob("*.safetensors")
+    return sorted(path.stem for path in files if not path.name.endswith(SUFFIX))
 
 
 def find_weights(name: str = "auto") -> Weights:

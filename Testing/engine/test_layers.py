@@ -32,6 +32,7 @@ LAYERS = (
         "second_look",
         "confidence",
         "matching",
+        "template_ensemble",
         "body_affine",
         "coverage",
         "orientation",
