@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 
 import numpy as np
 import torch
 
 from . import descriptor_matching, second_look
-from .block_matching import Blocks, describe_blocks, match_blocks
+from .block_matching import match_blocks
+from .calibration import Calibration
 from .confidence import Evidence, judge
-from .coordinate_matching import find_coordinates, into_body, read_coordinates
+from .coordinate_matching import find_coordinates, into_body
 from .embedding import EmbeddingMap, as_points
 from .errors import AnatomicalEmbeddingError, MapError
+from .question import Question, question_about
 from .target_rows import TargetRows
 from .volume import transform_points
 
@@ -78,8 +79,7 @@ def match_targets(
                 f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
                 f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
             )
-        if not len(target.body_index):
-            raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
+        _check_body(target)
     points_ras = as_points(points_ras)
     size = max(1, min(len(points_ras), _AT_ONCE))
     together = max(1, _AT_ONCE // size)
@@ -98,46 +98,79 @@ def _match(
 ) -> list[Matches]:
     if any(target.coordinate is None for target in targets):
         return [_searched(template, points_ras, target) for target in targets]
-    count = len(points_ras)
-    if not count:
+    if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
-    rows = TargetRows.each(targets, count)
-    question = _question(template, points_ras)
-    query, template_size = question.coordinates
-    query = query.repeat(len(targets), 1)
-    first = find_coordinates(query, rows)
-    cells, evidence = first.cells, Evidence(first, query, template_size.repeat(len(targets)))
-    if effort == "coordinates" or any(grid.local is None for grid in (template, *targets)):
+    if template.local is None or any(target.local is None for target in targets):
         effort = "coordinates"
-        scale = _SCORE_MM if template.provenance.metric else 0.1 * float(template.body_cells[1].std())
-        score = torch.exp(-first.residual / scale)
-    elif effort == "fast":
-        cells, score = descriptor_matching.refine(question.descriptors.repeat(len(targets), 1), rows, cells)
-        evidence.add_appearance(score)
-    else:
-        blocks = question.blocks.repeat(len(targets))
-        found = match_blocks(blocks, rows, cells)
-        if effort == "thorough":
-            found = second_look.elsewhere(found, blocks, question.descriptors.repeat(len(targets), 1), query, rows)
-        cells, score = found.cells, found.similarity
-        evidence.add_appearance(score, found.spread_mm)
-    cells = rows.read(into_body, cells)
+    rows = TargetRows.each(targets, len(points_ras))
+    cells, score, evidence = _find(question_about(template, points_ras), rows, effort)
     if effort == "thorough":
         back = _asked_back(template, cells, rows)
         cells, cycle_mm = second_look.corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
         evidence.add_cycle(cycle_mm)
+    return _judged(cells, score, evidence, rows, template.calibration, effort)
+
+
+def match_question(question: Question, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
+    """As `match_targets`, for points whose template need not be at hand.
+
+    effort: not "thorough", which asks the template back. Raises AnatomicalEmbeddingError for another effort, MapError
+    for a target without body.
+    """
+    if effort not in EFFORTS[:-1]:
+        raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS[:-1])}.")
+    for target in targets:
+        _check_body(target)
+    if question.blocks is None or any(target.local is None for target in targets):
+        effort = "coordinates"
+    rows = TargetRows.each(targets, len(question.coordinates))
+    return _judged(*_find(question, rows, effort), rows, targets[0].calibration, effort)
+
+
+def _find(question: Question, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
+    """Places in target cells (n, 3), in the body, their scores (n,) and the evidence so far."""
+    times = len(rows.maps)
+    query = question.coordinates.repeat(times, 1)
+    first = find_coordinates(query, rows)
+    evidence = Evidence(first, query, question.sizes.repeat(times))
+    if effort == "coordinates":
+        metric = rows.maps[0].provenance.metric
+        scale = _SCORE_MM if metric else 0.1 * float(rows.maps[0].body_cells[1].std())
+        return first.cells, torch.exp(-first.residual / scale), evidence
+    if effort == "fast":
+        cells, score = descriptor_matching.refine(question.descriptors.repeat(times, 1), rows, first.cells)
+        evidence.add_appearance(score)
+        return rows.read(into_body, cells), score, evidence
+    blocks = question.blocks.repeat(times)
+    found = match_blocks(blocks, rows, first.cells)
+    if effort == "thorough":
+        found = second_look.elsewhere(found, blocks, question.descriptors.repeat(times, 1), query, rows)
+    evidence.add_appearance(found.similarity, found.spread_mm)
+    return rows.read(into_body, found.cells), found.similarity, evidence
+
+
+def _judged(
+    cells: torch.Tensor,
+    score: torch.Tensor,
+    evidence: Evidence,
+    rows: TargetRows,
+    calibration: Calibration | None,
+    effort: str,
+) -> list[Matches]:
+    """The answers of each target."""
     table = evidence.table(cells, rows)
-    verdicts = judge(table, template.calibration, effort)
-    places = np.concatenate(
-        [
-            transform_points(target.cell_to_ras, part)
-            for target, part in zip(targets, np.split(cells.numpy(), len(targets)), strict=True)
-        ]
-    )
-    score = score.clamp(0, 1).double().numpy()
-    known = {"points_ras": places, "score": score, "evidence": table} | ({} if verdicts is None else vars(verdicts))
-    parts = {name: np.split(values, len(targets)) for name, values in known.items()}
-    return [Matches(**dict(zip(parts, values, strict=True))) for values in zip(*parts.values(), strict=True)]
+    verdicts = judge(table, calibration, effort)
+    parts = zip(rows.maps, cells.split(rows.counts), strict=True)
+    places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
+    known = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
+    known |= {} if verdicts is None else vars(verdicts)
+    split = {name: np.split(values, len(rows.maps)) for name, values in known.items()}
+    return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
+
+
+def _check_body(target: EmbeddingMap) -> None:
+    if not len(target.body_index):
+        raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
 
 
 def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
@@ -162,33 +195,3 @@ def _joined(parts: Sequence[Matches]) -> Matches:
         return parts[0]
     values = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Matches)}
     return Matches(**{name: None if v[0] is None else np.concatenate(v) for name, v in values.items()})
-
-
-class _Question:
-    """Points of a template and what is read there, each when it is first asked for."""
-
-    def __init__(self, template: EmbeddingMap, points_ras: np.ndarray) -> None:
-        self._template, self._points_ras = template, points_ras
-
-    @cached_property
-    def coordinates(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return read_coordinates(self._template, self._points_ras)
-
-    @cached_property
-    def descriptors(self) -> torch.Tensor:
-        return self._template.describe(self._points_ras)[0]
-
-    @cached_property
-    def blocks(self) -> Blocks:
-        cells = transform_points(self._template.ras_to_cell, self._points_ras)
-        return describe_blocks(self._template, torch.from_numpy(cells))
-
-
-def _question(template: EmbeddingMap, points_ras: np.ndarray) -> _Question:
-    """The question of these points; kept with the template, so that several targets are asked with one reading."""
-    key = points_ras.tobytes()
-    last = template.asked.get("last")
-    if last is None or last[0] != key:
-        last = key, _Question(template, points_ras.copy())
-        template.asked["last"] = last
-    return last[1]

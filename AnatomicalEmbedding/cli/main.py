@@ -1,6 +1,7 @@
 """Parser and exit codes. 0: done; 2: the user can mend it (one line on stderr says how); 130: interrupted."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AnatomicalEmbeddingError as error:
         print(f"anatemb: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         if error.filename is None:
             raise

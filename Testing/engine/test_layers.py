@@ -29,6 +29,7 @@ LAYERS = (
         "coordinate_matching",
         "descriptor_matching",
         "block_matching",
+        "question",
         "second_look",
         "confidence",
         "matching",

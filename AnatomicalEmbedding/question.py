@@ -1,0 +1,94 @@
+"""What matching reads of a template about points: enough to ask any scan, and to be kept without the template."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from .block_matching import Blocks, describe_blocks
+from .coordinate_matching import read_coordinates
+from .embedding import EmbeddingMap
+from .errors import PointsError
+from .volume import transform_points
+
+
+class Question:
+    """n points of a template, (n, 3) RAS mm, and what the template holds there, read when it is first asked for."""
+
+    def __init__(self, template: EmbeddingMap, points_ras: np.ndarray) -> None:
+        self._template, self._points_ras = template, points_ras
+
+    @cached_property
+    def coordinates(self) -> torch.Tensor:
+        """(n, 3) float64 in the unit of the map."""
+        return self._read[0]
+
+    @cached_property
+    def sizes(self) -> torch.Tensor:
+        """(n,) coordinate volume that a volume of the template holds."""
+        return self._read[1]
+
+    @cached_property
+    def descriptors(self) -> torch.Tensor | None:
+        """(n, l) of the points themselves, or None where the map has none."""
+        return None if self._template.local is None else self._template.describe(self._points_ras)[0]
+
+    @cached_property
+    def blocks(self) -> Blocks | None:
+        """Descriptors of the tissue around the points, or None where the map has none."""
+        if self._template.local is None:
+            return None
+        return describe_blocks(self._template, self._cells)
+
+    @cached_property
+    def _cells(self) -> torch.Tensor:
+        return torch.from_numpy(transform_points(self._template.ras_to_cell, self._points_ras))
+
+    @cached_property
+    def _read(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return read_coordinates(self._template, self._points_ras)
+
+
+class StoredQuestion(Question):
+    """The same, read before and kept without the template."""
+
+    def __init__(
+        self,
+        coordinates: torch.Tensor,
+        sizes: torch.Tensor,
+        descriptors: torch.Tensor | None = None,
+        blocks: Blocks | None = None,
+    ) -> None:
+        self.coordinates, self.sizes, self.descriptors, self.blocks = coordinates, sizes, descriptors, blocks
+
+    @classmethod
+    def of(cls, question: Question) -> StoredQuestion:
+        """All of a question, read now."""
+        return cls(question.coordinates, question.sizes, question.descriptors, question.blocks)
+
+    @classmethod
+    def joined(cls, parts: list[StoredQuestion]) -> StoredQuestion:
+        """The points of several questions, one after the other. Raises PointsError where some lack descriptors."""
+        if len({part.blocks is None for part in parts}) > 1:
+            raise PointsError("some of these points were read with descriptors and some without; read them again.")
+        described = parts[0].blocks is not None
+        return cls(
+            torch.cat([part.coordinates for part in parts]),
+            torch.cat([part.sizes for part in parts]),
+            torch.cat([part.descriptors for part in parts]) if described else None,
+            Blocks(torch.cat([p.blocks.descriptors for p in parts]), torch.cat([p.blocks.seen for p in parts]))
+            if described
+            else None,
+        )
+
+
+def question_about(template: EmbeddingMap, points_ras: np.ndarray) -> Question:
+    """The question of these points; kept with the template, so that several targets are asked with one reading."""
+    key = points_ras.tobytes()
+    last = template.asked.get("last")
+    if last is None or last[0] != key:
+        last = key, Question(template, points_ras.copy())
+        template.asked["last"] = last
+    return last[1]
