@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ..volume import Volume, transform_points
 from .dataset import Case
 from .phantoms import phantom_views
 from .protocol import LANDMARK
-from .structures import KINDS
+from .structures import KINDS, find_structures, normalise_name
 from .warped import warp_scan
 
 _INSIDE_MM = 2.0
@@ -26,6 +27,8 @@ _OUTSIDE_MM = 10.0
 _CUT_SHARE = 0.6  # of a labelled scan's height that is left
 _BENT_SHARE = (0.35, 0.6)  # of a bent scan's
 _BENT_POINTS = 120
+_PHANTOM_POINTS = 150
+_NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}  # of synthetic patients
 
 Embed = Callable[[Volume], EmbeddingMap]
 
@@ -132,26 +135,31 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
-    """Named points of each synthetic patient in every view of the next one, in a circle."""
-    seeds = list(seeds)
+    """Structures of each synthetic patient in every view of the next one, in a circle.
+
+    Centres and extreme points as of labelled scans, not the same anatomical points: what outlines make of a structure
+    is part of the doubt, and here it is known for the whole body.
+    """
+    seeds, rng = list(seeds), np.random.default_rng(0)
     first = one = phantom_views(seeds[0]) if seeds else {}
     for seed in [*seeds[1:], None][: len(seeds)]:
         other = first if seed is None else phantom_views(seed)
-        template, whole = one["whole"], other["whole"]
-        names = sorted(template.points_ras.keys() & whole.points_ras.keys())
-        points = np.array([template.points_ras[name] for name in names])
-        template_map = embed(template.volume)
+        template, whole = (_phantom_case(views["whole"]) for views in (one, other))
+        template_map = embed(one["whole"].volume)
         for view, phantom in other.items():
-            truth = np.array([whole.points_ras[name] for name in names])
-            cut = _heights(phantom)
-            trial = Trial(template_map, points, embed(phantom.volume), truth, view == "whole", (LANDMARK,) * len(names))
-            yield trial if view == "whole" else _without_between(trial, cut)
+            low, high = phantom.volume.bounds_ras[:, 2]
+            points, truth, groups = _shared(template, whole, None if view == "whole" else (low, high))
+            some = np.flatnonzero(one["whole"].volume.contains(points))
+            some = np.sort(rng.permutation(some)[:_PHANTOM_POINTS])
+            groups = tuple(groups[n] for n in some)
+            yield Trial(template_map, points[some], embed(phantom.volume), truth[some], view == "whole", groups)
         one = other
 
 
-def _heights(phantom: Phantom) -> tuple[float, float]:
-    low, high = phantom.volume.bounds_ras[:, 2]
-    return float(low), float(high)
+def _phantom_case(phantom: Phantom) -> Case:
+    names = {number: normalise_name(n) for number, n in phantom.label_names.items() if n not in _NO_STRUCTURES}
+    structures, left_out = find_structures(phantom.labels, phantom.volume.ijk_to_ras, names)
+    return Case(phantom.volume.name, Path(), structures, {}, left_out)
 
 
 def _without_between(trial: Trial, cut: tuple[float, float]) -> Trial:
