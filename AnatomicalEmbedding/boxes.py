@@ -1,0 +1,129 @@
+"""Boxes along the patient's axes, (2, 3) lowest and highest corner in RAS mm, and their files for Slicer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from .errors import PointsError
+from .files import atomic_path
+from .simpleitk_bridge import LPS_FROM_RAS, RAS_FROM_LPS
+
+SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # of a box, raveled: lowest R, A, S, highest
+OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+_SCHEMA = (
+    "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/"
+    "markups-schema-v1.0.3.json#"
+)
+
+
+def intersection_over_union(one: np.ndarray, other: np.ndarray) -> float:
+    """Of two boxes (2, 3): 1 the same, 0 apart."""
+    shared = _volume(np.stack([np.maximum(one[0], other[0]), np.minimum(one[1], other[1])]))
+    return float(shared / (_volume(one) + _volume(other) - shared)) if shared > 0 else 0.0
+
+
+def grown(box: np.ndarray, margins_mm: np.ndarray) -> np.ndarray:
+    """The box with each of its SIDES moved outward by so many mm (6,)."""
+    return box + (OUTWARD * margins_mm).reshape(2, 3)
+
+
+def enclosing(boxes: list[np.ndarray]) -> np.ndarray:
+    """The smallest box around all of them."""
+    return np.stack([np.min([box[0] for box in boxes], axis=0), np.max([box[1] for box in boxes], axis=0)])
+
+
+def _volume(box: np.ndarray) -> float:
+    return float(np.clip(box[1] - box[0], 0.0, None).prod())
+
+
+def write_rois(
+    path: str | Path, boxes: Mapping[str, np.ndarray], descriptions: Mapping[str, str] | None = None
+) -> None:
+    """Write boxes by name as one .mrk.json of ROI markups (LPS mm, schema 1.0.3) that Slicer >= 5 opens as boxes.
+
+    Raises PointsError when the file cannot be written or is not named .json.
+    """
+    path = Path(path)
+    if not path.name.lower().endswith(".json"):
+        raise PointsError(f"{path}: boxes must be named .mrk.json for Slicer to open them; change the name.")
+    markups = [_markup(name, box, (descriptions or {}).get(name, "")) for name, box in boxes.items()]
+    try:
+        with atomic_path(path) as temporary:
+            text = json.dumps({"@schema": _SCHEMA, "markups": markups}, indent=2, ensure_ascii=False)
+            temporary.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise PointsError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
+
+
+def _markup(name: str, box: np.ndarray, description: str) -> dict:
+    centre = (LPS_FROM_RAS[:3, :3] @ box.mean(axis=0)).tolist()
+    orientation = [-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0]
+    return {
+        "type": "ROI",
+        "name": name,
+        "coordinateSystem": "LPS",
+        "coordinateUnits": "mm",
+        "locked": False,
+        "fixedNumberOfControlPoints": False,
+        "labelFormat": "%N-%d",
+        "lastUsedControlPointNumber": 1,
+        "roiType": "Box",
+        "center": centre,
+        "orientation": orientation,
+        "size": (box[1] - box[0]).tolist(),
+        "insideOut": False,
+        "controlPoints": [
+            {
+                "id": "1",
+                "label": name,
+                "description": description,
+                "associatedNodeID": "",
+                "position": centre,
+                "orientation": orientation,
+                "selected": True,
+                "locked": False,
+                "visibility": True,
+                "positionStatus": "defined",
+            }
+        ],
+    }
+
+
+def read_rois(path: str | Path) -> dict[str, np.ndarray]:
+    """Boxes (2, 3) RAS mm by name from a Slicer ROI markups file; of a turned one, the box around it.
+
+    Raises PointsError when the file is missing, damaged or holds no ROI.
+    """
+    path = Path(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise PointsError(f"{path}: no such file; check the path.") from None
+    except (OSError, ValueError):
+        raise PointsError(f"{path}: cannot be read as JSON; save the ROI again from Slicer.") from None
+    entries = document.get("markups", ()) if isinstance(document, dict) else ()
+    try:
+        boxes = {
+            str(entry.get("name") or path.name.removesuffix(".json").removesuffix(".mrk")): _box(entry)
+            for entry in entries
+            if entry.get("type") == "ROI"
+        }
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise PointsError(f"{path}: holds an ROI without centre and size; save it again from Slicer.") from None
+    if not boxes:
+        raise PointsError(f"{path}: holds no ROI; draw a box (Markups, ROI) in Slicer and save it.")
+    return boxes
+
+
+def _box(entry: dict) -> np.ndarray:
+    to_ras = RAS_FROM_LPS[:3, :3] if entry.get("coordinateSystem", "LPS") in ("LPS", 0) else np.eye(3)
+    centre = to_ras @ np.array(entry["center"], dtype=np.float64)
+    axes = to_ras @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(3, 3)
+    half = np.abs(axes) @ np.array(entry["size"], dtype=np.float64) / 2
+    if centre.shape != (3,) or not np.isfinite([centre, half]).all():
+        raise ValueError
+    return np.stack([centre - half, centre + half])

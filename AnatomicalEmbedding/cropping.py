@@ -1,0 +1,54 @@
+"""Parts of scans: exact voxels, or resampled, with air where the box leaves the scan."""
+
+from __future__ import annotations
+
+import numpy as np
+import SimpleITK as sitk
+
+from .errors import VolumeError
+from .simpleitk_bridge import LPS_FROM_RAS, OUTSIDE_HU
+from .volume import Volume, transform_points
+
+
+def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
+    """The voxels that a box (2, 3) RAS mm touches, as they are, clipped to the scan; geometry exact.
+
+    In an oblique scan: the smallest block of voxels around the box. Raises VolumeError where the box misses the scan.
+    """
+    corners = np.array([[r, a, s] for r in box_ras[:, 0] for a in box_ras[:, 1] for s in box_ras[:, 2]])
+    ijk = transform_points(volume.ras_to_ijk, corners)
+    size = np.array(volume.shape[::-1])
+    # a voxel reaches half its size to either side; what is touched by rounding alone stays out
+    first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
+    last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), size - 1).astype(int)
+    if (last < first).any():
+        raise VolumeError(f"{volume.name or 'the scan'}: the box lies outside this scan; nothing can be cropped.")
+    i, j, k = (slice(a, b + 1) for a, b in zip(first, last, strict=True))
+    ijk_to_ras = volume.ijk_to_ras.copy()
+    ijk_to_ras[:3, 3] = transform_points(volume.ijk_to_ras, first[None])[0]
+    return Volume(np.ascontiguousarray(volume.voxels[k, j, i]), ijk_to_ras, volume.name, "", volume.notes)
+
+
+def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]) -> Volume:
+    """A box (2, 3) RAS mm on a grid along the patient's axes, linear between voxels, -1000 HU outside the scan.
+
+    The grid starts at the box's lowest corner and ends with the last whole voxel. Raises VolumeError for a spacing that
+    is not positive or a box smaller than a voxel.
+    """
+    spacing = np.asarray(spacing_mm, dtype=np.float64)
+    if spacing.shape != (3,) or not (spacing > 0).all():
+        raise VolumeError(f"spacing {spacing_mm}: give three sizes of a voxel in mm, such as 1,1,2.")
+    size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6).astype(int)
+    if (size < 1).any():
+        raise VolumeError(f"{volume.name or 'the scan'}: the box is smaller than a voxel of {spacing_mm} mm.")
+    ijk_to_ras = np.diag([*spacing, 1.0])
+    ijk_to_ras[:3, 3] = box_ras[0] + spacing / 2
+    to_lps = LPS_FROM_RAS @ ijk_to_ras
+    image = sitk.Resample(
+        volume.to_sitk(), size.tolist(), sitk.Transform(), sitk.sitkLinear, to_lps[:3, 3].tolist(), spacing.tolist(),
+        (to_lps[:3, :3] / spacing).ravel().tolist(), OUTSIDE_HU, sitk.sitkFloat32,
+    )  # fmt: skip
+    hu = sitk.GetArrayFromImage(image)
+    if volume.voxels.dtype.kind == "i":
+        hu = np.rint(hu).astype(volume.voxels.dtype)
+    return Volume(hu, ijk_to_ras, volume.name, "", volume.notes)
