@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .boxes import SIDES, grown
+from .boxes import SIDES
 from .calibration import ABSENT
 from .embedding import EmbeddingMap, as_points
 from .errors import PointsError
@@ -65,10 +65,6 @@ class Located:
         """ "whole", "cut" or "absent"."""
         return "absent" if self.present == 0 else "cut" if self.cut or self.present < 0.5 else "whole"
 
-    def with_margins(self, times: float) -> np.ndarray:
-        """The box (2, 3) grown by so many times the likely error of each side."""
-        return grown(self.box_ras, times * self.sigma_mm)
-
 
 def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
     """An example from a box (2, 3) RAS mm; extremes_ras: (6, 3) points of the structure that touch the SIDES, if known.
@@ -104,9 +100,10 @@ def example_from_points(embedding: EmbeddingMap, extremes_ras: np.ndarray) -> Ex
     return make_example(embedding, np.stack([points.min(axis=0), points.max(axis=0)]), points[order])
 
 
-def stored(example: Example) -> Example:
-    """The example with all that its scan holds read now, so that the scan can go."""
-    return Example(example.scan, example.box_ras, example.points_ras, StoredQuestion.of(example.question))
+def stored(example: Example, effort: str = "standard") -> Example:
+    """The example with all read now that matching with this effort needs, so that the scan can go."""
+    question = StoredQuestion.of(example.question, effort == "standard")
+    return Example(example.scan, example.box_ras, example.points_ras, question)
 
 
 def locate(
@@ -122,7 +119,8 @@ def locate(
     every = [example for examples in structures.values() for example in examples]
     if not every:
         return {}
-    question = StoredQuestion.joined([StoredQuestion.of(example.question) for example in every])
+    parts = [StoredQuestion.of(example.question, effort == "standard") for example in every]
+    question = StoredQuestion.joined(parts)
     answers = match_question(question, [target], effort)[0]
     ends = np.cumsum([len(example.points_ras) for example in every])[:-1]
     places = np.split(answers.points_ras, ends)

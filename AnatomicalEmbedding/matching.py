@@ -114,15 +114,18 @@ def _match(
 def match_question(question: Question, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
     """As `match_targets`, for points whose template need not be at hand.
 
-    effort: not "thorough", which asks the template back. Raises AnatomicalEmbeddingError for another effort, MapError
+    effort: not "thorough", which asks the template back; "fast" where the question holds no blocks.
+    Raises AnatomicalEmbeddingError for another effort, MapError
     for a target without body.
     """
     if effort not in EFFORTS[:-1]:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS[:-1])}.")
     for target in targets:
         _check_body(target)
-    if question.blocks is None or any(target.local is None for target in targets):
+    if question.descriptors is None or any(target.local is None for target in targets):
         effort = "coordinates"
+    elif effort == "standard" and question.blocks is None:
+        effort = "fast"
     rows = TargetRows.each(targets, len(question.coordinates))
     return _judged(*_find(question, rows, effort), rows, targets[0].calibration, effort)
 

@@ -64,24 +64,24 @@ class StoredQuestion(Question):
         self.coordinates, self.sizes, self.descriptors, self.blocks = coordinates, sizes, descriptors, blocks
 
     @classmethod
-    def of(cls, question: Question) -> StoredQuestion:
-        """All of a question, read now."""
-        return cls(question.coordinates, question.sizes, question.descriptors, question.blocks)
+    def of(cls, question: Question, with_blocks: bool = True) -> StoredQuestion:
+        """All of a question, read now. with_blocks: also the tissue around the points, which "fast" does not need."""
+        blocks = question.blocks if with_blocks else None
+        return cls(question.coordinates, question.sizes, question.descriptors, blocks)
 
     @classmethod
     def joined(cls, parts: list[StoredQuestion]) -> StoredQuestion:
-        """The points of several questions, one after the other. Raises PointsError where some lack descriptors."""
-        if len({part.blocks is None for part in parts}) > 1:
+        """The points of several questions, one after the other. Raises PointsError where some hold less than others."""
+        if len({(part.descriptors is None, part.blocks is None) for part in parts}) > 1:
             raise PointsError("some of these points were read with descriptors and some without; read them again.")
-        described = parts[0].blocks is not None
-        return cls(
-            torch.cat([part.coordinates for part in parts]),
-            torch.cat([part.sizes for part in parts]),
-            torch.cat([part.descriptors for part in parts]) if described else None,
-            Blocks(torch.cat([p.blocks.descriptors for p in parts]), torch.cat([p.blocks.seen for p in parts]))
-            if described
-            else None,
-        )
+        descriptors = blocks = None
+        if parts[0].descriptors is not None:
+            descriptors = torch.cat([part.descriptors for part in parts])
+        if parts[0].blocks is not None:
+            every = [part.blocks for part in parts]
+            blocks = Blocks(torch.cat([b.descriptors for b in every]), torch.cat([b.seen for b in every]))
+        sizes = torch.cat([part.sizes for part in parts])
+        return cls(torch.cat([part.coordinates for part in parts]), sizes, descriptors, blocks)
 
 
 def question_about(template: EmbeddingMap, points_ras: np.ndarray) -> Question:

@@ -19,7 +19,18 @@ PACKAGE = Path(AnatomicalEmbedding.__file__).parent
 # Lowest first; a file may import from its own layer and from those above it in this list.
 LAYERS = (
     {"errors", "files", "resources", "grid_reading", "calibration"},
-    {"volume_checks", "nifti_header", "simpleitk_bridge", "dicom_geometry", "dicom", "image_files", "volume", "points"},
+    {
+        "volume_checks",
+        "nifti_header",
+        "simpleitk_bridge",
+        "dicom_geometry",
+        "dicom",
+        "image_files",
+        "volume",
+        "points",
+        "boxes",
+        "cropping",
+    },
     {"phantom", "working_grid", "body", "device", "models"},
     {"embedding", "slabs", "cache", "inference"},
     {
@@ -34,6 +45,9 @@ LAYERS = (
         "confidence",
         "matching",
         "template_ensemble",
+        "localization",
+        "margins",
+        "structure_library",
         "body_affine",
         "coverage",
         "orientation",

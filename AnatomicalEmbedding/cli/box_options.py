@@ -1,0 +1,164 @@
+"""What locate and crop share: which structures to look for, by which examples, in which scans."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AnatomicalEmbeddingError, WeightsError
+from .console import add_model_options, add_series_option, open_model, progress_bar, read_scan, unique_names
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..inference import Model
+    from ..localization import Example, Located
+    from ..margins import Margins
+    from ..volume import Volume
+
+_ROI_SUFFIX = ".roi.mrk.json"
+
+
+def add_box_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scans", nargs="+", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")
+    parser.add_argument(
+        "--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all there are"
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
+    source.add_argument(
+        "--examples",
+        type=Path,
+        metavar="DIR",
+        help="your own examples in place of a library: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or "
+        f"with boxes drawn in Slicer and saved as NAME{_ROI_SUFFIX}",
+    )
+    parser.add_argument(
+        "--recall", type=float, default=0.99, metavar="R",
+        help="grow boxes until they are expected to hold this share of the structure (default: 0.99)",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
+    add_series_option(parser)
+    add_model_options(parser)
+
+
+class BoxFinder:
+    """Examples, effort and margins by what the options say, ready to locate in any scan."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.model: Model = open_model(options)
+        self._options = options
+        self.effort, margins, examples = self._from_examples() if options.examples else self._from_library()
+        if options.structures:
+            names = [name.strip() for name in options.structures.split(",") if name.strip()]
+            missing = [name for name in names if name not in examples]
+            if missing or not names:
+                raise AnatomicalEmbeddingError(
+                    f"{', '.join(missing) or '--structures'}: not among the structures: {', '.join(sorted(examples))}."
+                )
+            examples = {name: examples[name] for name in names}
+        self.examples: dict[str, list[Example]] = examples
+        if margins is None:
+            raise WeightsError("no margins are known for these weights; build a structure library with them.")
+        margins.times_for(options.recall)  # refuses a recall that cannot be promised, before long work
+        self.margins: Margins = margins
+
+    def locate(self, volume: Volume) -> dict[str, Located]:
+        """Every structure in a scan."""
+        from ..localization import locate
+
+        with progress_bar(volume.name or "scan") as progress:
+            return locate(self.examples, self.model.embed(volume, progress), self.effort)
+
+    def box(self, located: Located) -> np.ndarray:
+        """With the margins that the recall needs."""
+        return self.margins.box(located, self._options.recall)
+
+    def _from_library(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
+        from ..structure_library import StructureLibrary, shipped_library
+
+        if self._options.library is None:
+            library = shipped_library(self.model.weights_hash)
+            if library is None:
+                raise WeightsError(
+                    f"{self.model.name}: no structure library ships for these weights; give --library or --examples."
+                )
+        else:
+            library = StructureLibrary.load(self._options.library)
+            library.check(self.model.weights_hash, self._options.library)
+        return library.effort, library.margins, dict(library.examples)
+
+    def _from_examples(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
+        from ..structure_library import shipped_library
+
+        library = shipped_library(self.model.weights_hash)
+        margins = None if library is None else library.example_margins
+        return "standard", margins, read_examples(self._options.examples, self.model)
+
+
+def read_examples(folder: Path, model: Model) -> dict[str, list[Example]]:
+    """Examples by structure from a folder of labelled scans and of scans with ROI files."""
+    from ..boxes import read_rois
+    from ..evaluation.box_cases import labelled_boxes
+    from ..evaluation.dataset import list_scans, load_case
+    from ..image_files import display_name
+    from ..localization import make_example, stored
+    from ..volume import Volume
+
+    if not folder.is_dir():
+        raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
+    examples: dict[str, list[Example]] = {}
+    for scan in list_scans(folder):
+        roi = scan.with_name(display_name(scan) + _ROI_SUFFIX)
+        case = load_case(scan)
+        marked = {}
+        if case is not None and case.structures:
+            known = next(iter(labelled_boxes([case]))).structures
+            marked = {name: (structure.box_ras, structure.extremes_ras) for name, structure in known.items()}
+        if roi.exists():
+            marked |= {name: (box, None) for name, box in read_rois(roi).items()}
+        if marked:
+            embedding = model.embed(Volume.read(scan))
+            for name, (box, extremes) in marked.items():
+                examples.setdefault(name, []).append(stored(make_example(embedding, box, extremes)))
+    if not examples:
+        raise AnatomicalEmbeddingError(
+            f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME{_ROI_SUFFIX} beside a scan."
+        )
+    return examples
+
+
+def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[str, str, Volume]]:
+    """Path, short name and volume of each scan; one that cannot be read is named and the next one follows.
+
+    failed: gets a sentence for each; a single scan that fails ends the command.
+    """
+    paths = _scan_paths(options.scans)
+    for path, name in zip(paths, unique_names(paths), strict=True):
+        try:
+            volume = read_scan(path, options.series)
+        except AnatomicalEmbeddingError as error:
+            note_failure(error, failed, len(paths))
+            continue
+        yield str(path), name, volume
+
+
+def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int) -> None:
+    """Say which scan failed and go on, or end the command where it was the only one."""
+    if scans == 1:
+        raise error
+    failed.append(str(error))
+    print(f"anatemb: skipped: {error}", file=sys.stderr)
+
+
+def _scan_paths(given: list[str]) -> list[Path]:
+    """Scans as given; folders that hold image files stand for these."""
+    from ..evaluation.dataset import list_scans
+
+    paths: list[Path] = []
+    for path in map(Path, given):
+        paths += (list_scans(path) if path.is_dir() else []) or [path]
+    return paths

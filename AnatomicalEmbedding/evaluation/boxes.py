@@ -1,0 +1,228 @@
+"""Few-shot boxes, cross-validated: overlap, recall with a stated margin, and how much of a scan is left (VR).
+
+Protocol: Goncharov et al., MICCAI 2024, section 2.3 (IoU, VR@99), beside it VR with margins learnt on other scans.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..boxes import grown, intersection_over_union
+from ..embedding import EmbeddingMap
+from ..errors import PointsError
+from ..inference import Model
+from ..localization import Example, Located, locate, make_example
+from ..margins import KnownBox, Margins, learn_margins
+from .box_cases import SYNTHETIC, BoxCase, KnownStructure
+from .elastix import Elastix
+
+UNION = "union in body coordinates"
+ELASTIX = "elastix affine"
+_ALPHAS = np.arange(1.0, 6.01, 0.05)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundBox:
+    """One structure in one target: what was found, by us and by peers, and the truth."""
+
+    target: str
+    name: str
+    located: Located
+    truth: KnownStructure
+    scan_box: np.ndarray
+    shots: int
+    peers: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def recall(self, box: np.ndarray) -> float:
+        """Share of the structure inside a box."""
+        return float(((self.truth.voxels_ras >= box[0]) & (self.truth.voxels_ras <= box[1])).all(axis=1).mean())
+
+    def volume_ratio(self, box: np.ndarray) -> float:
+        """Volume of the scan over that of the box, clipped to the scan; of a box beside it, infinite."""
+        low, high = np.maximum(box[0], self.scan_box[0]), np.minimum(box[1], self.scan_box[1])
+        size = np.clip(high - low, 0, None).prod()
+        return float((self.scan_box[1] - self.scan_box[0]).prod() / size) if size > 0 else float("inf")
+
+
+def find_boxes(
+    cases: Sequence[BoxCase],
+    model: Model,
+    shots: int,
+    templates: Sequence[BoxCase] = (),
+    peers: bool = False,
+    progress: Callable[[float, str], None] = lambda share, what: None,
+    effort: str = "standard",
+) -> tuple[list[FoundBox], float]:
+    """Every structure of every case from up to `shots` other patients, and the mean seconds that a scan took.
+
+    templates: further scans that are examples alone. peers: also union boxes and elastix-affine boxes.
+    Raises PointsError when no two patients share a structure.
+    """
+    every = [*cases, *templates]
+    maps = {case.id: model.embed(case.volume) for case in every}
+    elastix = Elastix() if peers else None
+    found, seconds = [], []
+    for number, target in enumerate(cases):
+        progress(number / len(cases), target.id)
+        chosen = {name: _examples_of(name, target, every, shots, number) for name in target.structures}
+        chosen = {name: sources for name, sources in chosen.items() if sources}
+        if not chosen:
+            continue
+        examples = {
+            name: [_example(maps[c.id], c.structures[name]) for c in sources] for name, sources in chosen.items()
+        }
+        start = time.perf_counter()
+        boxes = locate(examples, maps[target.id], effort)
+        seconds.append(time.perf_counter() - start)
+        moved = _registered(elastix, chosen, target) if elastix else {}
+        for name, sources in chosen.items():
+            other = {UNION: _union(sources, name, maps, maps[target.id])} if peers else {}
+            other |= {ELASTIX: moved[name]} if name in moved else {}
+            known = target.structures[name]
+            found.append(FoundBox(target.id, name, boxes[name], known, target.volume.bounds_ras, len(sources), other))
+    if not found:
+        raise PointsError("no structure is whole in scans of two patients; add labelled scans of the same body part.")
+    return found, float(np.mean(seconds))
+
+
+def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
+    """Up to `shots` scans of other patients that hold the structure, others for each target."""
+    others = [case for case in every if case.patient != target.patient and name in case.structures]
+    start = turn % max(len(others), 1)
+    return [*others[start:], *others[:start]][:shots]
+
+
+def _example(embedding: EmbeddingMap, known: KnownStructure) -> Example:
+    return make_example(embedding, known.box_ras, known.extremes_ras)
+
+
+def _union(sources: list[BoxCase], name: str, maps: dict[str, EmbeddingMap], target: EmbeddingMap) -> np.ndarray:
+    """The examples' boxes joined in the common body, as the box of the target's cells that lie in it."""
+    points = [maps[case.id].sample(_held(case.structures[name].extremes_ras, case)) for case in sources]
+    low, high = np.min([p.min(axis=0) for p in points], axis=0), np.max([p.max(axis=0) for p in points], axis=0)
+    cells, coordinate = target.body_cells
+    inside = ((coordinate.numpy() >= low) & (coordinate.numpy() <= high)).all(axis=1)
+    if not inside.any():
+        inside = np.zeros(len(cells), dtype=bool)
+        inside[np.linalg.norm(coordinate.numpy() - (low + high) / 2, axis=1).argmin()] = True
+    ras = cells.numpy()[inside] * target.cell_mm + target.cell_to_ras[:3, 3]
+    return np.stack([ras.min(axis=0), ras.max(axis=0)])
+
+
+def _held(points: np.ndarray, case: BoxCase) -> np.ndarray:
+    low, high = case.volume.bounds_ras
+    return np.clip(points, low + 0.01, high - 0.01)
+
+
+def _registered(elastix: Elastix, chosen: dict[str, list[BoxCase]], target: BoxCase) -> dict[str, np.ndarray]:
+    """Extreme points carried by elastix from each example, their boxes' mean."""
+    carried: dict[str, list[np.ndarray]] = {}
+    for source in {case.id: case for sources in chosen.values() for case in sources}.values():
+        names = [name for name, sources in chosen.items() if source in sources]
+        points = np.concatenate([source.structures[name].extremes_ras for name in names])
+        moved = elastix(source, points, target)
+        for name, part in zip(names, np.split(moved, len(names)), strict=True):
+            if np.isfinite(part).all():
+                carried.setdefault(name, []).append(np.stack([part.min(axis=0), part.max(axis=0)]))
+    return {name: np.mean(boxes, axis=0) for name, boxes in carried.items()}
+
+
+def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
+    """Margins learnt from what was found; real and synthetic scans, where there are both, count the same in all."""
+    real = [not box.target.startswith(SYNTHETIC) for box in found]
+    mixed = 0 < sum(real) < len(real)
+    share = {True: len(real) / (2 * sum(real)), False: len(real) / (2 * (len(real) - sum(real)))} if mixed else {}
+    known = [
+        KnownBox(box.located, box.truth.box_ras, box.truth.voxels_ras, box.target, share.get(is_real, 1.0))
+        for box, is_real in zip(found, real, strict=True)
+    ]
+    return learn_margins(known, by_structure)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxResult:
+    """What was measured. margins: learnt elsewhere, never on these scans."""
+
+    model: str
+    found: tuple[FoundBox, ...]
+    margins: Margins
+    recalls: tuple[float, ...]
+    seconds: float
+
+    def _columns(self) -> list[str]:
+        peers = sorted({peer for box in self.found for peer in box.peers})
+        stated = [f"{what} {recall:g}" for recall in self.recalls for what in ("recall at", "VR at")]
+        return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
+
+    def rows(self) -> list[dict[str, float | str | int]]:
+        """A row for each structure, then the mean over structures. VR is the median: a box that misses has none."""
+        names = sorted({box.name for box in self.found})
+        rows = [self._row(name, [box for box in self.found if box.name == name]) for name in names]
+        mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}
+        for column in self._columns()[2:]:
+            mean[column] = float(np.nanmean([float(row.get(column, np.nan)) for row in rows]))
+        return [*rows, mean]
+
+    def _row(self, name: str, boxes: list[FoundBox]) -> dict[str, float | str | int]:
+        row: dict[str, float | str | int] = {"structure": name, "boxes": len(boxes)}
+        row["IoU"] = float(np.mean([intersection_over_union(b.located.box_ras, b.truth.box_ras) for b in boxes]))
+        for peer in sorted({peer for box in boxes for peer in box.peers}):
+            overlaps = [intersection_over_union(b.peers[peer], b.truth.box_ras) for b in boxes if peer in b.peers]
+            row[f"IoU, {peer}"] = float(np.mean(overlaps))
+        for recall in self.recalls:
+            grown_boxes = [self.margins.box(b.located, recall) for b in boxes]
+            row[f"recall at {recall:g}"] = float(
+                np.mean([b.recall(g) for b, g in zip(boxes, grown_boxes, strict=True)])
+            )
+            ratios = [b.volume_ratio(g) for b, g in zip(boxes, grown_boxes, strict=True)]
+            row[f"VR at {recall:g}"] = float(np.median(ratios))
+        row["VR@99, alpha on test"] = _papers_volume_ratio(boxes)
+        return row
+
+    def table(self) -> str:
+        """The result as aligned text."""
+        lines = [self._columns(), *(self._cells(row) for row in self.rows())]
+        widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+        text = [
+            "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
+            for line in lines
+        ]
+        return "\n".join(
+            [*text, "", f"{self.model}: {self.seconds:.3f} s a scan to locate its structures, map at hand"]
+        )
+
+    def markdown(self) -> str:
+        """The result as a Markdown table."""
+        columns = self._columns()
+        lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+        return "\n".join([*lines, *(f"| {' | '.join(self._cells(row))} |" for row in self.rows())]) + "\n"
+
+    def to_json(self) -> str:
+        """The result as JSON text."""
+        rows = [{key: None if value != value else value for key, value in row.items()} for row in self.rows()]
+        return json.dumps({"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1)
+
+    def _cells(self, row: dict[str, float | str | int]) -> list[str]:
+        values = [row.get(column, float("nan")) for column in self._columns()]
+        forms = [".1f" if column.startswith("VR") else ".3f" for column in self._columns()]
+        return [
+            v if isinstance(v, str) else str(v) if isinstance(v, int) else "-" if v != v else format(v, form)
+            for v, form in zip(values, forms, strict=True)
+        ]
+
+
+def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
+    """VR@99 of the paper: boxes enlarged about their centres by the least factor that gives these very boxes 0.99."""
+    for alpha in _ALPHAS:
+        enlarged = [
+            grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))
+            for b in boxes
+        ]
+        if np.mean([b.recall(e) for b, e in zip(boxes, enlarged, strict=True)]) >= 0.99:
+            return float(np.median([b.volume_ratio(e) for b, e in zip(boxes, enlarged, strict=True)]))
+    return 1.0

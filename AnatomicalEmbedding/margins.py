@@ -1,0 +1,130 @@
+"""Margins with a stated recall: how far boxes must be grown so that they hold a given share of what they are for.
+
+Conformal risk control (Angelopoulos 2022, theorem 1): from boxes with known truth, none of them in the scan at hand.
+The margin of a side is a multiple of its likely error, so that doubtful sides get more: the error that matching expects,
+times how far sides of this kind, and of this structure where it is known, were off before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .boxes import OUTWARD, grown
+from .errors import AnatomicalEmbeddingError, WeightsError
+from .localization import Located
+
+TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
+_DOUBT = 4.0  # boxes by which what is known of a structure's sides must outweigh what is known of all
+_COMMON = ""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownBox:
+    """A located structure whose truth is known: its box (2, 3) and some of its points (n, 3), RAS mm.
+
+    patient: of the target. weight: how much it counts.
+    """
+
+    located: Located
+    truth_ras: np.ndarray
+    points_ras: np.ndarray
+    patient: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """recall: (len(TIMES),) mean share of a structure that lies in its box when each side is grown by so many times its
+    likely error. boxes: how many boxes with known truth it is the mean of. scales: structure -> (6,) true over likely
+    error of each side; "" for structures not named.
+    """
+
+    recall: np.ndarray
+    boxes: int
+    scales: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def times_for(self, recall: float) -> float:
+        """The least growth whose expected recall in a new scan is as stated.
+
+        Raises AnatomicalEmbeddingError where the boxes are too few for so high a recall, or it is never reached.
+        """
+        if not 0 < recall < 1:
+            raise AnatomicalEmbeddingError(f"recall {recall}: give a share between 0 and 1, such as 0.99.")
+        lost = (self.boxes * (1 - self.recall) + 1) / (self.boxes + 1)
+        enough = np.flatnonzero(lost <= 1 - recall)
+        if not len(enough):
+            raise AnatomicalEmbeddingError(
+                f"recall {recall}: cannot be promised from {self.boxes} boxes with known truth; ask for less."
+            )
+        return float(TIMES[enough[0]])
+
+    def margins_mm(self, located: Located, recall: float) -> np.ndarray:
+        """(6,) mm by which each side of a box is to be moved outward for an expected recall."""
+        return self.times_for(recall) * _likely(located, self.scales)
+
+    def box(self, located: Located, recall: float) -> np.ndarray:
+        """The box (2, 3) RAS mm with these margins, not clipped to the scan."""
+        return grown(located.box_ras, self.margins_mm(located, recall))
+
+    def to_dict(self) -> dict:
+        """As plain values for a file."""
+        scales = {name: np.round(scale, 3).tolist() for name, scale in self.scales.items()}
+        return {"recall": np.round(self.recall, 5).tolist(), "boxes": self.boxes, "scales": scales}
+
+    @classmethod
+    def from_dict(cls, values: dict) -> Margins:
+        """Read what `to_dict` gave. Raises WeightsError for anything else."""
+        try:
+            recall = np.array(values["recall"], dtype=np.float64)
+            scales = {str(name): np.array(scale, dtype=np.float64) for name, scale in values["scales"].items()}
+            if recall.shape == TIMES.shape and all(scale.shape == (6,) for scale in scales.values()):
+                return cls(recall, int(values["boxes"]), scales)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            pass
+        raise WeightsError("margins are damaged or of another version; fetch the file again.")
+
+
+def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
+    """Margins from boxes with known truth.
+
+    by_structure: also learn how far each structure's own sides are off; what a patient's boxes are judged by is then
+    learnt from the other patients. Raises AnatomicalEmbeddingError for no box.
+    """
+    if not known:
+        raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learnt.")
+    off = np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
+    weight = np.array([box.weight for box in known])
+    names, patients = (np.array([of(box) for box in known]) for of in (lambda b: b.located.name, lambda b: b.patient))
+    recalls = []
+    for patient in np.unique(patients):
+        others = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(known), bool)
+        scales = _scales(off[others], weight[others], names[others], by_structure)
+        recalls += [(n, _recall(known[n], scales)) for n in np.flatnonzero(patients == patient)]
+    mean = sum(weight[n] * recall for n, recall in recalls) / weight.sum()
+    effective = weight.sum() ** 2 / (weight**2).sum()  # Kish
+    return Margins(mean, int(effective), _scales(off, weight, names, by_structure))
+
+
+def _scales(off: np.ndarray, weight: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
+    """Root mean square of (n, 6) errors in units of the likely one: of all, and of each structure drawn towards it."""
+    common = np.sqrt(weight @ off**2 / weight.sum())
+    scales = {_COMMON: common}
+    for name in np.unique(names) if by_structure else ():
+        own = names == name
+        scales[str(name)] = np.sqrt(((off[own] ** 2).sum(axis=0) + _DOUBT * common**2) / (own.sum() + _DOUBT))
+    return scales
+
+
+def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
+    return located.sigma_mm * scales.get(located.name, scales[_COMMON])
+
+
+def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
+    """(len(TIMES),) share of a structure's points in its box, grown by each of TIMES."""
+    low, high = known.located.box_ras
+    beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
+    needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))
+    return np.searchsorted(needed, TIMES, side="right") / len(needed)
