@@ -1,8 +1,8 @@
 """Margins with a stated recall: how far boxes must be grown so that they hold a given share of what they are for.
 
 Conformal risk control (Angelopoulos 2022, theorem 1): from boxes with known truth, none of them in the scan at hand.
-The margin of a side is a multiple of its likely error, so that doubtful sides get more: the error that matching expects,
-times how far sides of this kind, and of this structure where it is known, were off before.
+The margin of a side is a multiple of its likely error, so that doubtful sides get more: the error that matching
+expects, times how far sides of this kind, and of this structure where it is known, were off before.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def write_report(
     Raises PointsError when a target does not have one match (and one truth) per point, AnatomicalEmbeddingError when
     pillow or jinja2 is not installed. The page is complete or not written.
     """
-    page_template = _load_template()
+    page_template = load_page()
     truth = [None] * len(targets) if truth is None else list(truth)
     truth_ras = _check_counts(points, targets, truth)
     rows = [_make_row(index, template, points, targets, truth_ras) for index in range(len(points.labels))]
@@ -137,21 +137,25 @@ def write_report(
 
 def check_packages() -> None:
     """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing: before long work, not after it."""
-    _load_template()
+    load_page()
     if find_spec("PIL") is None:
         raise AnatomicalEmbeddingError(
             'the report needs pillow, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
         )
 
 
-def _load_template() -> jinja2.Template:
+def load_page(name: str = "report.html.j2") -> jinja2.Template:
+    """A page of this package to be filled in; names that it does not know are errors, values are escaped.
+
+    Raises AnatomicalEmbeddingError when jinja2 is not installed.
+    """
     try:
         import jinja2
     except ImportError as error:
         raise AnatomicalEmbeddingError(
             'the report needs jinja2, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
         ) from error
-    source = resources.files(__package__).joinpath("report.html.j2").read_text(encoding="utf-8")
+    source = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -131,8 +131,10 @@ def read_examples(folder: Path, model: Model) -> dict[str, list[Example]]:
     return examples
 
 
-def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[str, str, Volume]]:
-    """Path, short name and volume of each scan; one that cannot be read is named and the next one follows.
+def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[str, str, Volume, int]]:
+    """Path, short name and volume of each scan, and how many scans there are.
+
+    One that cannot be read is named and the next one follows.
 
     failed: gets a sentence for each; a single scan that fails ends the command.
     """
@@ -143,7 +145,7 @@ def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[s
         except AnatomicalEmbeddingError as error:
             note_failure(error, failed, len(paths))
             continue
-        yield str(path), name, volume
+        yield str(path), name, volume, len(paths)
 
 
 def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int) -> None:
@@ -152,6 +154,13 @@ def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int)
         raise error
     failed.append(str(error))
     print(f"anatemb: skipped: {error}", file=sys.stderr)
+
+
+def finish(failed: list[str], done: list) -> None:
+    """Raise where no scan came to anything, or some did not: the exit code tells."""
+    if failed:
+        count = "no scan" if not done else f"all but {len(failed)} of the scans"
+        raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")
 
 
 def _scan_paths(given: list[str]) -> list[Path]:

@@ -53,7 +53,7 @@ LAYERS = (
         "orientation",
     },
     {"training", "evaluation"},
-    {"pictures", "report"},
+    {"pictures", "report", "box_report"},
     {"cli", "__main__"},
 )
 # `template_map.match(points, target_map)` is the spine of the public interface: it defers to matching.

@@ -1,0 +1,98 @@
+"""anatemb crop: scans cut down to what matters before segmentation, without losing it."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path
+from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
+from .console import add_json_option, print_json, print_table, say
+
+COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
+_TABLE_NAME = "crops.csv"
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "crop",
+        help="cut scans down to organs, with a stated recall",
+        description="Cuts every SCAN down to the boxes of the structures asked for, grown for the recall asked for, "
+        "and writes NIfTI files. Voxels are kept as they are unless --spacing is given; boxes are clipped to the scan. "
+        "A scan that cannot be read, or shows none of the structures, is named and the next one follows.",
+    )
+    add_box_options(parser)
+    parser.add_argument("--separate", action="store_true", help="one file for each structure, not one around all")
+    parser.add_argument("--margin-mm", type=float, default=0.0, metavar="MM", help="further mm on every side")
+    parser.add_argument(
+        "--spacing", metavar="X,Y,Z", help="resample to voxels of this size in mm; air (-1000 HU) beyond the scan"
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..boxes import enclosing, grown
+
+    spacing = _spacing(options.spacing)
+    finder, failed, rows = BoxFinder(options), [], []
+    options.output.mkdir(parents=True, exist_ok=True)
+    for path, name, volume, of in read_all(options, failed):
+        try:
+            found = finder.locate(volume)
+            here = {n: finder.box(located) for n, located in found.items() if located.status != "absent"}
+            if not here:
+                raise AnatomicalEmbeddingError(f"{path}: shows none of the structures asked for; nothing was cropped.")
+            missing = [n for n in found if n not in here]
+            whole = {f"{name}_crop": list(here)}
+            for crop_name, members in ({f"{name}_{n}": [n] for n in here} if options.separate else whole).items():
+                box = grown(enclosing([here[n] for n in members]), np.full(6, options.margin_mm))
+                output = options.output / f"{crop_name}.nii.gz"
+                rows.append(
+                    [path, str(output), " ".join(members), *_write(volume, box, spacing, output), " ".join(missing)]
+                )
+        except AnatomicalEmbeddingError as error:
+            note_failure(error, failed, of)
+    if rows:
+        table = options.output / _TABLE_NAME
+        with atomic_path(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([COLUMNS, *rows])
+    if options.json:
+        print_json({"crops": [dict(zip(COLUMNS, row, strict=True)) for row in rows], "skipped": failed})
+    else:
+        print_table(["crop", "voxels", "scan / crop"], [_shown(row) for row in rows])
+        say(f"{len(rows)} crops in {options.output}; {len(failed)} scans skipped")
+    finish(failed, rows)
+
+
+def _write(volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path) -> list[float]:
+    """Write one crop; its size in voxels, and how many times smaller than the scan it is."""
+    from ..cropping import crop_resampled, crop_voxels
+
+    low, high = volume.bounds_ras
+    clipped = np.stack([np.maximum(box[0], low), np.minimum(box[1], high)])
+    crop = crop_voxels(volume, clipped) if spacing is None else crop_resampled(volume, clipped, spacing)
+    with atomic_path(output) as temporary:
+        crop.write(temporary)
+    ratio = np.prod(volume.shape) * np.prod(volume.spacing) / (np.prod(crop.shape) * np.prod(crop.spacing))
+    return [*crop.shape[::-1], round(float(ratio), 2)]
+
+
+def _spacing(text: str | None) -> tuple[float, float, float] | None:
+    if text is None:
+        return None
+    try:
+        x, y, z = (float(part) for part in text.split(","))
+    except ValueError:
+        x = y = z = 0.0
+    if min(x, y, z) <= 0:
+        raise AnatomicalEmbeddingError(f"--spacing {text}: give three sizes of a voxel in mm, such as 1,1,2.")
+    return x, y, z
+
+
+def _shown(row: list[object]) -> list[str]:
+    return [Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6])]

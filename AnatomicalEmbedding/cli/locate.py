@@ -1,0 +1,98 @@
+"""anatemb locate: boxes of structures in scans, as files that open in Slicer and a table."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path
+from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
+from .console import add_json_option, print_json, print_table, say
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..localization import Located
+
+COLUMNS = (
+    "scan",
+    "structure",
+    "status",
+    "low_r",
+    "low_a",
+    "low_s",
+    "high_r",
+    "high_a",
+    "high_s",
+    "present",
+    "cut",
+    "remarks",
+)
+_TABLE_NAME = "boxes.csv"
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "locate",
+        help="boxes of organs and other structures in scans",
+        description="Finds structures in every SCAN, by the shipped library or by examples of yours. Writes "
+        "NAME.roi.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv, to the output folder. "
+        "Boxes are RAS mm, grown for the recall asked for; those of absent structures are not written.",
+    )
+    add_box_options(parser)
+    parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..box_report import write_box_report
+    from ..boxes import write_rois
+
+    if not options.no_report:
+        from ..report import check_packages
+
+        check_packages()
+    finder, failed, rows, written = BoxFinder(options), [], [], []
+    shown = []
+    options.output.mkdir(parents=True, exist_ok=True)
+    for path, name, volume, of in read_all(options, failed):
+        try:
+            found = finder.locate(volume)
+        except AnatomicalEmbeddingError as error:
+            note_failure(error, failed, of)
+            continue
+        boxes = {n: finder.box(located) for n, located in found.items() if located.status != "absent"}
+        written.append(options.output / f"{name}.roi.mrk.json")
+        write_rois(written[-1], boxes, {n: _described(found[n], options.recall) for n in boxes})
+        rows += [_row(path, located, boxes.get(n)) for n, located in found.items()]
+        if not options.no_report:
+            shown.append((name, write_box_report(options.output / f"{name}.html", volume, name, found, boxes)))
+    written += [page for _, page in shown]
+    if rows:
+        written.append(options.output / _TABLE_NAME)
+        with atomic_path(written[-1]) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([COLUMNS, *rows])
+    if options.json:
+        boxes_found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        print_json({"boxes": boxes_found, "files": list(map(str, written)), "skipped": failed})
+    else:
+        table = [[Path(str(row[0])).name, *map(str, row[1:9])] for row in rows]
+        print_table(list(COLUMNS[:9]), table)
+        for path in written:
+            say(f"wrote {path}")
+    finish(failed, rows)
+
+
+def _described(located: Located, recall: float) -> str:
+    cut = f", cut at its {' and '.join(located.cut)} side" if located.cut else ""
+    return f"{located.status}{cut}; grown for a recall of {recall:g}"
+
+
+def _row(path: str, located: Located, box: np.ndarray | None) -> list[object]:
+    corners = [""] * 6 if box is None else [round(float(x), 2) for x in box.ravel()]
+    about = [round(located.present, 2), " ".join(located.cut), "; ".join(located.remarks)]
+    return [path, located.name, located.status, *corners, *about]

@@ -1,0 +1,71 @@
+"""anatemb structures: what a structure library holds, and building one from labelled scans."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..errors import AnatomicalEmbeddingError, WeightsError
+from .console import add_json_option, add_model_options, open_model, print_json, print_table, progress_bar, say
+
+_PHANTOM_SEED = 72_000
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("structures", help="structures that can be located without an example; build your own")
+    kinds = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
+
+    listed = kinds.add_parser("list", help="names, examples and margins of a library")
+    listed.add_argument("--library", type=Path, metavar="FILE", help="default: the shipped one")
+    listed.set_defaults(run=run_list)
+
+    build = kinds.add_parser(
+        "build",
+        help="make a library from labelled scans and synthetic patients",
+        description="Takes every structure that three scans hold whole. DATA: folders of scans NAME.nii.gz with "
+        "NAME.seg.nii.gz + NAME.labels.json. Works for the weights of --model alone.",
+    )
+    build.add_argument("data", type=Path, nargs="*", metavar="DATA")
+    build.add_argument("--phantoms", type=int, default=8, metavar="N", help="synthetic patients (default: 8)")
+    build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    build.set_defaults(run=run_build)
+    for part in (listed, build):
+        add_model_options(part)
+    add_json_option(listed)
+
+
+def run_list(options: argparse.Namespace) -> None:
+    from ..structure_library import StructureLibrary, shipped_library
+
+    model = open_model(options)
+    library = StructureLibrary.load(options.library) if options.library else shipped_library(model.weights_hash)
+    if library is None:
+        raise WeightsError(f"{model.name}: no structure library ships for these weights; build one.")
+    library.check(model.weights_hash, options.library or "the shipped library")
+    rows = [
+        [name, str(len(examples)), str(sum(not e.scan.startswith("phantom-") for e in examples))]
+        for name, examples in sorted(library.examples.items())
+    ]
+    if options.json:
+        print_json([dict(zip(("structure", "examples", "real"), row, strict=True)) for row in rows])
+        return
+    print_table(["structure", "examples", "of real patients"], rows)
+
+
+def run_build(options: argparse.Namespace) -> None:
+    from ..evaluation import load_cases
+    from ..evaluation.box_cases import labelled_boxes, phantom_boxes
+    from ..evaluation.library import build_library
+    from ..structure_library import SUFFIX
+
+    if not options.output.name.endswith(SUFFIX):
+        raise AnatomicalEmbeddingError(f"{options.output}: must be named NAME{SUFFIX}.")
+    cases = [case for folder in options.data for case in load_cases(folder)]
+    seeds = range(_PHANTOM_SEED, _PHANTOM_SEED + options.phantoms)
+    model = open_model(options)
+    about = {"weights": model.name, "scans": [case.id for case in cases if case.structures], "phantoms": list(seeds)}
+    with progress_bar("library") as progress:
+        library = build_library([*labelled_boxes(cases), *phantom_boxes(seeds)], model, about, progress)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    library.save(options.output)
+    say(f"wrote {options.output}: {len(library.examples)} structures")
