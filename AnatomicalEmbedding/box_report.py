@@ -23,7 +23,7 @@ _PIXELS = 260
 
 @dataclass(frozen=True)
 class _Picture:
-    """One plane: the slice as a data URI, and the grown and the likely box as rectangles: left, top, width, height in mm
+    """One plane: the slice as a data URI, and the grown and the likely box as rectangles: left, top, width, height, mm
     right of and below its middle.
     """
 

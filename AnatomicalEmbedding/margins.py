@@ -25,7 +25,7 @@ _COMMON = ""
 class KnownBox:
     """A located structure whose truth is known: its box (2, 3) and some of its points (n, 3), RAS mm.
 
-    patient: of the target. weight: how much it counts.
+    patient: of the target. weight: how much it counts. real: whether it is a person's scan, not a synthetic one.
     """
 
     located: Located
@@ -33,6 +33,7 @@ class KnownBox:
     points_ras: np.ndarray
     patient: str
     weight: float = 1.0
+    real: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,27 +91,31 @@ class Margins:
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     """Margins from boxes with known truth.
 
-    by_structure: also learn how far each structure's own sides are off; what a patient's boxes are judged by is then
-    learnt from the other patients. Raises AnatomicalEmbeddingError for no box.
+    by_structure: also learn how far each structure's own sides are off, where real scans show it; what a patient's
+    boxes are judged by is then learnt from the other patients. How far sides are off in general is learnt from real
+    scans if there are any: synthetic patients are easier. Raises AnatomicalEmbeddingError for no box.
     """
     if not known:
         raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learnt.")
     off = np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
     weight = np.array([box.weight for box in known])
+    real = np.array([box.real for box in known])
+    real = real if real.any() else ~real
     names, patients = (np.array([of(box) for box in known]) for of in (lambda b: b.located.name, lambda b: b.patient))
     recalls = []
     for patient in np.unique(patients):
         others = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(known), bool)
-        scales = _scales(off[others], weight[others], names[others], by_structure)
+        others &= real | ~real[others].any()
+        scales = _scales(off[others], names[others], by_structure)
         recalls += [(n, _recall(known[n], scales)) for n in np.flatnonzero(patients == patient)]
     mean = sum(weight[n] * recall for n, recall in recalls) / weight.sum()
     effective = weight.sum() ** 2 / (weight**2).sum()  # Kish
-    return Margins(mean, int(effective), _scales(off, weight, names, by_structure))
+    return Margins(mean, int(effective), _scales(off[real], names[real], by_structure))
 
 
-def _scales(off: np.ndarray, weight: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
+def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
     """Root mean square of (n, 6) errors in units of the likely one: of all, and of each structure drawn towards it."""
-    common = np.sqrt(weight @ off**2 / weight.sum())
+    common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
         own = names == name

@@ -62,6 +62,25 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     confidence.add_argument("folder", type=Path, metavar="DIR")
     confidence.set_defaults(run=run_confidence)
 
+    boxes = kinds.add_parser(
+        "boxes",
+        help="boxes of structures from a few examples, cross-validated, beside peers",
+        description="Every whole structure of every scan of DIR (or of synthetic patients) is located by examples of "
+        "other patients: overlap (IoU), recall with stated margins, and how many times smaller the crop is (VR).",
+    )
+    boxes.add_argument(
+        "folder", type=Path, nargs="?", metavar="DIR", help="labelled scans; default: synthetic patients"
+    )
+    boxes.add_argument("--templates", type=Path, metavar="DIR", help="further labelled scans, as examples alone")
+    boxes.add_argument("--shots", type=int, default=5, metavar="N", help="examples for each structure (default: 5)")
+    boxes.add_argument("--library", action="store_true", help="by the shipped library instead of examples")
+    boxes.add_argument(
+        "--peers", action="store_true", help="also elastix affine and unions of boxes in body coordinates"
+    )
+    boxes.add_argument("--count", type=int, default=30, metavar="N", help="synthetic patients (default: 30)")
+    boxes.add_argument("--seed", type=int, default=80_000, help="of the first one (default: 80000)")
+    boxes.set_defaults(run=run_boxes)
+
     for part in (phantoms, confidence):
         part.add_argument(
             "--effort",
@@ -69,7 +88,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
             default="standard",
             help="how far matching goes",
         )
-    for part in (landmarks, phantoms, confidence):
+    for part in (landmarks, phantoms, confidence, boxes):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         add_json_option(part)
         add_model_options(part)
@@ -125,6 +144,32 @@ def run_confidence(options: argparse.Namespace) -> None:
     cases = load_cases(options.folder)
     judged = judge_trials(labelled_trials(cases, model.embed), options.effort)
     _finish(summarise_confidence(judged, f"{model.name}, {options.effort}"), options)
+
+
+def run_boxes(options: argparse.Namespace) -> None:
+    from ..evaluation import load_cases
+    from ..evaluation.box_cases import labelled_boxes, phantom_boxes
+    from ..evaluation.boxes import BoxResult, find_boxes, find_by_library
+    from ..structure_library import shipped_library
+
+    if options.shots < 1 or options.count < 2:
+        raise AnatomicalEmbeddingError("--shots must be 1 or more, --count 2 or more.")
+    model = open_model(options)
+    library = shipped_library(model.weights_hash)
+    if library is None:
+        raise AnatomicalEmbeddingError(
+            f"{model.name}: no structure library, and so no margins, ship for these weights."
+        )
+    seeds = range(options.seed, options.seed + options.count)
+    cases = list(labelled_boxes(load_cases(options.folder)) if options.folder else phantom_boxes(seeds))
+    templates = list(labelled_boxes(load_cases(options.templates))) if options.templates else []
+    with progress_bar("boxes", options.json) as progress:
+        if options.library:
+            found, seconds = find_by_library(cases, model, library, progress)
+        else:
+            found, seconds = find_boxes(cases, model, options.shots, templates, options.peers, progress)
+    margins = library.margins if options.library else library.example_margins
+    _finish(BoxResult(model.name, tuple(found), margins, (0.9, 0.99), seconds), options)
 
 
 def _finish(result, options: argparse.Namespace) -> None:

@@ -39,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "locate",
         help="boxes of organs and other structures in scans",
         description="Finds structures in every SCAN, by the shipped library or by examples of yours. Writes "
-        "NAME.roi.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv, to the output folder. "
+        "NAME.roi.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv. "
         "Boxes are RAS mm, grown for the recall asked for; those of absent structures are not written.",
     )
     add_box_options(parser)

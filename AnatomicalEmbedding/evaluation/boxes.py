@@ -18,7 +18,9 @@ from ..errors import PointsError
 from ..inference import Model
 from ..localization import Example, Located, locate, make_example
 from ..margins import KnownBox, Margins, learn_margins
+from ..structure_library import StructureLibrary
 from .box_cases import SYNTHETIC, BoxCase, KnownStructure
+from .dataset import patient_of
 from .elastix import Elastix
 
 UNION = "union in body coordinates"
@@ -90,6 +92,36 @@ def find_boxes(
     return found, float(np.mean(seconds))
 
 
+def find_by_library(
+    cases: Sequence[BoxCase],
+    model: Model,
+    library: StructureLibrary,
+    progress: Callable[[float, str], None] = lambda share, what: None,
+) -> tuple[list[FoundBox], float]:
+    """Every structure of every case that the library holds, and the mean seconds that a scan took.
+
+    Examples of the case's own patient, if the library has any, take no part. Raises PointsError when there is none.
+    """
+    found, seconds = [], []
+    for number, case in enumerate(cases):
+        progress(number / len(cases), case.id)
+        embedding = model.embed(case.volume)
+        examples = {
+            name: [e for e in library.examples[name] if patient_of(e.scan) != case.patient]
+            for name in case.structures
+            if name in library.examples
+        }
+        start = time.perf_counter()
+        boxes = locate(examples, embedding, library.effort)
+        seconds.append(time.perf_counter() - start)
+        for name, located in boxes.items():
+            shots = len(examples[name])
+            found.append(FoundBox(case.id, name, located, case.structures[name], case.volume.bounds_ras, shots))
+    if not found:
+        raise PointsError("none of these scans holds a structure of the library whole.")
+    return found, float(np.mean(seconds))
+
+
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
     """Up to `shots` scans of other patients that hold the structure, others for each target."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
@@ -138,7 +170,7 @@ def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins
     mixed = 0 < sum(real) < len(real)
     share = {True: len(real) / (2 * sum(real)), False: len(real) / (2 * (len(real) - sum(real)))} if mixed else {}
     known = [
-        KnownBox(box.located, box.truth.box_ras, box.truth.voxels_ras, box.target, share.get(is_real, 1.0))
+        KnownBox(box.located, box.truth.box_ras, box.truth.voxels_ras, box.target, share.get(is_real, 1.0), is_real)
         for box, is_real in zip(found, real, strict=True)
     ]
     return learn_margins(known, by_structure)

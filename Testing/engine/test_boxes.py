@@ -1,0 +1,84 @@
+"""Boxes and their files: LPS on disk, RAS in memory."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from AnatomicalEmbedding.boxes import enclosing, grown, intersection_over_union, read_rois, write_rois
+from AnatomicalEmbedding.errors import PointsError
+
+BOX = np.array([[-10.0, 20.0, 300.0], [30.0, 50.0, 380.0]])
+
+
+def test_overlap_of_known_boxes():
+    half = BOX + [[20.0, 0, 0], [0, 0, 0]]
+    assert intersection_over_union(BOX, BOX) == 1.0
+    assert intersection_over_union(BOX, half) == pytest.approx(0.5)
+    assert intersection_over_union(half, BOX) == pytest.approx(0.5)
+    assert intersection_over_union(BOX, BOX + 100) == 0.0
+    assert intersection_over_union(BOX, BOX + [20.0, 0, 0]) == pytest.approx(1 / 3)
+
+
+@given(st.lists(st.floats(0, 50), min_size=6, max_size=6))
+def test_growing_moves_each_side_outward(margins):
+    box = grown(BOX, np.array(margins))
+    np.testing.assert_allclose(BOX[0] - box[0], margins[:3], atol=1e-9)
+    np.testing.assert_allclose(box[1] - BOX[1], margins[3:], atol=1e-9)
+    np.testing.assert_allclose(enclosing([BOX, box]), box)
+
+
+def test_boxes_are_read_back_as_written(tmp_path):
+    path = tmp_path / "scan.roi.mrk.json"
+    write_rois(path, {"liver": BOX, "spleen": BOX + 40}, {"liver": "whole"})
+    back = read_rois(path)
+    assert list(back) == ["liver", "spleen"]
+    np.testing.assert_allclose(back["liver"], BOX, atol=1e-9)
+    np.testing.assert_allclose(back["spleen"], BOX + 40, atol=1e-9)
+
+
+def test_the_file_is_in_lps(tmp_path):
+    write_rois(tmp_path / "a.mrk.json", {"liver": BOX})
+    roi = json.loads((tmp_path / "a.mrk.json").read_text())["markups"][0]
+    assert (roi["type"], roi["roiType"], roi["coordinateSystem"]) == ("ROI", "Box", "LPS")
+    assert roi["center"] == [-10.0, -35.0, 340.0]  # RAS 10, 35, 340
+    assert roi["size"] == [40.0, 30.0, 80.0]
+    assert roi["controlPoints"][0]["position"] == roi["center"]
+
+
+def test_a_turned_box_is_enclosed(tmp_path):
+    """A box of 40 x 20 x 10 mm turned by 90 degrees about S, as Slicer saves it, in LPS."""
+    turned = {
+        "type": "ROI", "name": "R", "coordinateSystem": "LPS",
+        "center": [-10.0, -35.0, 340.0], "size": [40.0, 20.0, 10.0],
+        "orientation": [0.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+    }  # fmt: skip
+    (tmp_path / "t.mrk.json").write_text(json.dumps({"markups": [turned]}))
+    np.testing.assert_allclose(read_rois(tmp_path / "t.mrk.json")["R"], [[0, 15, 335], [20, 55, 345]], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "no such file"),
+        ("{", "cannot be read as JSON"),
+        ("[]", "holds no ROI"),
+        ('{"markups": [{"type": "Fiducial"}]}', "draw a box"),
+        ('{"markups": [{"type": "ROI", "center": [1, 2]}]}', "without centre and size"),
+    ],
+)
+def test_files_without_a_box_are_refused(tmp_path, text, says):
+    path = tmp_path / "bad.mrk.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(PointsError, match=says):
+        read_rois(path)
+
+
+def test_a_name_that_slicer_would_not_open_is_refused(tmp_path):
+    with pytest.raises(PointsError, match=r"must be named \.mrk\.json"):
+        write_rois(tmp_path / "boxes.txt", {"liver": BOX})

@@ -1,0 +1,176 @@
+"""Boxes carried between maps whose coordinates are known functions of place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_models import analytic_map
+from test_calibration import calibration, forest  # noqa: F401 - fixtures
+from test_descriptor_matching import described
+
+from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
+from AnatomicalEmbedding.localization import example_from_points, locate, make_example, stored
+from AnatomicalEmbedding.margins import Margins
+from AnatomicalEmbedding.structure_library import SUFFIX, StructureLibrary
+
+LOW = np.array((-90.0, -75.0, 300.0))
+BOX = np.array([[-30.0, -20.0, 350.0], [35.0, 40.0, 430.0]])
+CORNER = tuple(LOW)
+
+
+def itself(points):
+    return points
+
+
+def shifted(by):
+    """A target whose body lies `by` mm further."""
+    return analytic_map(lambda p: p - np.array(by))
+
+
+class TestOneExample:
+    def test_a_body_that_lies_elsewhere(self):
+        found = locate({"liver": [make_example(analytic_map(itself), BOX)]}, shifted((8.0, -6.0, 10.0)))["liver"]
+        np.testing.assert_allclose(found.box_ras, BOX + (8.0, -6.0, 10.0), atol=1.0)
+        assert (found.present, found.cut, found.status) == (1.0, (), "whole")
+
+    def test_a_body_that_is_larger(self):
+        middle = BOX.mean(axis=0)
+        target = analytic_map(lambda p: middle + (p - middle) / 1.2)
+        found = locate({"liver": [make_example(analytic_map(itself), BOX)]}, target)["liver"]
+        np.testing.assert_allclose(found.box_ras, middle + (BOX - middle) * 1.2, atol=3.0)
+
+    def test_extreme_points_of_a_mask_keep_their_half_voxel(self):
+        """The box of a mask reaches half a voxel beyond its outermost layer: so does the answer."""
+        extremes = np.repeat(BOX.mean(axis=0)[None], 6, axis=0)
+        for n in range(6):
+            extremes[n, n % 3] = BOX[n // 3, n % 3] + (1.5 if n < 3 else -1.5)
+        found = locate({"liver": [make_example(analytic_map(itself), BOX, extremes)]}, shifted((5.0, 5.0, 5.0)))
+        np.testing.assert_allclose(found["liver"].box_ras, BOX + 5.0, atol=1.0)
+
+    def test_six_clicked_points_in_any_order(self):
+        middle = BOX.mean(axis=0)
+        points = [middle.copy() for _ in range(6)]
+        for n, point in enumerate(points):
+            point[n % 3] = BOX[n // 3, n % 3]
+        made = example_from_points(analytic_map(itself), np.array(points)[[3, 0, 5, 2, 4, 1]])
+        np.testing.assert_allclose(made.box_ras, BOX)
+        found = locate({"liver": [made]}, shifted((4.0, 0.0, 0.0)))["liver"]
+        np.testing.assert_allclose(found.box_ras, BOX + (4.0, 0.0, 0.0), atol=1.0)
+
+    def test_a_structure_that_the_scan_cuts(self):
+        """The target ends at 396 mm, in the middle of the box: the box goes on where the scan does not."""
+        target = analytic_map(itself, (8, 20, 24))
+        found = locate({"liver": [make_example(analytic_map(itself), BOX)]}, target)["liver"]
+        assert found.cut == ("superior",)
+        assert found.status == "cut"
+        np.testing.assert_allclose(found.box_ras[0], BOX[0], atol=3.0)
+
+    def test_with_descriptors(self):
+        moved = (3.0, 2.0, -4.0)
+        found = locate({"liver": [make_example(described(), BOX)]}, described(moved=moved))["liver"]
+        np.testing.assert_allclose(found.box_ras, BOX + moved, atol=1.5)
+
+    def test_what_cannot_be_an_example_is_refused(self):
+        embedding = analytic_map(itself)
+        with pytest.raises(PointsError, match="a lowest and a highest corner"):
+            make_example(embedding, BOX[::-1])
+        with pytest.raises(PointsError, match="mostly outside this scan"):
+            make_example(embedding, BOX + 500)
+        with pytest.raises(PointsError, match="its six extreme points"):
+            example_from_points(embedding, BOX)
+        with pytest.raises(PointsError, match="liver: has no example"):
+            locate({"liver": []}, embedding)
+
+
+class TestSeveralExamples:
+    def test_one_that_is_wrong_is_outvoted_and_named(self):
+        good = [make_example(shifted((n, 0.0, -n)), BOX + (n, 0.0, -n)) for n in (0.0, 3.0, 6.0)]
+        wrong = make_example(analytic_map(itself), BOX + (0.0, 0.0, 45.0))
+        found = locate({"liver": [good[0], wrong, *good[1:]]}, analytic_map(itself))["liver"]
+        np.testing.assert_allclose(found.box_ras, BOX, atol=2.0)
+        assert len(found.remarks) == 1
+        assert found.remarks[0].startswith("example 2 is 4")
+
+    def test_doubt_shows_in_the_likely_error(self):
+        same = [make_example(analytic_map(itself), BOX) for _ in range(4)]
+        spread = [make_example(analytic_map(itself), BOX + (0.0, 0.0, d)) for d in (-14.0, -5.0, 5.0, 14.0)]
+        one, other = (locate({"x": examples}, analytic_map(itself))["x"] for examples in (same, spread))
+        assert other.sigma_mm[2] > one.sigma_mm[2] + 5
+        np.testing.assert_allclose(other.sigma_mm[[0, 1, 3, 4]], one.sigma_mm[[0, 1, 3, 4]], atol=1.0)
+
+    def test_structures_together_are_found_as_alone(self):
+        template, target = analytic_map(itself), shifted((5.0, 1.0, 2.0))
+        several = {f"part {n}": [make_example(template, BOX / 1.0 + n)] * (1 + n % 2) for n in range(5)}
+        together = locate(several, target)
+        for name, examples in several.items():
+            np.testing.assert_allclose(
+                together[name].box_ras, locate({name: examples}, target)[name].box_ras, atol=1e-6
+            )
+
+    def test_nothing_is_asked_and_nothing_found(self):
+        assert locate({}, analytic_map(itself)) == {}
+
+
+def test_a_structure_that_is_not_in_the_scan(calibration):  # noqa: F811
+    calibration = replace(calibration, forests={"coordinates": calibration.forests["standard"]})
+    target = replace(analytic_map(itself), calibration=calibration)
+    away = make_example(analytic_map(lambda p: p + (0, 0, 400.0)), BOX)
+    here = make_example(analytic_map(itself), BOX)
+    found = locate({"brain": [away], "liver": [here]}, target)
+    assert (found["brain"].status, found["brain"].present) == ("absent", 0.0)
+    assert found["liver"].present == 1.0
+
+
+class TestLibrary:
+    @pytest.fixture
+    def library(self):
+        examples = [stored(make_example(described(), BOX), "fast")]
+        margins = Margins(np.linspace(0.5, 1, 301), 1000, {"": np.ones(6)})
+        return StructureLibrary(
+            "ab" * 32, {"liver": examples, "spleen": examples}, "fast", margins, None, {"by": "a test"}
+        )
+
+    def test_it_is_read_back_and_answers_the_same(self, library, tmp_path):
+        path = tmp_path / f"own{SUFFIX}"
+        library.save(path)
+        back = StructureLibrary.load(path)
+        target = described(moved=(2.0, 1.0, 0.0))
+        one, other = (locate(of.examples, target, "fast")["liver"] for of in (library, back))
+        np.testing.assert_allclose(other.box_ras, one.box_ras, atol=0.1)
+        np.testing.assert_allclose(other.box_ras, BOX + (2.0, 1.0, 0.0), atol=3.0)
+        assert back.margins.times_for(0.9) == library.margins.times_for(0.9)
+        assert (back.effort, back.example_margins, back.about) == ("fast", None, {"by": "a test"})
+
+    def test_it_holds_no_scan(self, library, tmp_path):
+        path = tmp_path / f"own{SUFFIX}"
+        library.save(path)
+        assert path.stat().st_size < 2 * 4096 + 4096
+
+    def test_two_are_merged(self, library):
+        both = library.merged(
+            replace(library, examples={"spleen": library.examples["spleen"], "aorta": library.examples["liver"]})
+        )
+        assert {name: len(of) for name, of in both.examples.items()} == {"aorta": 1, "liver": 1, "spleen": 2}
+        with pytest.raises(WeightsError, match="different weights"):
+            library.merged(replace(library, weights_hash="cd" * 32))
+
+    def test_what_does_not_fit_is_refused(self, library, tmp_path):
+        with pytest.raises(WeightsError, match="heart: not in this library; it holds liver, spleen"):
+            library.select(["liver", "heart"])
+        with pytest.raises(WeightsError, match="built with other weights"):
+            library.check("cd" * 32)
+        path = tmp_path / f"own{SUFFIX}"
+        with pytest.raises(WeightsError, match="no such file"):
+            StructureLibrary.load(path)
+        library.save(path)
+        path.write_bytes(path.read_bytes()[:-50])
+        with pytest.raises(WeightsError, match="damaged"):
+            StructureLibrary.load(path)
+
+
+def test_a_target_without_body_is_refused():
+    empty = analytic_map(itself, body=np.zeros((16, 20, 24), dtype=bool), name="air.nii.gz")
+    with pytest.raises(MapError, match="holds no body"):
+        locate({"liver": [make_example(analytic_map(itself), BOX)]}, empty)

@@ -1,0 +1,97 @@
+"""Margins: the recall that is stated is the recall that new boxes have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from AnatomicalEmbedding.boxes import OUTWARD
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
+from AnatomicalEmbedding.localization import Located
+from AnatomicalEmbedding.margins import KnownBox, Margins, learn_margins
+
+TRUTH = np.array([[0.0, 0.0, 0.0], [60.0, 50.0, 80.0]])
+VOXELS = np.stack(np.meshgrid(*(np.linspace(2, n - 2, 12) for n in TRUTH[1]), indexing="ij"), -1).reshape(-1, 3)
+
+
+def boxes(count: int, seed: int, off=(1.0, 1, 1, 1, 1, 1), names=("liver",), real=True) -> list[KnownBox]:
+    """Boxes whose sides are off by a heavy-tailed error, in units of a likely error that differs from box to box."""
+    rng = np.random.default_rng(seed)
+    known = []
+    for n in range(count):
+        sigma = rng.uniform(2, 8, 6)
+        error = rng.standard_t(4, 6) * sigma * np.array(off)
+        box = TRUTH - (OUTWARD * error).reshape(2, 3)
+        known.append(
+            KnownBox(Located(names[n % len(names)], box, sigma, 1.0, ()), TRUTH, VOXELS, f"p{n // 3}", 1.0, real)
+        )
+    return known
+
+
+def recall(margins: Margins, known: list[KnownBox], stated: float) -> float:
+    grown = [margins.box(box.located, stated) for box in known]
+    return float(np.mean([((g[0] <= VOXELS) & (g[1] >= VOXELS)).all(axis=1).mean() for g in grown]))
+
+
+@pytest.mark.parametrize("stated", [0.8, 0.9, 0.95, 0.99])
+def test_new_boxes_have_the_stated_recall(stated):
+    """On average over many small calibrations, as the theorem promises; and hardly more, or margins would be wasted."""
+    new = boxes(400, 999)
+    found = [recall(learn_margins(boxes(300, seed), False), new, stated) for seed in range(12)]
+    assert np.mean(found) >= stated - 0.003
+    assert np.mean(found) <= stated + 0.5 * (1 - stated) + 0.002
+
+
+def test_a_higher_recall_needs_larger_boxes():
+    margins = learn_margins(boxes(500, 0), False)
+    times = [margins.times_for(r) for r in (0.5, 0.8, 0.9, 0.95, 0.99)]
+    assert times == sorted(times)
+    assert times[-1] > times[-2] > 0
+
+
+def test_sides_that_are_further_off_get_more():
+    margins = learn_margins(boxes(600, 1, off=(1, 1, 3, 1, 1, 3)), False)
+    mm = margins.margins_mm(Located("x", TRUTH, np.full(6, 4.0), 1.0, ()), 0.95)
+    assert mm[[2, 5]].min() > 2 * mm[[0, 1, 3, 4]].max()
+
+
+def test_structures_that_are_further_off_get_more():
+    known = [*boxes(300, 2, names=("liver",)), *boxes(300, 3, off=(4.0,) * 6, names=("bowel",))]
+    margins = learn_margins(known, True)
+    easy, hard, new = (
+        margins.margins_mm(Located(name, TRUTH, np.full(6, 4.0), 1.0, ()), 0.95) for name in ("liver", "bowel", "heart")
+    )
+    assert hard.min() > 2.5 * easy.max()
+    assert easy.max() < new.mean() < hard.min()
+
+
+def test_real_scans_say_how_far_sides_are_off():
+    """Synthetic boxes that are four times as exact do not make those of real scans look exact."""
+    known = [*boxes(100, 4, off=(4.0,) * 6), *boxes(100, 5, names=("eye",), real=False)]
+    margins = learn_margins(known, True)
+    assert "eye" not in margins.scales
+    assert margins.scales[""].min() > 3
+    real = learn_margins(boxes(100, 4, off=(4.0,) * 6), True)
+    np.testing.assert_allclose(margins.scales["liver"], real.scales["liver"])
+
+
+def test_too_few_boxes_cannot_promise_much():
+    margins = learn_margins(boxes(30, 6), False)
+    assert margins.times_for(0.9) > 0
+    with pytest.raises(AnatomicalEmbeddingError, match="cannot be promised from 30 boxes"):
+        margins.times_for(0.99)
+    for recall_ in (0.0, 1.0, 99.0):
+        with pytest.raises(AnatomicalEmbeddingError, match="between 0 and 1"):
+            margins.times_for(recall_)
+    with pytest.raises(AnatomicalEmbeddingError, match="no box with known truth"):
+        learn_margins([], False)
+
+
+def test_they_are_read_back_as_written():
+    margins = learn_margins(boxes(200, 7, names=("liver", "spleen")), True)
+    back = Margins.from_dict(margins.to_dict())
+    assert back.boxes == margins.boxes
+    assert back.times_for(0.95) == margins.times_for(0.95)
+    assert back.scales.keys() == margins.scales.keys() == {"", "liver", "spleen"}
+    with pytest.raises(WeightsError, match="damaged"):
+        Margins.from_dict({"recall": [1, 2], "boxes": 3, "scales": {}})
