@@ -1,0 +1,166 @@
+"""anatemb structures, locate and crop, with a library and with examples of one's own, on labelled bodies."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+from cli_runs import assert_refused
+from small_models import small_network
+from test_evaluation import ORGANS, write_case
+
+from AnatomicalEmbedding.boxes import read_rois, write_rois
+from AnatomicalEmbedding.models.registry import write_weights
+from AnatomicalEmbedding.volume import Volume
+
+SHIFTS = {"anna": (0, 0, 0), "bert": (8.0, 6.0, 10.0), "carl": (-8.0, 3.0, -5.0), "dora": (4.0, -6.0, 5.0)}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Four labelled scans, weights, and a folder of unlabelled copies of two of them with a broken file."""
+    folder = tmp_path_factory.mktemp("boxes")
+    (folder / "labelled").mkdir()
+    (folder / "scans").mkdir()
+    for name, shift in SHIFTS.items():
+        write_case(folder / "labelled", name, shift)
+    for name in ("carl", "dora"):
+        (folder / "scans" / f"{name}.nii.gz").write_bytes((folder / "labelled" / f"{name}.nii.gz").read_bytes())
+    (folder / "scans" / "broken.nii.gz").write_bytes(b"nothing")
+    write_weights(small_network(local_channels=8), folder / "w.safetensors", "w", {"recipe": "none"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(place):
+    return ("--model", place / "w.safetensors", "--no-cache")
+
+
+@pytest.fixture(scope="module")
+def library(place, model):
+    from AnatomicalEmbedding.cli import main
+
+    path = place / "own.structures.safetensors"
+    words = ("structures", "build", place / "labelled", "--phantoms", 0, "-o", path, *model)
+    assert main([str(word) for word in words]) == 0
+    return path
+
+
+def boxes_of(folder, name):
+    return read_rois(folder / f"{name}.roi.mrk.json")
+
+
+def test_a_library_says_what_it_holds(anatemb, library, model):
+    rows = json.loads(anatemb("structures", "list", "--library", library, "--json", *model).out)
+    assert [row["structure"] for row in rows] == ["kidney_left", "kidney_right", "liver"]
+    assert {row["real"] for row in rows} == {"4"}
+    assert "liver" in anatemb("structures", "list", "--library", library, *model).out
+
+
+def test_the_shipped_library_is_listed(anatemb):
+    rows = json.loads(anatemb("structures", "list", "--json").out)
+    names = {row["structure"] for row in rows}
+    assert {"liver", "kidney_left", "kidney_right", "spleen", "lung_left", "mandible", "urinary_bladder"} <= names
+
+
+def test_a_folder_is_located_and_its_broken_file_named(anatemb, place, library, model, tmp_path):
+    words = ("locate", place / "scans", "--library", library, "--recall", 0.5, "-o", tmp_path, *model)
+    outcome = anatemb(*words)
+    assert outcome.code == 2
+    assert "skipped" in outcome.err
+    assert "broken.nii.gz" in outcome.err
+    assert "all but 1 of the scans could be used" in outcome.err
+    rows = list(csv.DictReader((tmp_path / "boxes.csv").open()))
+    assert len(rows) == 2 * 3
+    for name in ("carl", "dora"):
+        boxes = boxes_of(tmp_path, name)
+        volume = Volume.read(place / "scans" / f"{name}.nii.gz")
+        for row in rows:
+            if name in row["scan"] and row["status"] != "absent":
+                corners = [float(row[c]) for c in ("low_r", "low_a", "low_s", "high_r", "high_a", "high_s")]
+                np.testing.assert_allclose(boxes[row["structure"]].ravel(), corners, atol=0.01)
+                assert volume.contains(np.clip(boxes[row["structure"]].mean(axis=0), *volume.bounds_ras)[None])[0]
+        page = (tmp_path / f"{name}.html").read_text()
+        assert page.count("data:image/jpeg") == 3 * len(boxes)
+        assert not re.search(r"https?://|<script|<link|@import", page)
+        assert page.count('<rect class="grown"') == 3 * len(boxes)
+
+
+def test_a_higher_recall_gives_larger_boxes(anatemb, place, library, model, tmp_path):
+    for recall in (0.3, 0.6):
+        words = ("locate", place / "scans" / "carl.nii.gz", "--structures", "liver", "--library", library)
+        anatemb(*words, "--recall", recall, "--no-report", "-o", tmp_path / str(recall), *model)
+    small, large = (boxes_of(tmp_path / str(recall), "carl")["liver"] for recall in (0.3, 0.6))
+    assert (large[0] <= small[0]).all()
+    assert (large[1] >= small[1]).all()
+    assert not (tmp_path / "0.3" / "carl.html").exists()
+
+
+def test_crops_lie_on_the_source_voxels(anatemb, place, library, model, tmp_path):
+    words = ("crop", place / "scans", "--structures", "liver,kidney_left", "--library", library, "--recall", 0.3)
+    outcome = anatemb(*words, "--separate", "-o", tmp_path, *model)
+    assert outcome.code == 2  # the broken file
+    rows = list(csv.DictReader((tmp_path / "crops.csv").open()))
+    assert sorted(row["structures"] for row in rows) == ["kidney_left"] * 2 + ["liver"] * 2
+    for row in rows:
+        whole, crop = sitk.ReadImage(row["scan"]), sitk.ReadImage(row["crop"])
+        first = np.round(whole.TransformPhysicalPointToContinuousIndex(crop.GetOrigin()), 3)
+        np.testing.assert_array_equal(first, np.round(first))
+        i, j, k = first.astype(int)
+        x, y, z = crop.GetSize()
+        assert [x, y, z] == [int(row[f"voxels_{axis}"]) for axis in "ijk"]
+        part = sitk.GetArrayFromImage(whole)[k : k + z, j : j + y, i : i + x]
+        np.testing.assert_array_equal(sitk.GetArrayFromImage(crop), part)
+        ratio = np.prod(whole.GetSize()) / np.prod(crop.GetSize())
+        assert float(row["volume_ratio"]) == pytest.approx(ratio, rel=0.01)
+
+
+def test_a_resampled_crop_around_all(anatemb, place, library, model, tmp_path):
+    words = ("crop", place / "scans" / "dora.nii.gz", "--library", library, "--recall", 0.3, "--margin-mm", 5)
+    outcome = anatemb(*words, "--spacing", "5,5,5", "--json", "-o", tmp_path, *model)
+    (row,) = json.loads(outcome.out)["crops"]
+    assert sitk.ReadImage(row["crop"]).GetSpacing() == pytest.approx((5.0, 5.0, 5.0))
+    assert row["structures"].split() == ["kidney_left", "kidney_right", "liver"]
+
+
+def test_boxes_drawn_in_slicer_are_examples(anatemb, place, tmp_path):
+    """With the shipped weights, which know margins for a user's own examples: the box of the same scan comes back."""
+    (tmp_path / "mine").mkdir()
+    scan = tmp_path / "mine" / "anna.nii.gz"
+    scan.write_bytes((place / "labelled" / "anna.nii.gz").read_bytes())
+    centre, axes = (np.array(value) for value in ORGANS["liver"])
+    box = np.stack([centre - axes, centre + axes])
+    write_rois(tmp_path / "mine" / "anna.roi.mrk.json", {"my liver": box})
+    out = tmp_path / "out"
+    outcome = anatemb("locate", scan, "--examples", tmp_path / "mine", "--recall", 0.5, "-o", out, "--no-cache")
+    assert outcome.code == 0
+    np.testing.assert_allclose(boxes_of(out, "anna")["my liver"], box, atol=8.0)
+
+
+def test_what_cannot_be_done_is_said(anatemb, place, library, model, tmp_path):
+    scan = place / "scans" / "carl.nii.gz"
+    out = ("-o", tmp_path / "out")
+    assert_refused(anatemb("locate", scan, *out, *model), "w: no structure library ships for these weights")
+    assert_refused(
+        anatemb("locate", scan, "--structures", "heart", "--library", library, *out, *model),
+        "heart: not among the structures: kidney_left, kidney_right, liver",
+    )
+    assert_refused(anatemb("locate", scan, "--library", library, *out), "was built with other weights")
+    assert_refused(anatemb("locate", scan, "--library", library, "--recall", 0.999, *out, *model), "cannot be promised")
+    assert_refused(anatemb("crop", scan, "--library", library, "--spacing", "1,2", *out, *model), "--spacing 1,2")
+    assert_refused(anatemb("locate", scan, "--examples", tmp_path, *out), "holds no example")
+    assert_refused(anatemb("structures", "build", place / "labelled", "-o", tmp_path / "x.bin"), "must be named NAME")
+    broken = place / "scans" / "broken.nii.gz"
+    assert_refused(anatemb("crop", broken, "--library", library, "--recall", 0.3, *out, *model), "broken.nii.gz")
+
+
+def test_evaluation_by_examples(anatemb, place):
+    outcome = anatemb("evaluate", "boxes", place / "labelled", "--shots", 2, "--json", "--no-cache")
+    rows = {row["structure"]: row for row in json.loads(outcome.out)["structures"]}
+    assert rows["mean"]["boxes"] == 12
+    assert rows["liver"]["recall at 0.99"] >= rows["liver"]["recall at 0.9"]
+    assert rows["liver"]["VR at 0.99"] <= rows["liver"]["VR at 0.9"]
