@@ -70,6 +70,14 @@ class Margins:
         """The box (2, 3) RAS mm with these margins, not clipped to the scan."""
         return grown(located.box_ras, self.margins_mm(located, recall))
 
+    def adapted(self, known: Sequence[KnownBox]) -> Margins:
+        """The same margins, where a user's own examples, each located by the others, tell how far sides are off."""
+        if not known:
+            return self
+        off, names = _errors(known), np.array([box.located.name for box in known])
+        own = {str(name): _drawn(off[names == name], self.scales[_COMMON]) for name in np.unique(names)}
+        return Margins(self.recall, self.boxes, self.scales | own)
+
     def to_dict(self) -> dict:
         """As plain values for a file."""
         scales = {name: np.round(scale, 3).tolist() for name, scale in self.scales.items()}
@@ -97,7 +105,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     """
     if not known:
         raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learnt.")
-    off = np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
+    off = _errors(known)
     weight = np.array([box.weight for box in known])
     real = np.array([box.real for box in known])
     real = real if real.any() else ~real
@@ -118,9 +126,18 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
-        own = names == name
-        scales[str(name)] = np.sqrt(((off[own] ** 2).sum(axis=0) + _DOUBT * common**2) / (own.sum() + _DOUBT))
+        scales[str(name)] = _drawn(off[names == name], common)
     return scales
+
+
+def _drawn(off: np.ndarray, common: np.ndarray) -> np.ndarray:
+    """(6,) root mean square of errors (n, 6), drawn towards that of all by as much as n is small."""
+    return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
+
+
+def _errors(known: Sequence[KnownBox]) -> np.ndarray:
+    """(n, 6) how far each side is off, outward where the box is too small, in units of its likely error."""
+    return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
 
 
 def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:

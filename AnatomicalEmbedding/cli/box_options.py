@@ -14,9 +14,10 @@ from .console import add_model_options, add_series_option, open_model, progress_
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..embedding import EmbeddingMap
     from ..inference import Model
     from ..localization import Example, Located
-    from ..margins import Margins
+    from ..margins import KnownBox, Margins
     from ..volume import Volume
 
 _ROI_SUFFIX = ".roi.mrk.json"
@@ -95,12 +96,29 @@ class BoxFinder:
         from ..structure_library import shipped_library
 
         library = shipped_library(self.model.weights_hash)
-        margins = None if library is None else library.example_margins
-        return "standard", margins, read_examples(self._options.examples, self.model)
+        marked = read_examples(self._options.examples, self.model)
+        examples = {name: [example for example, _ in of] for name, of in marked.items()}
+        if library is None or library.example_margins is None:
+            return "standard", None, examples
+        return "standard", library.example_margins.adapted(_one_by_the_others(marked)), examples
 
 
-def read_examples(folder: Path, model: Model) -> dict[str, list[Example]]:
-    """Examples by structure from a folder of labelled scans and of scans with ROI files."""
+def _one_by_the_others(marked: dict[str, list[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
+    """Each example's structure located by the other examples, where there are three or more."""
+    from ..localization import locate
+    from ..margins import KnownBox
+
+    known = []
+    for name, of in marked.items():
+        for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
+            others = [other for m, (other, _) in enumerate(of) if m != n]
+            located = locate({name: others}, embedding)[name]
+            known.append(KnownBox(located, example.box_ras, example.points_ras, example.scan))
+    return known
+
+
+def read_examples(folder: Path, model: Model) -> dict[str, list[tuple[Example, EmbeddingMap]]]:
+    """Examples by structure, each with its scan's map, from a folder of labelled scans and of scans with ROI files."""
     from ..boxes import read_rois
     from ..evaluation.box_cases import labelled_boxes
     from ..evaluation.dataset import list_scans, load_case
@@ -110,7 +128,7 @@ def read_examples(folder: Path, model: Model) -> dict[str, list[Example]]:
 
     if not folder.is_dir():
         raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
-    examples: dict[str, list[Example]] = {}
+    examples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
     for scan in list_scans(folder):
         roi = scan.with_name(display_name(scan) + _ROI_SUFFIX)
         case = load_case(scan)
@@ -123,7 +141,7 @@ def read_examples(folder: Path, model: Model) -> dict[str, list[Example]]:
         if marked:
             embedding = model.embed(Volume.read(scan))
             for name, (box, extremes) in marked.items():
-                examples.setdefault(name, []).append(stored(make_example(embedding, box, extremes)))
+                examples.setdefault(name, []).append((stored(make_example(embedding, box, extremes)), embedding))
     if not examples:
         raise AnatomicalEmbeddingError(
             f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME{_ROI_SUFFIX} beside a scan."

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ..boxes import SIDES
 from ..errors import AnatomicalEmbeddingError, WeightsError
 from .console import add_json_option, add_model_options, open_model, print_json, print_table, progress_bar, say
+
+if TYPE_CHECKING:
+    from ..structure_library import StructureLibrary
 
 _PHANTOM_SEED = 72_000
 
@@ -19,6 +24,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     listed.add_argument("--library", type=Path, metavar="FILE", help="default: the shipped one")
     listed.set_defaults(run=run_list)
 
+    show = kinds.add_parser("show", help="one structure: its examples, their sizes, and the margins it needs")
+    show.add_argument("structure", metavar="NAME")
+    show.add_argument("--library", type=Path, metavar="FILE", help="default: the shipped one")
+    show.set_defaults(run=run_show)
+
+    merge = kinds.add_parser("merge", help="one library of two for the same weights; margins are those of the first")
+    merge.add_argument("libraries", type=Path, nargs=2, metavar="FILE")
+    merge.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    merge.set_defaults(run=run_merge)
+
     build = kinds.add_parser(
         "build",
         help="make a library from labelled scans and synthetic patients",
@@ -29,12 +44,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     build.add_argument("--phantoms", type=int, default=8, metavar="N", help="synthetic patients (default: 8)")
     build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     build.set_defaults(run=run_build)
-    for part in (listed, build):
+    for part in (listed, show, build):
         add_model_options(part)
     add_json_option(listed)
 
 
-def run_list(options: argparse.Namespace) -> None:
+def _library(options: argparse.Namespace) -> StructureLibrary:
     from ..structure_library import StructureLibrary, shipped_library
 
     model = open_model(options)
@@ -42,6 +57,35 @@ def run_list(options: argparse.Namespace) -> None:
     if library is None:
         raise WeightsError(f"{model.name}: no structure library ships for these weights; build one.")
     library.check(model.weights_hash, options.library or "the shipped library")
+    return library
+
+
+def run_show(options: argparse.Namespace) -> None:
+    library = _library(options)
+    examples = library.select([options.structure])[options.structure]
+    sizes = [example.box_ras[1] - example.box_ras[0] for example in examples]
+    shown = [[e.scan, " x ".join(f"{mm:.0f}" for mm in size)] for e, size in zip(examples, sizes, strict=True)]
+    print_table(["example", "R x A x S mm"], shown)
+    if library.margins is not None:
+        scales = library.margins.scales.get(options.structure, library.margins.scales[""])
+        say("")
+        say("its sides were off by these times what matching expects (learnt from real scans where there are some):")
+        print_table([*SIDES], [[f"{scale:.1f}" for scale in scales]])
+
+
+def run_merge(options: argparse.Namespace) -> None:
+    from ..structure_library import SUFFIX, StructureLibrary
+
+    if not options.output.name.endswith(SUFFIX):
+        raise AnatomicalEmbeddingError(f"{options.output}: must be named NAME{SUFFIX}.")
+    one, other = (StructureLibrary.load(path) for path in options.libraries)
+    both = one.merged(other)
+    both.save(options.output)
+    say(f"wrote {options.output}: {len(both.examples)} structures")
+
+
+def run_list(options: argparse.Namespace) -> None:
+    library = _library(options)
     rows = [
         [name, str(len(examples)), str(sum(not e.scan.startswith("phantom-") for e in examples))]
         for name, examples in sorted(library.examples.items())

@@ -18,7 +18,9 @@ import torch
 
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.grid_reading import in_rows
+from AnatomicalEmbedding.localization import locate
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.structure_library import shipped_library
 
 _ROUNDS = 5
 
@@ -70,6 +72,11 @@ def main() -> None:
             if (effort, count) != ("thorough", 10_000)
         ]
         print(f"{what:<22}" + "".join(f"{seconds:8.3f}  " for seconds in times))
+    library = shipped_library(model.weights_hash)
+    if library is not None:
+        fifteen = {name: library.examples[name] for name in sorted(library.examples)[:15]}
+        seconds = _median_seconds(lambda: locate(fifteen, embedding, library.effort))
+        print(f"locate 15 structures  {seconds:8.3f} s   (by the shipped library, map at hand)")
 
 
 def _median_seconds(work: Callable[[], object]) -> float:

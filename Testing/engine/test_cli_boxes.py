@@ -61,6 +61,15 @@ def test_a_library_says_what_it_holds(anatemb, library, model):
     assert "liver" in anatemb("structures", "list", "--library", library, *model).out
 
 
+def test_one_structure_and_two_libraries(anatemb, library, model, tmp_path):
+    shown = anatemb("structures", "show", "liver", "--library", library, *model).out
+    assert all(name in shown for name in (*SHIFTS, "superior"))
+    merged = tmp_path / "both.structures.safetensors"
+    assert "3 structures" in anatemb("structures", "merge", library, library, "-o", merged).out
+    rows = json.loads(anatemb("structures", "list", "--library", merged, "--json", *model).out)
+    assert {row["examples"] for row in rows} == {"8"}
+
+
 def test_the_shipped_library_is_listed(anatemb):
     rows = json.loads(anatemb("structures", "list", "--json").out)
     names = {row["structure"] for row in rows}

@@ -75,6 +75,15 @@ def test_real_scans_say_how_far_sides_are_off():
     np.testing.assert_allclose(margins.scales["liver"], real.scales["liver"])
 
 
+def test_own_examples_change_the_margins_of_their_structure_alone():
+    margins = learn_margins(boxes(300, 8), False)
+    adapted = margins.adapted(boxes(5, 9, off=(1, 1, 6, 1, 1, 6), names=("tumour",)))
+    one, other = (Located(name, TRUTH, np.full(6, 4.0), 1.0, ()) for name in ("tumour", "liver"))
+    assert (adapted.margins_mm(one, 0.9) / margins.margins_mm(one, 0.9))[[2, 5]].min() > 1.5
+    np.testing.assert_array_equal(adapted.margins_mm(other, 0.9), margins.margins_mm(other, 0.9))
+    assert margins.adapted([]) is margins
+
+
 def test_too_few_boxes_cannot_promise_much():
     margins = learn_margins(boxes(30, 6), False)
     assert margins.times_for(0.9) > 0
