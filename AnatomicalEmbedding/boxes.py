@@ -9,15 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from .errors import PointsError
-from .files import atomic_path
+from .markups import ORIENTATION, control_point, markup, write_file
 from .simpleitk_bridge import LPS_FROM_RAS, RAS_FROM_LPS
 
 SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # of a box, raveled: lowest R, A, S, highest
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
-_SCHEMA = (
-    "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/"
-    "markups-schema-v1.0.3.json#"
-)
 
 
 def intersection_over_union(one: np.ndarray, other: np.ndarray) -> float:
@@ -43,53 +39,22 @@ def _volume(box: np.ndarray) -> float:
 def write_rois(
     path: str | Path, boxes: Mapping[str, np.ndarray], descriptions: Mapping[str, str] | None = None
 ) -> None:
-    """Write boxes by name as one .mrk.json of ROI markups (LPS mm, schema 1.0.3) that Slicer >= 5 opens as boxes.
+    """Write boxes by name as one .mrk.json of ROI markups (LPS mm) that Slicer >= 5 opens as boxes.
 
     Raises PointsError when the file cannot be written or is not named .json.
     """
-    path = Path(path)
-    if not path.name.lower().endswith(".json"):
-        raise PointsError(f"{path}: boxes must be named .mrk.json for Slicer to open them; change the name.")
-    markups = [_markup(name, box, (descriptions or {}).get(name, "")) for name, box in boxes.items()]
-    try:
-        with atomic_path(path) as temporary:
-            text = json.dumps({"@schema": _SCHEMA, "markups": markups}, indent=2, ensure_ascii=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PointsError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
+    said = descriptions or {}
+    write_file(Path(path), [_roi(name, box, said.get(name, "")) for name, box in boxes.items()])
 
 
-def _markup(name: str, box: np.ndarray, description: str) -> dict:
+def _roi(name: str, box: np.ndarray, description: str) -> dict:
     centre = (LPS_FROM_RAS[:3, :3] @ box.mean(axis=0)).tolist()
-    orientation = [-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0]
-    return {
-        "type": "ROI",
-        "name": name,
-        "coordinateSystem": "LPS",
-        "coordinateUnits": "mm",
-        "locked": False,
-        "fixedNumberOfControlPoints": False,
-        "labelFormat": "%N-%d",
-        "lastUsedControlPointNumber": 1,
+    return markup("ROI", name, [control_point(1, name, centre, description)]) | {
         "roiType": "Box",
         "center": centre,
-        "orientation": orientation,
+        "orientation": list(ORIENTATION),
         "size": (box[1] - box[0]).tolist(),
         "insideOut": False,
-        "controlPoints": [
-            {
-                "id": "1",
-                "label": name,
-                "description": description,
-                "associatedNodeID": "",
-                "position": centre,
-                "orientation": orientation,
-                "selected": True,
-                "locked": False,
-                "visibility": True,
-                "positionStatus": "defined",
-            }
-        ],
     }
 
 

@@ -14,13 +14,9 @@ from typing import Any
 import numpy as np
 
 from .errors import PointsError
-from .files import atomic_path
+from .markups import control_point, markup, write_file
 from .simpleitk_bridge import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 
-_SCHEMA = (
-    "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/"
-    "markups-schema-v1.0.3.json#"
-)
 _TO_RAS = {"RAS": np.eye(4), "LPS": RAS_FROM_LPS}
 
 
@@ -95,44 +91,16 @@ def write_markups(path: str | Path, points: PointList, name: str = "", missing: 
     lists and does not draw them. Raises PointsError when the file cannot be written.
     """
     path = Path(path)
-    if not path.name.lower().endswith(".json"):
-        raise PointsError(f"{path}: a point list must be named .mrk.json for Slicer to open it; change the name.")
     descriptions = points.descriptions or ("",) * len(points)
     missing = [False] * len(points) if missing is None else missing
     positions_lps = transform_points(LPS_FROM_RAS, points.points_ras).tolist()
-    markups = {
-        "type": "Fiducial",
-        "name": name or path.name.removesuffix(".json").removesuffix(".mrk"),
-        "coordinateSystem": "LPS",
-        "coordinateUnits": "mm",
-        "locked": False,
-        "fixedNumberOfControlPoints": False,
-        "labelFormat": "%N-%d",
-        "lastUsedControlPointNumber": len(points),
-        "controlPoints": [
-            {
-                "id": str(number),
-                "label": label,
-                "description": description,
-                "associatedNodeID": "",
-                "position": position,
-                "orientation": [-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0],
-                "selected": True,
-                "locked": False,
-                "visibility": True,
-                "positionStatus": "missing" if gone else "defined",
-            }
-            for number, (label, description, position, gone) in enumerate(
-                zip(points.labels, descriptions, positions_lps, missing, strict=True), start=1
-            )
-        ],
-    }
-    try:
-        with atomic_path(path) as temporary:
-            text = json.dumps({"@schema": _SCHEMA, "markups": [markups]}, indent=2, ensure_ascii=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PointsError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
+    rows = zip(points.labels, positions_lps, descriptions, missing, strict=True)
+    control_points = [
+        control_point(number, label, position, description, "missing" if gone else "defined")
+        for number, (label, position, description, gone) in enumerate(rows, start=1)
+    ]
+    name = name or path.name.removesuffix(".json").removesuffix(".mrk")
+    write_file(path, [markup("Fiducial", name, control_points)])
 
 
 _Row = tuple[str, np.ndarray, str]

@@ -28,6 +28,7 @@ LAYERS = (
         "image_files",
         "volume",
         "points",
+        "markups",
         "boxes",
         "cropping",
     },
