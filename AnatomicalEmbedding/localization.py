@@ -35,7 +35,7 @@ class Example:
     """One structure in one scan, kept without the scan.
 
     box_ras: (2, 3) RAS mm in that scan. points_ras: (p, 3) the points asked; the first six are, or stand for, the
-    SIDES. question: what the scan holds there. inside: (p,) bool, points that lie in the scan.
+    SIDES. question: what the scan holds there.
     """
 
     scan: str
