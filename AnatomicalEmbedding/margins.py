@@ -25,22 +25,21 @@ _COMMON = ""
 class KnownBox:
     """A located structure whose truth is known: its box (2, 3) and some of its points (n, 3), RAS mm.
 
-    patient: of the target. weight: how much it counts. real: whether it is a person's scan, not a synthetic one.
+    patient: of the target. real: whether it is a person's scan, not a synthetic one.
     """
 
     located: Located
     truth_ras: np.ndarray
     points_ras: np.ndarray
     patient: str
-    weight: float = 1.0
     real: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class Margins:
     """recall: (len(TIMES),) mean share of a structure that lies in its box when each side is grown by so many times its
-    likely error. boxes: how many boxes with known truth it is the mean of. scales: structure -> (6,) true over likely
-    error of each side; "" for structures not named.
+    likely error; of real scans or of synthetic ones, whichever is less. boxes: of how many with known truth.
+    scales: structure -> (6,) true over likely error of each side; "" for structures not named.
     """
 
     recall: np.ndarray
@@ -106,19 +105,20 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     if not known:
         raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learnt.")
     off = _errors(known)
-    weight = np.array([box.weight for box in known])
-    real = np.array([box.real for box in known])
-    real = real if real.any() else ~real
+    is_real = np.array([box.real for box in known])
+    real = is_real if is_real.any() else ~is_real
     names, patients = (np.array([of(box) for box in known]) for of in (lambda b: b.located.name, lambda b: b.patient))
-    recalls = []
+    recalls = np.empty((len(known), len(TIMES)))
     for patient in np.unique(patients):
         others = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(known), bool)
         others &= real | ~real[others].any()
         scales = _scales(off[others], names[others], by_structure)
-        recalls += [(n, _recall(known[n], scales)) for n in np.flatnonzero(patients == patient)]
-    mean = sum(weight[n] * recall for n, recall in recalls) / weight.sum()
-    effective = weight.sum() ** 2 / (weight**2).sum()  # Kish
-    return Margins(mean, int(effective), _scales(off[real], names[real], by_structure))
+        for n in np.flatnonzero(patients == patient):
+            recalls[n] = _recall(known[n], scales)
+    groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]
+    boxes = len(groups) ** 2 / sum(1 / len(group) for group in groups)  # Kish's effective number
+    recall = np.min([group.mean(axis=0) for group in groups], axis=0)
+    return Margins(recall, int(boxes), _scales(off[real], names[real], by_structure))
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:

@@ -165,13 +165,10 @@ def _registered(elastix: Elastix, chosen: dict[str, list[BoxCase]], target: BoxC
 
 
 def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
-    """Margins learnt from what was found; real and synthetic scans, where there are both, count the same in all."""
-    real = [not box.target.startswith(SYNTHETIC) for box in found]
-    mixed = 0 < sum(real) < len(real)
-    share = {True: len(real) / (2 * sum(real)), False: len(real) / (2 * (len(real) - sum(real)))} if mixed else {}
+    """Margins learnt from what was found."""
     known = [
-        KnownBox(box.located, box.truth.box_ras, box.truth.voxels_ras, box.target, share.get(is_real, 1.0), is_real)
-        for box, is_real in zip(found, real, strict=True)
+        KnownBox(b.located, b.truth.box_ras, b.truth.voxels_ras, b.target, not b.target.startswith(SYNTHETIC))
+        for b in found
     ]
     return learn_margins(known, by_structure)
 

@@ -25,8 +25,8 @@ def build_library(
 ) -> StructureLibrary:
     """A library of every structure that at least three scans hold whole, real scans first.
 
-    Each scan is then located by the others, so that margins are those of scans the library does not hold; real and
-    synthetic scans count the same in all. Raises PointsError when no structure has enough examples.
+    Each scan is then located by the others, so that margins are those of scans the library does not hold.
+    Raises PointsError when no structure has enough examples.
     """
     maps, known = {}, {}
     for case in cases:

@@ -22,9 +22,7 @@ def boxes(count: int, seed: int, off=(1.0, 1, 1, 1, 1, 1), names=("liver",), rea
         sigma = rng.uniform(2, 8, 6)
         error = rng.standard_t(4, 6) * sigma * np.array(off)
         box = TRUTH - (OUTWARD * error).reshape(2, 3)
-        known.append(
-            KnownBox(Located(names[n % len(names)], box, sigma, 1.0, ()), TRUTH, VOXELS, f"p{n // 3}", 1.0, real)
-        )
+        known.append(KnownBox(Located(names[n % len(names)], box, sigma, 1.0, ()), TRUTH, VOXELS, f"p{n // 3}", real))
     return known
 
 
@@ -82,6 +80,14 @@ def test_own_examples_change_the_margins_of_their_structure_alone():
     assert (adapted.margins_mm(one, 0.9) / margins.margins_mm(one, 0.9))[[2, 5]].min() > 1.5
     np.testing.assert_array_equal(adapted.margins_mm(other, 0.9), margins.margins_mm(other, 0.9))
     assert margins.adapted([]) is margins
+
+
+def test_the_stated_recall_holds_for_real_and_for_synthetic_scans():
+    """Two kinds of errors: one is not made up for by the other."""
+    hard, easy = boxes(300, 11, off=(3.0,) * 6), boxes(300, 12, off=(0.5,) * 6, real=False)
+    margins = learn_margins([*hard, *easy], False)
+    assert recall(margins, boxes(300, 13, off=(3.0,) * 6), 0.9) >= 0.88
+    assert recall(margins, boxes(300, 14, off=(0.5,) * 6, real=False), 0.9) >= 0.97
 
 
 def test_too_few_boxes_cannot_promise_much():
