@@ -20,6 +20,7 @@ bench: $(VENV)/bench.stamp
 ifdef DATA
 	$(BIN)/anatemb evaluate landmarks $(DATA) --each-effort --peers all
 	$(BIN)/anatemb evaluate confidence $(DATA)
+	$(BIN)/anatemb evaluate boxes $(DATA) --peers
 endif
 
 lint: $(VENV)/dev.stamp
