@@ -13,6 +13,7 @@ from .markups import ORIENTATION, control_point, markup, write_file
 from .simpleitk_bridge import LPS_FROM_RAS, RAS_FROM_LPS
 
 SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # of a box, raveled: lowest R, A, S, highest
+_TO_RAS = {"LPS": RAS_FROM_LPS[:3, :3], "RAS": np.eye(3)}
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 
@@ -58,10 +59,11 @@ def _roi(name: str, box: np.ndarray, description: str) -> dict:
     }
 
 
-def read_rois(path: str | Path) -> dict[str, np.ndarray]:
+def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
     """Boxes (2, 3) RAS mm by name from a Slicer ROI markups file; of a turned one, the box around it.
 
-    Raises PointsError when the file is missing, damaged or holds no ROI.
+    unnamed: the name of an ROI without one; Slicer itself writes none. Raises PointsError when the file is missing or
+    damaged, holds no ROI, two of one name, or other coordinates than LPS or RAS in mm.
     """
     path = Path(path)
     try:
@@ -71,12 +73,14 @@ def read_rois(path: str | Path) -> dict[str, np.ndarray]:
     except (OSError, ValueError):
         raise PointsError(f"{path}: cannot be read as JSON; save the ROI again from Slicer.") from None
     entries = document.get("markups", ()) if isinstance(document, dict) else ()
+    boxes: dict[str, np.ndarray] = {}
     try:
-        boxes = {
-            str(entry.get("name") or path.name.removesuffix(".json").removesuffix(".mrk")): _box(entry)
-            for entry in entries
-            if entry.get("type") == "ROI"
-        }
+        for entry in entries:
+            if entry.get("type") == "ROI":
+                name = str(entry.get("name") or unnamed)
+                if name in boxes:
+                    raise PointsError(f"{path}: holds two boxes named {name}; save each to a file of its own.")
+                boxes[name] = _box(entry, path)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise PointsError(f"{path}: holds an ROI without centre and size; save it again from Slicer.") from None
     if not boxes:
@@ -84,10 +88,12 @@ def read_rois(path: str | Path) -> dict[str, np.ndarray]:
     return boxes
 
 
-def _box(entry: dict) -> np.ndarray:
-    to_ras = RAS_FROM_LPS[:3, :3] if entry.get("coordinateSystem", "LPS") in ("LPS", 0) else np.eye(3)
-    centre = to_ras @ np.array(entry["center"], dtype=np.float64)
-    axes = to_ras @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(3, 3)
+def _box(entry: dict, path: Path) -> np.ndarray:
+    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")
+    if system not in _TO_RAS or (units if isinstance(units, str) else units[0]) != "mm":
+        raise PointsError(f"{path}: a box in {system!r}, {units!r} is not understood; save it in LPS or RAS and mm.")
+    centre = _TO_RAS[system] @ np.array(entry["center"], dtype=np.float64)
+    axes = _TO_RAS[system] @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(3, 3)
     half = np.abs(axes) @ np.array(entry["size"], dtype=np.float64) / 2
     if centre.shape != (3,) or not np.isfinite([centre, half]).all():
         raise ValueError

@@ -16,9 +16,10 @@ import numpy as np
 from .boxes import SIDES
 from .calibration import ABSENT
 from .embedding import EmbeddingMap, as_points
-from .errors import PointsError
+from .errors import MapError, PointsError
 from .matching import Matches, match_question
 from .question import Question, StoredQuestion
+from .volume import transform_points
 
 _INNER_SHARE = 0.7  # of the box's half size, where its inner points lie
 _FEWEST = 4  # points with an answer, for an affine function
@@ -69,10 +70,13 @@ class Located:
 def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
     """An example from a box (2, 3) RAS mm; extremes_ras: (6, 3) points of the structure that touch the SIDES, if known.
 
-    Raises PointsError for a box without volume or that lies mostly outside the scan.
+    Raises PointsError for a box without volume or that lies mostly outside the scan, MapError for a map without
+    coordinates.
     """
     box_ras = np.asarray(box_ras, dtype=np.float64)
     name = embedding.provenance.scan or "the scan"
+    if embedding.coordinate is None:
+        raise MapError(f"{embedding.provenance.model}: knows no coordinates of the body, which boxes need.")
     if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
         raise PointsError(f"{name}: a box needs a lowest and a highest corner in RAS mm, with volume between them.")
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
@@ -83,9 +87,14 @@ def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.
     inside = embedding.contains(points)
     if inside[6:].sum() < _FEWEST:
         raise PointsError(f"{name}: the box lies mostly outside this scan; check that it was drawn in it.")
-    low, high = _bounds(embedding)
-    held = np.clip(points, low + 0.01, high - 0.01)  # an extreme at the border is asked where the scan still is
+    held = held_in(embedding, points)
     return Example(name, box_ras, held, Question(embedding, held))
+
+
+def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+    """Points (n, 3) RAS mm, those beyond the scan brought to its border, where it can still be asked."""
+    ijk = transform_points(np.linalg.inv(embedding.scan_to_ras), points_ras)
+    return transform_points(embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51))
 
 
 def example_from_points(embedding: EmbeddingMap, extremes_ras: np.ndarray) -> Example:

@@ -115,13 +115,22 @@ def match_question(question: Question, targets: Sequence[EmbeddingMap], effort: 
     """As `match_targets`, for points whose template need not be at hand.
 
     effort: not "thorough", which asks the template back; "fast" where the question holds no blocks.
-    Raises AnatomicalEmbeddingError for another effort, MapError
-    for a target without body.
+    Raises AnatomicalEmbeddingError for another effort, MapError for a target of other weights, without body or without
+    coordinates.
     """
     if effort not in EFFORTS[:-1]:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS[:-1])}.")
     for target in targets:
+        if target.provenance.weights_hash != question.weights_hash:
+            raise MapError(
+                f"the map of {target.provenance.scan!r} was made by other weights ({target.provenance.model}) than the "
+                "examples; embed it with the same."
+            )
+        if target.coordinate is None:
+            raise MapError(f"{target.provenance.model}: knows no coordinates of the body, which this needs.")
         _check_body(target)
+    if not targets or not len(question.coordinates):
+        return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if question.descriptors is None or any(target.local is None for target in targets):
         effort = "coordinates"
     elif effort == "standard" and question.blocks is None:

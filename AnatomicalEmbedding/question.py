@@ -19,6 +19,7 @@ class Question:
 
     def __init__(self, template: EmbeddingMap, points_ras: np.ndarray) -> None:
         self._template, self._points_ras = template, points_ras
+        self.weights_hash = template.provenance.weights_hash
 
     @cached_property
     def coordinates(self) -> torch.Tensor:
@@ -56,22 +57,26 @@ class StoredQuestion(Question):
 
     def __init__(
         self,
+        weights_hash: str,
         coordinates: torch.Tensor,
         sizes: torch.Tensor,
         descriptors: torch.Tensor | None = None,
         blocks: Blocks | None = None,
     ) -> None:
-        self.coordinates, self.sizes, self.descriptors, self.blocks = coordinates, sizes, descriptors, blocks
+        self.weights_hash, self.coordinates, self.sizes = weights_hash, coordinates, sizes
+        self.descriptors, self.blocks = descriptors, blocks
 
     @classmethod
     def of(cls, question: Question, with_blocks: bool = True) -> StoredQuestion:
         """All of a question, read now. with_blocks: also the tissue around the points, which "fast" does not need."""
         blocks = question.blocks if with_blocks else None
-        return cls(question.coordinates, question.sizes, question.descriptors, blocks)
+        return cls(question.weights_hash, question.coordinates, question.sizes, question.descriptors, blocks)
 
     @classmethod
     def joined(cls, parts: list[StoredQuestion]) -> StoredQuestion:
-        """The points of several questions, one after the other. Raises PointsError where some hold less than others."""
+        """The points of several questions, one after the other. Raises PointsError where they do not fit together."""
+        if len({part.weights_hash for part in parts}) > 1:
+            raise PointsError("these examples were read with different weights; read them again with the same.")
         if len({(part.descriptors is None, part.blocks is None) for part in parts}) > 1:
             raise PointsError("some of these points were read with descriptors and some without; read them again.")
         descriptors = blocks = None
@@ -81,7 +86,8 @@ class StoredQuestion(Question):
             every = [part.blocks for part in parts]
             blocks = Blocks(torch.cat([b.descriptors for b in every]), torch.cat([b.seen for b in every]))
         sizes = torch.cat([part.sizes for part in parts])
-        return cls(torch.cat([part.coordinates for part in parts]), sizes, descriptors, blocks)
+        coordinates = torch.cat([part.coordinates for part in parts])
+        return cls(parts[0].weights_hash, coordinates, sizes, descriptors, blocks)
 
 
 def question_about(template: EmbeddingMap, points_ras: np.ndarray) -> Question:

@@ -114,7 +114,10 @@ class StructureLibrary:
                     raise WeightsError(f"{path}: written by a newer version of this program; update it.")
                 keys = set(file.keys())
                 examples = {
-                    name: [_read(file, keys, f"{number}.{n}", scan) for n, scan in enumerate(scans)]
+                    name: [
+                        _read(file, keys, f"{number}.{n}", scan, about["weights_sha256"])
+                        for n, scan in enumerate(scans)
+                    ]
                     for number, (name, scans) in enumerate(sorted(about["structures"].items()))
                 }
             margins, own = (
@@ -125,9 +128,10 @@ class StructureLibrary:
             raise WeightsError(f"{path}: not a structure library, or damaged; fetch it again.") from None
 
 
-def _read(file: safe_open, keys: set[str], key: str, scan: str) -> Example:
+def _read(file: safe_open, keys: set[str], key: str, scan: str, weights_hash: str) -> Example:
     described = f"{key}.descriptors" in keys
     question = StoredQuestion(
+        weights_hash,
         file.get_tensor(f"{key}.coordinates").double(),
         file.get_tensor(f"{key}.sizes").double(),
         file.get_tensor(f"{key}.descriptors").float() if described else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..inference import Model
     from ..localization import Example, Located
     from ..margins import KnownBox, Margins
+    from ..structure_library import StructureLibrary
     from ..volume import Volume
 
 _ROI_SUFFIX = ".roi.mrk.json"
@@ -28,14 +30,13 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all there are"
     )
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
-    source.add_argument(
+    parser.add_argument("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
+    parser.add_argument(
         "--examples",
         type=Path,
         metavar="DIR",
-        help="your own examples in place of a library: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or "
-        f"with boxes drawn in Slicer and saved as NAME{_ROI_SUFFIX}",
+        help="your own examples, in place of the library's: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, "
+        f"or with boxes drawn in Slicer, each saved as NAME.STRUCTURE{_ROI_SUFFIX}",
     )
     parser.add_argument(
         "--recall", type=float, default=0.99, metavar="R",
@@ -78,29 +79,30 @@ class BoxFinder:
         """With the margins that the recall needs."""
         return self.margins.box(located, self._options.recall)
 
-    def _from_library(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
+    def _library(self) -> StructureLibrary:
         from ..structure_library import StructureLibrary, shipped_library
 
         if self._options.library is None:
             library = shipped_library(self.model.weights_hash)
             if library is None:
                 raise WeightsError(
-                    f"{self.model.name}: no structure library ships for these weights; give --library or --examples."
+                    f"{self.model.name}: no structure library ships for these weights; build one with `anatemb "
+                    "structures build` and give it with --library."
                 )
         else:
             library = StructureLibrary.load(self._options.library)
             library.check(self.model.weights_hash, self._options.library)
+        return library
+
+    def _from_library(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
+        library = self._library()
         return library.effort, library.margins, dict(library.examples)
 
     def _from_examples(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
-        from ..structure_library import shipped_library
-
-        library = shipped_library(self.model.weights_hash)
+        margins = self._library().example_margins
         marked = read_examples(self._options.examples, self.model)
         examples = {name: [example for example, _ in of] for name, of in marked.items()}
-        if library is None or library.example_margins is None:
-            return "standard", None, examples
-        return "standard", library.example_margins.adapted(_one_by_the_others(marked)), examples
+        return "standard", None if margins is None else margins.adapted(_one_by_the_others(marked)), examples
 
 
 def _one_by_the_others(marked: dict[str, list[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
@@ -118,11 +120,12 @@ def _one_by_the_others(marked: dict[str, list[tuple[Example, EmbeddingMap]]]) ->
 
 
 def read_examples(folder: Path, model: Model) -> dict[str, list[tuple[Example, EmbeddingMap]]]:
-    """Examples by structure, each with its scan's map, from a folder of labelled scans and of scans with ROI files."""
-    from ..boxes import read_rois
+    """Examples by structure, each with its scan's map, from a folder of labelled scans and of scans with ROI files.
+
+    Raises AnatomicalEmbeddingError where there is none; structures that cannot be examples are named on stderr.
+    """
     from ..evaluation.box_cases import labelled_boxes
     from ..evaluation.dataset import list_scans, load_case
-    from ..image_files import display_name
     from ..localization import make_example, stored
     from ..volume import Volume
 
@@ -130,23 +133,41 @@ def read_examples(folder: Path, model: Model) -> dict[str, list[tuple[Example, E
         raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
     examples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
     for scan in list_scans(folder):
-        roi = scan.with_name(display_name(scan) + _ROI_SUFFIX)
         case = load_case(scan)
-        marked = {}
+        marked: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         if case is not None and case.structures:
             known = next(iter(labelled_boxes([case]))).structures
             marked = {name: (structure.box_ras, structure.extremes_ras) for name, structure in known.items()}
-        if roi.exists():
-            marked |= {name: (box, None) for name, box in read_rois(roi).items()}
+        for name, reason in case.left_out.items() if case is not None else ():
+            print(f"anatemb: {scan.name}: {name} is no example: {reason}", file=sys.stderr)
+        marked |= {name: (box, None) for name, box in _drawn_boxes(scan).items()}
         if marked:
             embedding = model.embed(Volume.read(scan))
             for name, (box, extremes) in marked.items():
                 examples.setdefault(name, []).append((stored(make_example(embedding, box, extremes)), embedding))
     if not examples:
         raise AnatomicalEmbeddingError(
-            f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME{_ROI_SUFFIX} beside a scan."
+            f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME.STRUCTURE{_ROI_SUFFIX} beside "
+            "a scan NAME."
         )
     return examples
+
+
+def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
+    """Boxes of the ROI files beside a scan, by structure: named in the file, or in its name, as Slicer saves none."""
+    from ..boxes import read_rois
+    from ..evaluation.structures import normalise_name
+    from ..image_files import display_name
+
+    stem = display_name(scan)
+    boxes: dict[str, np.ndarray] = {}
+    for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):
+        if not path.name.endswith(_ROI_SUFFIX):
+            continue
+        named = path.name.removeprefix(f"{stem}.").removesuffix(_ROI_SUFFIX[1:]).strip(".")
+        for name, box in read_rois(path, unnamed=named or "box").items():
+            boxes[normalise_name(name)] = box
+    return boxes
 
 
 def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[str, str, Volume, int]]:
@@ -156,7 +177,7 @@ def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[s
 
     failed: gets a sentence for each; a single scan that fails ends the command.
     """
-    paths = _scan_paths(options.scans)
+    paths = scan_paths(options.scans)
     for path, name in zip(paths, unique_names(paths), strict=True):
         try:
             volume = read_scan(path, options.series)
@@ -181,7 +202,7 @@ def finish(failed: list[str], done: list) -> None:
         raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")
 
 
-def _scan_paths(given: list[str]) -> list[Path]:
+def scan_paths(given: list[str]) -> list[Path]:
     """Scans as given; folders that hold image files stand for these."""
     from ..evaluation.dataset import list_scans
 

@@ -46,4 +46,6 @@ def run(options: argparse.Namespace) -> None:
     calibration.save(output)
     for source, matches in calibration.about["matches"].items():
         say(f"{source}: {matches} matches")
+    for sentence in calibration.about["skipped"]:
+        say(f"skipped: {sentence}")
     say(f"wrote {output}")

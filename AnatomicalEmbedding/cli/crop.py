@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
-from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
+from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
 from .console import add_json_option, print_json, print_table, say
 
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
@@ -38,23 +38,24 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..boxes import enclosing, grown
 
+    if options.margin_mm < 0:
+        raise AnatomicalEmbeddingError(f"--margin-mm {options.margin_mm:g}: must be 0 or more.")
     spacing = _spacing(options.spacing)
     finder, failed, rows = BoxFinder(options), [], []
     options.output.mkdir(parents=True, exist_ok=True)
+    inputs, taken = {path.resolve() for path in scan_paths(options.scans)}, set()
     for path, name, volume, of in read_all(options, failed):
         try:
             found = finder.locate(volume)
             here = {n: finder.box(located) for n, located in found.items() if located.status != "absent"}
             if not here:
                 raise AnatomicalEmbeddingError(f"{path}: shows none of the structures asked for; nothing was cropped.")
-            missing = [n for n in found if n not in here]
+            missing = " ".join(n for n in found if n not in here)
             whole = {f"{name}_crop": list(here)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in here} if options.separate else whole).items():
                 box = grown(enclosing([here[n] for n in members]), np.full(6, options.margin_mm))
-                output = options.output / f"{crop_name}.nii.gz"
-                rows.append(
-                    [path, str(output), " ".join(members), *_write(volume, box, spacing, output), " ".join(missing)]
-                )
+                output = _output(options.output, crop_name, taken, inputs)
+                rows.append([path, str(output), " ".join(members), *_write(volume, box, spacing, output), missing])
         except AnatomicalEmbeddingError as error:
             note_failure(error, failed, of)
     if rows:
@@ -69,12 +70,28 @@ def run(options: argparse.Namespace) -> None:
     finish(failed, rows)
 
 
+def _output(folder: Path, name: str, taken: set[str], inputs: set[Path]) -> Path:
+    """A file for a crop: its name made safe, not that of another crop. Raises where it would overwrite a scan."""
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
+    number, unique = 1, safe
+    while unique.casefold() in taken:
+        number += 1
+        unique = f"{safe}_{number}"
+    taken.add(unique.casefold())
+    path = folder / f"{unique}.nii.gz"
+    if path.resolve() in inputs:
+        raise AnatomicalEmbeddingError(f"{path}: is one of the scans; give another output folder.")
+    return path
+
+
 def _write(volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path) -> list[float]:
     """Write one crop; its size in voxels, and how many times smaller than the scan it is."""
     from ..cropping import crop_resampled, crop_voxels
 
     low, high = volume.bounds_ras
     clipped = np.stack([np.maximum(box[0], low), np.minimum(box[1], high)])
+    if (clipped[1] <= clipped[0]).any():
+        raise AnatomicalEmbeddingError(f"{volume.name or 'the scan'}: the box lies outside this scan, or is empty.")
     crop = crop_voxels(volume, clipped) if spacing is None else crop_resampled(volume, clipped, spacing)
     with atomic_path(output) as temporary:
         crop.write(temporary)

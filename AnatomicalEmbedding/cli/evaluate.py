@@ -154,6 +154,8 @@ def run_boxes(options: argparse.Namespace) -> None:
 
     if options.shots < 1 or options.count < 2:
         raise AnatomicalEmbeddingError("--shots must be 1 or more, --count 2 or more.")
+    if options.library and (options.peers or options.templates):
+        raise AnatomicalEmbeddingError("--library brings its own examples; leave --peers and --templates out.")
     model = open_model(options)
     library = shipped_library(model.weights_hash)
     if library is None:
@@ -177,5 +179,5 @@ def _finish(result, options: argparse.Namespace) -> None:
     if options.output is not None:
         options.output.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(options.output) as temporary:
-            temporary.write_text(result.markdown() if options.output.suffix == ".md" else result.to_json())
+            temporary.write_text(result.markdown() if options.output.suffix == ".md" else result.to_json(), "utf-8")
         say(f"wrote {options.output}", options.json)

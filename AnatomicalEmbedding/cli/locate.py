@@ -39,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "locate",
         help="boxes of organs and other structures in scans",
         description="Finds structures in every SCAN, by the shipped library or by examples of yours. Writes "
-        "NAME.roi.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv. "
+        "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv. "
         "Boxes are RAS mm, grown for the recall asked for; those of absent structures are not written.",
     )
     add_box_options(parser)
@@ -66,8 +66,9 @@ def run(options: argparse.Namespace) -> None:
             note_failure(error, failed, of)
             continue
         boxes = {n: finder.box(located) for n, located in found.items() if located.status != "absent"}
-        written.append(options.output / f"{name}.roi.mrk.json")
-        write_rois(written[-1], boxes, {n: _described(found[n], options.recall) for n in boxes})
+        if boxes:
+            written.append(options.output / f"{name}.boxes.mrk.json")
+            write_rois(written[-1], boxes, {n: _described(found[n], options.recall) for n in boxes})
         rows += [_row(path, located, boxes.get(n)) for n, located in found.items()]
         if not options.no_report:
             shown.append((name, write_box_report(options.output / f"{name}.html", volume, name, found, boxes)))
@@ -77,7 +78,8 @@ def run(options: argparse.Namespace) -> None:
         with atomic_path(written[-1]) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
     if options.json:
-        boxes_found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        known = ([None if value == "" else value for value in row] for row in rows)
+        boxes_found = [dict(zip(COLUMNS, row, strict=True)) for row in known]
         print_json({"boxes": boxes_found, "files": list(map(str, written)), "skipped": failed})
     else:
         table = [[Path(str(row[0])).name, *map(str, row[1:9])] for row in rows]

@@ -20,7 +20,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("structures", help="structures that can be located without an example; build your own")
     kinds = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
 
-    listed = kinds.add_parser("list", help="names, examples and margins of a library")
+    listed = kinds.add_parser("list", help="names of a library, and how many examples of each it holds")
     listed.add_argument("--library", type=Path, metavar="FILE", help="default: the shipped one")
     listed.set_defaults(run=run_list)
 
@@ -91,7 +91,8 @@ def run_list(options: argparse.Namespace) -> None:
         for name, examples in sorted(library.examples.items())
     ]
     if options.json:
-        print_json([dict(zip(("structure", "examples", "real"), row, strict=True)) for row in rows])
+        keys = ("structure", "examples", "real")
+        print_json([dict(zip(keys, (name, int(n), int(real)), strict=True)) for name, n, real in rows])
         return
     print_table(["structure", "examples", "of real patients"], rows)
 

@@ -19,7 +19,7 @@ from .structures import find_structures, normalise_name
 SYNTHETIC = "phantom-"  # how ids of synthetic patients begin
 _VOXELS = 4000  # of a structure, spread over it, by which recall is told
 _PHANTOM_MM = (2.0, 2.0, 3.0)
-# of synthetic patients: what is no structure, and ribs and vertebrae, which few would crop
+# of synthetic patients: what is no structure (ribs, which few would crop, are left out too)
 _NOT_ASKED = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
 

@@ -9,18 +9,19 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 
 import numpy as np
 
 from ..boxes import grown, intersection_over_union
 from ..embedding import EmbeddingMap
-from ..errors import PointsError
+from ..errors import AnatomicalEmbeddingError, PointsError
 from ..inference import Model
-from ..localization import Example, Located, locate, make_example
+from ..localization import Example, Located, held_in, locate, make_example
 from ..margins import KnownBox, Margins, learn_margins
 from ..structure_library import StructureLibrary
 from .box_cases import SYNTHETIC, BoxCase, KnownStructure
-from .dataset import patient_of
+from .dataset import patient_of, refuse_twins
 from .elastix import Elastix
 
 UNION = "union in body coordinates"
@@ -66,8 +67,9 @@ def find_boxes(
     Raises PointsError when no two patients share a structure.
     """
     every = [*cases, *templates]
+    refuse_twins(every)
+    elastix = _elastix() if peers else None
     maps = {case.id: model.embed(case.volume) for case in every}
-    elastix = Elastix() if peers else None
     found, seconds = [], []
     for number, target in enumerate(cases):
         progress(number / len(cases), target.id)
@@ -92,6 +94,15 @@ def find_boxes(
     return found, float(np.mean(seconds))
 
 
+def _elastix() -> Elastix:
+    try:
+        return Elastix()
+    except metadata.PackageNotFoundError:
+        raise AnatomicalEmbeddingError(
+            "the peer elastix is not installed (pip install itk-elastix); install it or leave --peers out."
+        ) from None
+
+
 def find_by_library(
     cases: Sequence[BoxCase],
     model: Model,
@@ -111,6 +122,7 @@ def find_by_library(
             for name in case.structures
             if name in library.examples
         }
+        examples = {name: of for name, of in examples.items() if of}
         start = time.perf_counter()
         boxes = locate(examples, embedding, library.effort)
         seconds.append(time.perf_counter() - start)
@@ -135,7 +147,8 @@ def _example(embedding: EmbeddingMap, known: KnownStructure) -> Example:
 
 def _union(sources: list[BoxCase], name: str, maps: dict[str, EmbeddingMap], target: EmbeddingMap) -> np.ndarray:
     """The examples' boxes joined in the common body, as the box of the target's cells that lie in it."""
-    points = [maps[case.id].sample(_held(case.structures[name].extremes_ras, case)) for case in sources]
+    asked = [(maps[case.id], case.structures[name].extremes_ras) for case in sources]
+    points = [embedding.sample(held_in(embedding, extremes)) for embedding, extremes in asked]
     low, high = np.min([p.min(axis=0) for p in points], axis=0), np.max([p.max(axis=0) for p in points], axis=0)
     cells, coordinate = target.body_cells
     inside = ((coordinate.numpy() >= low) & (coordinate.numpy() <= high)).all(axis=1)
@@ -144,11 +157,6 @@ def _union(sources: list[BoxCase], name: str, maps: dict[str, EmbeddingMap], tar
         inside[np.linalg.norm(coordinate.numpy() - (low + high) / 2, axis=1).argmin()] = True
     ras = cells.numpy()[inside] * target.cell_mm + target.cell_to_ras[:3, 3]
     return np.stack([ras.min(axis=0), ras.max(axis=0)])
-
-
-def _held(points: np.ndarray, case: BoxCase) -> np.ndarray:
-    low, high = case.volume.bounds_ras
-    return np.clip(points, low + 0.01, high - 0.01)
 
 
 def _registered(elastix: Elastix, chosen: dict[str, list[BoxCase]], target: BoxCase) -> dict[str, np.ndarray]:
@@ -167,7 +175,9 @@ def _registered(elastix: Elastix, chosen: dict[str, list[BoxCase]], target: BoxC
 def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
     """Margins learnt from what was found."""
     known = [
-        KnownBox(b.located, b.truth.box_ras, b.truth.voxels_ras, b.target, not b.target.startswith(SYNTHETIC))
+        KnownBox(
+            b.located, b.truth.box_ras, b.truth.voxels_ras, patient_of(b.target), not b.target.startswith(SYNTHETIC)
+        )
         for b in found
     ]
     return learn_margins(known, by_structure)
@@ -233,7 +243,10 @@ class BoxResult:
 
     def to_json(self) -> str:
         """The result as JSON text."""
-        rows = [{key: None if value != value else value for key, value in row.items()} for row in self.rows()]
+        rows = [
+            {key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}
+            for row in self.rows()
+        ]
         return json.dumps({"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1)
 
     def _cells(self, row: dict[str, float | str | int]) -> list[str]:

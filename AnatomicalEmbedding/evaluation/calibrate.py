@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +11,11 @@ import numpy as np
 
 from ..calibration import OUTCOMES, Calibration, Forest
 from ..confidence import EVIDENCE
-from ..errors import AnatomicalEmbeddingError, PointsError
+from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError
 from ..image_files import display_name
 from ..matching import EFFORTS
 from ..volume import Volume
-from .dataset import list_scans, load_case
+from .dataset import list_scans, load_case, refuse_twins
 from .trials import Trial, bent_trials, labelled_trials, phantom_trials
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Outcomes:
 
 def try_matching(trial: Trial, effort: str) -> Outcomes:
     """How matching fares on a trial."""
+    if not len(trial.template_ras):
+        return Outcomes.joined([])
     found = trial.template.match(trial.template_ras, trial.target, effort)
     if found.evidence is None:
         raise AnatomicalEmbeddingError(
@@ -101,16 +103,27 @@ def _targets(errors_mm: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _fit(evidence: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int) -> list:
+def _readable(scans: Sequence[Path], skipped: list[str]) -> Iterator[Volume]:
+    """The scans that can be read; skipped gets a sentence for each other."""
+    for path in scans:
+        try:
+            yield Volume.read(path)
+        except VolumeError as error:
+            skipped.append(str(error))
+
+
+def _forest_class() -> type:
     try:
         from sklearn.ensemble import RandomForestRegressor
     except ImportError as error:
         raise AnatomicalEmbeddingError(
             'calibrating needs scikit-learn, which is not installed; run: pip install "AnatomicalEmbedding[train]".'
         ) from error
-    forest = RandomForestRegressor(
-        _TREES, min_samples_leaf=_LEAF, max_features=_FEATURE_SHARE, random_state=seed, n_jobs=-1
-    )
+    return RandomForestRegressor
+
+
+def _fit(evidence: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int) -> list:
+    forest = _forest_class()(_TREES, min_samples_leaf=_LEAF, max_features=_FEATURE_SHARE, random_state=seed, n_jobs=-1)
     forest.fit(evidence, targets, sample_weight=weight)
     return [tree.tree_ for tree in forest.estimators_]
 
@@ -128,11 +141,16 @@ def collect(
     for folder in folders:
         if not folder.is_dir():
             raise PointsError(f"{folder}: no such folder; give folders of CT scans.")
+    _forest_class()  # refused before long work
     scans = [path for folder in folders for path in list_scans(folder)]
+    if not scans:
+        raise PointsError(f"{folders[0]}: holds no image file; give folders of NIfTI, NRRD or MHA scans.")
     cases = [case for case in map(load_case, scans) if case is not None]
+    refuse_twins(cases)
+    skipped: list[str] = []
     trials = {
         LABELLED: labelled_trials(cases, model.embed),
-        BENT: bent_trials((Volume.read(path) for path in scans), model.embed),
+        BENT: bent_trials(_readable(scans, skipped), model.embed),
         PHANTOMS: phantom_trials(phantom_seeds, model.embed),
     }
     expected = 3 * len(cases) * max(len(cases) - 1, 0) + 2 * len(scans) + 3 * len(phantom_seeds)
@@ -153,5 +171,10 @@ def collect(
     forests = {effort: grow(found, WEIGHTS) for effort, found in outcomes.items()}
     if not forests:
         grow({}, WEIGHTS)
-    about = {"weights": model.name, "scans": [display_name(path) for path in scans], "matches": counts}
+    about = {
+        "weights": model.name,
+        "scans": [display_name(path) for path in scans],
+        "skipped": skipped,
+        "matches": counts,
+    }
     return Calibration(model.weights_hash, EVIDENCE, forests, about)

@@ -62,7 +62,7 @@ class ConfidenceRow:
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceResult:
-    """What `evaluate_confidence` measured. risk: (coverage, median, 90th percentile of the error in mm) of the answers
+    """What `summarise_confidence` measured. risk: (coverage, median, 90th percentile of the error in mm) of the answers
     to present points, the surest first.
     """
 
@@ -121,6 +121,8 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
     """Match every trial and collect what was said. Raises AnatomicalEmbeddingError for weights without calibration."""
     parts: list[tuple[np.ndarray, ...]] = []
     for trial in trials:
+        if not len(trial.template_ras):
+            continue
         found = trial.template.match(trial.template_ras, trial.target, effort)
         if found.status is None:
             raise AnatomicalEmbeddingError(

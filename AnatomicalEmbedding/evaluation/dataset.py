@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -78,6 +79,15 @@ def load_cases(folder: str | Path) -> list[Case]:
             " beside each <id>.nii.gz."
         )
     return cases
+
+
+def refuse_twins(cases: Sequence[Case]) -> None:
+    """Raise PointsError where two cases, as of several folders, have one id: their maps are kept by it."""
+    seen: set[str] = set()
+    for case in cases:
+        if case.id in seen:
+            raise PointsError(f"two scans are called {case.id}; rename one, or leave one of the folders out.")
+        seen.add(case.id)
 
 
 def list_scans(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from ..localization import Example, locate, make_example, stored
 from ..structure_library import StructureLibrary
 from .box_cases import BoxCase
 from .boxes import FoundBox, find_boxes, margins_of
+from .dataset import refuse_twins
 
 _EFFORT = "fast"
 _MOST = 12  # examples of a structure; more tell little that is new
@@ -30,6 +31,7 @@ def build_library(
     """
     maps, known = {}, {}
     for case in cases:
+        refuse_twins([*known.values(), case])
         progress(0.0, f"reading {case.id}")
         maps[case.id] = model.embed(case.volume)
         known[case.id] = case

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..errors import CancelledError, PointsError
-from .dataset import Case
+from .dataset import Case, refuse_twins
 from .results import Measured, Result
 from .structures import KINDS
 
@@ -86,7 +86,8 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
 
     templates: further cases that are templates alone.
     """
-    cases = list(cases)
+    cases, templates = list(cases), list(templates)
+    refuse_twins([*cases, *templates])
     pairs = []
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:
         points = _shared_landmarks if template.patient == target.patient else _shared_structures

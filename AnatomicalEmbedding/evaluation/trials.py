@@ -22,6 +22,7 @@ from .protocol import LANDMARK
 from .structures import KINDS, find_structures, normalise_name
 from .warped import warp_scan
 
+_UPRIGHT = 0.999  # cosine of the tilt
 _INSIDE_MM = 2.0
 _OUTSIDE_MM = 10.0
 _CUT_SHARE = 0.6  # of a labelled scan's height that is left
@@ -75,7 +76,7 @@ def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
         low, high = target.volume.bounds_ras[:, 2]
         reach = _CUT_SHARE * (high - low)
         for cut in (None, (low, low + reach), (high - reach, high)):
-            if cut is not None and not target.structures:
+            if cut is not None and not (target.structures and _upright(target.volume)):
                 continue
             seen = maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
             for template in cases:
@@ -105,6 +106,12 @@ def _shared(
     return np.concatenate([np.empty((0, 3)), *points]), np.concatenate([np.empty((0, 3)), *truth]), tuple(groups)
 
 
+def _upright(volume: Volume) -> bool:
+    """Whether a cut between two heights is one between slices: in a tilted scan a slice has no height."""
+    axes = volume.ijk_to_ras[:3, :3] / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
+    return bool(np.abs(axes[2]).max() > _UPRIGHT)
+
+
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
     """(n,) 1: between the heights of a cut, -1: well beyond, 0: neither."""
     if cut is None:
@@ -131,6 +138,8 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
         start = low + rng.uniform(0.0, 1.0 - share) * (high - low)
         cut = (start, start + share * (high - low))
         yield Trial(template, points, whole, truth, True, (LANDMARK,) * len(points))
+        if not _upright(copy.volume):
+            continue
         yield _without_between(Trial(template, points, embed(cut_scan(copy.volume, *cut)), truth, False, ()), cut)
 
 

@@ -69,6 +69,12 @@ def test_a_turned_box_is_enclosed(tmp_path):
         ("[]", "holds no ROI"),
         ('{"markups": [{"type": "Fiducial"}]}', "draw a box"),
         ('{"markups": [{"type": "ROI", "center": [1, 2]}]}', "without centre and size"),
+        ('{"markups": [{"type": "ROI", "coordinateSystem": "IJK", "center": [1, 2, 3], "size": [1, 1, 1]}]}', "'IJK'"),
+        (
+            '{"markups": [{"type": "ROI", "center": [1, 2, 3], "size": [1, 1, 1]},'
+            ' {"type": "ROI", "center": [1, 2, 3], "size": [1, 1, 1]}]}',
+            "two boxes named box",
+        ),
     ],
 )
 def test_files_without_a_box_are_refused(tmp_path, text, says):

@@ -51,13 +51,13 @@ def library(place, model):
 
 
 def boxes_of(folder, name):
-    return read_rois(folder / f"{name}.roi.mrk.json")
+    return read_rois(folder / f"{name}.boxes.mrk.json")
 
 
 def test_a_library_says_what_it_holds(anatemb, library, model):
     rows = json.loads(anatemb("structures", "list", "--library", library, "--json", *model).out)
     assert [row["structure"] for row in rows] == ["kidney_left", "kidney_right", "liver"]
-    assert {row["real"] for row in rows} == {"4"}
+    assert {row["real"] for row in rows} == {4}
     assert "liver" in anatemb("structures", "list", "--library", library, *model).out
 
 
@@ -67,7 +67,7 @@ def test_one_structure_and_two_libraries(anatemb, library, model, tmp_path):
     merged = tmp_path / "both.structures.safetensors"
     assert "3 structures" in anatemb("structures", "merge", library, library, "-o", merged).out
     rows = json.loads(anatemb("structures", "list", "--library", merged, "--json", *model).out)
-    assert {row["examples"] for row in rows} == {"8"}
+    assert {row["examples"] for row in rows} == {8}
 
 
 def test_the_shipped_library_is_listed(anatemb):
@@ -143,11 +143,29 @@ def test_boxes_drawn_in_slicer_are_examples(anatemb, place, tmp_path):
     scan.write_bytes((place / "labelled" / "anna.nii.gz").read_bytes())
     centre, axes = (np.array(value) for value in ORGANS["liver"])
     box = np.stack([centre - axes, centre + axes])
-    write_rois(tmp_path / "mine" / "anna.roi.mrk.json", {"my liver": box})
-    out = tmp_path / "out"
-    outcome = anatemb("locate", scan, "--examples", tmp_path / "mine", "--recall", 0.5, "-o", out, "--no-cache")
-    assert outcome.code == 0
-    np.testing.assert_allclose(boxes_of(out, "anna")["my liver"], box, atol=8.0)
+    drawn = tmp_path / "mine" / "anna.My Liver.roi.mrk.json"
+    write_rois(drawn, {"R": box})
+    document = json.loads(drawn.read_text())
+    del document["markups"][0]["name"]  # Slicer writes none: the file's name says what it is
+    drawn.write_text(json.dumps(document))
+    before = drawn.read_bytes()
+    words = ("locate", scan, "--examples", tmp_path / "mine", "--recall", 0.5, "--no-cache")
+    assert anatemb(*words, "-o", tmp_path / "mine").code == 0  # beside the drawing, which stays
+    assert drawn.read_bytes() == before
+    np.testing.assert_allclose(boxes_of(tmp_path / "mine", "anna")["my_liver"], box, atol=8.0)
+    assert anatemb(*words, "-o", tmp_path / "out").code == 0  # what was found is no example
+    assert list(boxes_of(tmp_path / "out", "anna")) == ["my_liver"]
+
+
+def test_crops_never_overwrite_scans(anatemb, place, library, model, tmp_path):
+    for name in ("a", "a_liver"):
+        (tmp_path / f"{name}.nii.gz").write_bytes((place / "scans" / "carl.nii.gz").read_bytes())
+    before = (tmp_path / "a_liver.nii.gz").read_bytes()
+    words = ("crop", tmp_path / "a.nii.gz", tmp_path / "a_liver.nii.gz", "--structures", "liver", "--separate")
+    outcome = anatemb(*words, "--library", library, "--recall", 0.3, "-o", tmp_path, *model)
+    assert outcome.code == 2
+    assert "is one of the scans" in outcome.err
+    assert (tmp_path / "a_liver.nii.gz").read_bytes() == before
 
 
 def test_what_cannot_be_done_is_said(anatemb, place, library, model, tmp_path):
@@ -164,6 +182,7 @@ def test_what_cannot_be_done_is_said(anatemb, place, library, model, tmp_path):
     assert_refused(anatemb("locate", scan, "--examples", tmp_path, *out), "holds no example")
     assert_refused(anatemb("structures", "build", place / "labelled", "-o", tmp_path / "x.bin"), "must be named NAME")
     broken = place / "scans" / "broken.nii.gz"
+    assert_refused(anatemb("crop", scan, "--margin-mm", -5, "--library", library, *out, *model), "must be 0 or more")
     assert_refused(anatemb("crop", broken, "--library", library, "--recall", 0.3, *out, *model), "broken.nii.gz")
 
 

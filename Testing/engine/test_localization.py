@@ -72,6 +72,28 @@ class TestOneExample:
         found = locate({"liver": [make_example(described(), BOX)]}, described(moved=moved))["liver"]
         np.testing.assert_allclose(found.box_ras, BOX + moved, atol=1.5)
 
+    def test_an_example_that_protrudes_from_an_oblique_scan(self):
+        """The scan is turned by 20 degrees about R: a box that reaches beyond it is asked about where the scan is."""
+        angle = np.radians(20)
+        turn = np.array([(1, 0, 0), (0, np.cos(angle), -np.sin(angle)), (0, np.sin(angle), np.cos(angle))])
+        straight = analytic_map(itself)
+        scan_to_ras, size = np.eye(4), np.array((96, 80, 64))
+        scan_to_ras[:3, :3] = turn * (1.6, 1.4, 2.0)
+        scan_to_ras[:3, 3] = BOX.mean(axis=0) - scan_to_ras[:3, :3] @ ((size - 1) / 2)
+        oblique = replace(straight, scan_to_ras=scan_to_ras, scan_shape=tuple(int(n) for n in size[::-1]))
+        box = np.stack([BOX[0] - (0, 25, 10), BOX[1] + (0, 25, 10)])
+        found = locate({"liver": [make_example(oblique, box)]}, shifted((4.0, 4.0, 4.0)))["liver"]
+        np.testing.assert_allclose(found.box_ras, box + 4.0, atol=6.0)
+
+    def test_examples_of_other_weights_are_refused(self):
+        other = analytic_map(itself, weights_hash="cd" * 32)
+        with pytest.raises(MapError, match="made by other weights"):
+            locate({"liver": [make_example(analytic_map(itself), BOX)]}, other)
+        with pytest.raises(PointsError, match="read with different weights"):
+            locate({"liver": [make_example(analytic_map(itself), BOX), make_example(other, BOX)]}, other)
+        with pytest.raises(MapError, match="knows no coordinates"):
+            make_example(described(coordinates=False), BOX)
+
     def test_what_cannot_be_an_example_is_refused(self):
         embedding = analytic_map(itself)
         with pytest.raises(PointsError, match="a lowest and a highest corner"):
