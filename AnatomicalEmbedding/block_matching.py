@@ -35,9 +35,6 @@ _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
 _SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform where few nodes answer
 _DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])  # evenly spread in 3-D (Roberts 2018)
 _GROUPS = 2  # of nodes; more compute less and start more products
-_GROUPS = 3
-_GROUPS = 3
-_GROUPS = 3
 _CHUNK_POINTS = 128
 
 
