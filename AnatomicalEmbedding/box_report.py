@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +73,7 @@ def _picture(
     volume: Volume, middle: np.ndarray, plane: Plane, side_mm: float, box: np.ndarray, likely: np.ndarray
 ) -> _Picture:
     hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
-    jpeg = pictures.encode_jpeg(SOFT_TISSUE.to_grey(hu))
-    source = "data:image/jpeg;base64," + base64.b64encode(jpeg).decode("ascii")
+    source = pictures.data_uri(SOFT_TISSUE.to_grey(hu))
     return _Picture(plane, source, _rectangle(box, middle, plane), _rectangle(likely, middle, plane))
 
 

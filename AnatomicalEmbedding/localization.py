@@ -19,7 +19,7 @@ from .embedding import EmbeddingMap, as_points
 from .errors import MapError, PointsError
 from .matching import Matches, match_question
 from .question import Question, StoredQuestion
-from .volume import transform_points
+from .volume import bounds_of, transform_points
 
 _INNER_SHARE = 0.7  # of the box's half size, where its inner points lie
 _FEWEST = 4  # points with an answer, for an affine function
@@ -182,7 +182,7 @@ def _combined(name: str, guesses: list[np.ndarray], trusts: list[np.ndarray], ta
     spread = 1.48 * np.median(np.abs(sides - middle), axis=0) if len(sides) > 2 else np.zeros(6)
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
     box = np.sort(middle.reshape(2, 3), axis=0)
-    low, high = _bounds(target)
+    low, high = bounds_of(target.scan_to_ras, target.scan_shape)
     outside = np.concatenate([box[0] < low, box[1] > high])
     cut = tuple(side for side, beyond in zip(SIDES, outside, strict=True) if beyond)
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
@@ -203,11 +203,3 @@ def _disagreements(sides: np.ndarray) -> tuple[str, ...]:
         if off > max(_DISAGREES_MM, _DISAGREES_TIMES * usual):
             remarks.append(f"example {n + 1} is {off:.0f} mm off the others")
     return tuple(remarks)
-
-
-def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest RAS mm of a map's scan, to the outer edges of its voxels."""
-    size = np.array(embedding.scan_shape[::-1])
-    corners = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)]) * size - 0.5
-    ras = corners @ embedding.scan_to_ras[:3, :3].T + embedding.scan_to_ras[:3, 3]
-    return ras.min(axis=0), ras.max(axis=0)

@@ -6,6 +6,7 @@ front (coronal) and from the patient's left (sagittal), anterior or superior up.
 
 from __future__ import annotations
 
+import base64
 import io
 from dataclasses import dataclass
 
@@ -124,6 +125,11 @@ def encode_jpeg(grey: np.ndarray) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(grey).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
     return stream.getvalue()
+
+
+def data_uri(grey: np.ndarray) -> str:
+    """An (n,m) uint8 picture as text that a page can hold. Raises as `encode_jpeg`."""
+    return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(grey)).decode("ascii")
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -227,8 +226,7 @@ def _number(values: np.ndarray | None, index: int) -> float | None:
 def _crops(volume: Volume, point: np.ndarray, window: Window, true_ras: np.ndarray | None = None) -> list[_Crop]:
     crops = []
     for plane in PLANES:
-        jpeg = pictures.encode_jpeg(window.to_grey(pictures.slice_hu(volume, point, plane)))
-        source = "data:image/jpeg;base64," + base64.b64encode(jpeg).decode("ascii")
+        source = pictures.data_uri(window.to_grey(pictures.slice_hu(volume, point, plane)))
         crops.append(_Crop(plane, source, _mark(point, plane, true_ras)))
     return crops
 

@@ -125,10 +125,7 @@ class Volume:
     @cached_property
     def bounds_ras(self) -> np.ndarray:
         """(2,3): lowest and highest RAS mm of the box of voxel outer edges."""
-        high = np.array(self.shape[::-1]) - 0.5
-        corners = np.array(list(product(*((-0.5, h) for h in high))))
-        corners_ras = transform_points(self.ijk_to_ras, corners)
-        return np.array((corners_ras.min(axis=0), corners_ras.max(axis=0)))
+        return bounds_of(self.ijk_to_ras, self.shape)
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
         """(N,) bool: does the point lie within the outer edges of the voxels? points_ras: (N,3) RAS mm."""
@@ -156,6 +153,14 @@ class Volume:
         result = np.full(len(points_ras), float(outside))
         result[inside] = values
         return result
+
+
+def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """(2,3): lowest and highest RAS mm of the outer edges of a grid's voxels; shape: (k,j,i)."""
+    high = np.array(shape[::-1]) - 0.5
+    corners = np.array(list(product(*((-0.5, h) for h in high))))
+    corners_ras = transform_points(ijk_to_ras, corners)
+    return np.array((corners_ras.min(axis=0), corners_ras.max(axis=0)))
 
 
 def check_ct(volume: Volume) -> None:

@@ -79,30 +79,32 @@ class BoxFinder:
         """With the margins that the recall needs."""
         return self.margins.box(located, self._options.recall)
 
-    def _library(self) -> StructureLibrary:
-        from ..structure_library import StructureLibrary, shipped_library
-
-        if self._options.library is None:
-            library = shipped_library(self.model.weights_hash)
-            if library is None:
-                raise WeightsError(
-                    f"{self.model.name}: no structure library ships for these weights; build one with `anatemb "
-                    "structures build` and give it with --library."
-                )
-        else:
-            library = StructureLibrary.load(self._options.library)
-            library.check(self.model.weights_hash, self._options.library)
-        return library
-
     def _from_library(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
-        library = self._library()
+        library = open_library(self.model, self._options.library)
         return library.effort, library.margins, dict(library.examples)
 
     def _from_examples(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
-        margins = self._library().example_margins
+        margins = open_library(self.model, self._options.library).example_margins
         marked = read_examples(self._options.examples, self.model)
         examples = {name: [example for example, _ in of] for name, of in marked.items()}
         return "standard", None if margins is None else margins.adapted(_one_by_the_others(marked)), examples
+
+
+def open_library(model: Model, path: Path | None) -> StructureLibrary:
+    """The library in a file, or the one that ships; for these weights."""
+    from ..structure_library import StructureLibrary, shipped_library
+
+    if path is not None:
+        library = StructureLibrary.load(path)
+        library.check(model.weights_hash, path)
+        return library
+    shipped = shipped_library(model.weights_hash)
+    if shipped is None:
+        raise WeightsError(
+            f"{model.name}: no structure library ships for these weights; build one with `anatemb structures "
+            "build` and give it with --library."
+        )
+    return shipped
 
 
 def _one_by_the_others(marked: dict[str, list[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:

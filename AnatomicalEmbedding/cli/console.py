@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import math
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, WeightsError
+from ..files import atomic_path
 
 if TYPE_CHECKING:
     from ..inference import Model, ProgressCallback
@@ -140,6 +142,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], quiet: boo
             for n, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         say("  ".join(cells).rstrip(), quiet)
+
+
+def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write a .csv file, complete or not at all."""
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
 
 
 def scan_name(path: Path) -> str:

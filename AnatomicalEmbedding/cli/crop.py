@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
-from .console import add_json_option, print_json, print_table, say
+from .console import add_json_option, print_json, print_table, say, write_table
 
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
 _TABLE_NAME = "crops.csv"
@@ -59,9 +58,7 @@ def run(options: argparse.Namespace) -> None:
         except AnatomicalEmbeddingError as error:
             note_failure(error, failed, of)
     if rows:
-        table = options.output / _TABLE_NAME
-        with atomic_path(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([COLUMNS, *rows])
+        write_table(options.output / _TABLE_NAME, COLUMNS, rows)
     if options.json:
         print_json({"crops": [dict(zip(COLUMNS, row, strict=True)) for row in rows], "skipped": failed})
     else:

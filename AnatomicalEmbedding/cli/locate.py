@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
-from .console import add_json_option, print_json, print_table, say
+from .console import add_json_option, print_json, print_table, say, write_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,8 +54,7 @@ def run(options: argparse.Namespace) -> None:
         from ..report import check_packages
 
         check_packages()
-    finder, failed, rows, written = BoxFinder(options), [], [], []
-    shown = []
+    finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
     options.output.mkdir(parents=True, exist_ok=True)
     for path, name, volume, of in read_all(options, failed):
         try:
@@ -71,12 +68,11 @@ def run(options: argparse.Namespace) -> None:
             write_rois(written[-1], boxes, {n: _described(found[n], options.recall) for n in boxes})
         rows += [_row(path, located, boxes.get(n)) for n, located in found.items()]
         if not options.no_report:
-            shown.append((name, write_box_report(options.output / f"{name}.html", volume, name, found, boxes)))
-    written += [page for _, page in shown]
+            pages.append(write_box_report(options.output / f"{name}.html", volume, name, found, boxes))
+    written += pages
     if rows:
         written.append(options.output / _TABLE_NAME)
-        with atomic_path(written[-1]) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([COLUMNS, *rows])
+        write_table(written[-1], COLUMNS, rows)
     if options.json:
         known = ([None if value == "" else value for value in row] for row in rows)
         boxes_found = [dict(zip(COLUMNS, row, strict=True)) for row in known]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ import numpy as np
 
 from ..calibration import ABSENT
 from ..errors import AnatomicalEmbeddingError, PointsError
-from ..files import atomic_path
 from ..points import PointList, parse_point, read_points, write_markups
 from .console import (
     add_json_option,
@@ -26,6 +24,7 @@ from .console import (
     read_scan,
     say,
     unique_names,
+    write_table,
 )
 
 if TYPE_CHECKING:
@@ -150,10 +149,7 @@ def write_answers(
         write_markups(path, found, answer.name, None if matches.status is None else matches.status == ABSENT)
         written.append(path)
     written.append(folder / _TABLE_NAME)
-    with atomic_path(written[-1]) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows(csv_rows(points, answers))
+    write_table(written[-1], COLUMNS, csv_rows(points, answers))
     if report:
         from ..report import write_report
 

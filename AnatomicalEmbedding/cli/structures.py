@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..boxes import SIDES
-from ..errors import AnatomicalEmbeddingError, WeightsError
+from ..errors import AnatomicalEmbeddingError
+from .box_options import open_library
 from .console import add_json_option, add_model_options, open_model, print_json, print_table, progress_bar, say
-
-if TYPE_CHECKING:
-    from ..structure_library import StructureLibrary
 
 _PHANTOM_SEED = 72_000
 
@@ -49,19 +46,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add_json_option(listed)
 
 
-def _library(options: argparse.Namespace) -> StructureLibrary:
-    from ..structure_library import StructureLibrary, shipped_library
-
-    model = open_model(options)
-    library = StructureLibrary.load(options.library) if options.library else shipped_library(model.weights_hash)
-    if library is None:
-        raise WeightsError(f"{model.name}: no structure library ships for these weights; build one.")
-    library.check(model.weights_hash, options.library or "the shipped library")
-    return library
-
-
 def run_show(options: argparse.Namespace) -> None:
-    library = _library(options)
+    library = open_library(open_model(options), options.library)
     examples = library.select([options.structure])[options.structure]
     sizes = [example.box_ras[1] - example.box_ras[0] for example in examples]
     shown = [[e.scan, " x ".join(f"{mm:.0f}" for mm in size)] for e, size in zip(examples, sizes, strict=True)]
@@ -85,9 +71,11 @@ def run_merge(options: argparse.Namespace) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    library = _library(options)
+    from ..evaluation.box_cases import SYNTHETIC
+
+    library = open_library(open_model(options), options.library)
     rows = [
-        [name, str(len(examples)), str(sum(not e.scan.startswith("phantom-") for e in examples))]
+        [name, str(len(examples)), str(sum(not e.scan.startswith(SYNTHETIC) for e in examples))]
         for name, examples in sorted(library.examples.items())
     ]
     if options.json:

@@ -14,13 +14,12 @@ from ..phantom import Phantom, make_phantom
 from ..simpleitk_bridge import image_affine, transform_points
 from ..volume import Volume
 from .dataset import Case, _read_names
-from .structures import find_structures, normalise_name
+from .phantoms import structure_names
+from .structures import find_structures
 
 SYNTHETIC = "phantom-"  # how ids of synthetic patients begin
 _VOXELS = 4000  # of a structure, spread over it, by which recall is told
 _PHANTOM_MM = (2.0, 2.0, 3.0)
-# of synthetic patients: what is no structure (ribs, which few would crop, are left out too)
-_NOT_ASKED = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +66,8 @@ def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
-    """The whole structures of a synthetic patient."""
-    names = {
-        number: normalise_name(name)
-        for number, name in phantom.label_names.items()
-        if name not in _NOT_ASKED and not name.startswith("rib_")
-    }
+    """The whole structures of a synthetic patient; without ribs, which few would crop."""
+    names = {number: name for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
     return _known(phantom.labels, phantom.volume.ijk_to_ras, names)
 
 
@@ -85,10 +80,7 @@ def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) ->
             continue
         voxels = np.argwhere(labels == value)[:, ::-1]
         ras = transform_points(ijk_to_ras, voxels)
-        points = structures[
-            name
-        ].points_ras  # centre, then rightmost, leftmost, anterior, posterior, superior, inferior
-        extremes = points[[2, 4, 6, 1, 3, 5]]
+        extremes = structures[name].points_ras[[2, 4, 6, 1, 3, 5]]  # from the order of KINDS to that of SIDES
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
         known[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
     return known

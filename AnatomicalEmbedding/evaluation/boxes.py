@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 
 import numpy as np
 
@@ -22,10 +21,11 @@ from ..margins import KnownBox, Margins, learn_margins
 from ..structure_library import StructureLibrary
 from .box_cases import SYNTHETIC, BoxCase, KnownStructure
 from .dataset import patient_of, refuse_twins
-from .elastix import Elastix
+from .peers import ELASTIX_AFFINE, make_peers
+from .protocol import Matcher
+from .table import aligned, markdown_lines
 
 UNION = "union in body coordinates"
-ELASTIX = "elastix affine"
 _ALPHAS = np.arange(1.0, 6.01, 0.05)
 
 
@@ -68,7 +68,12 @@ def find_boxes(
     """
     every = [*cases, *templates]
     refuse_twins(every)
-    elastix = _elastix() if peers else None
+    elastix = None
+    if peers:
+        there, missing = make_peers((ELASTIX_AFFINE,))
+        if missing:
+            raise AnatomicalEmbeddingError(f"{missing[0]} Leave --peers out, or install it.")
+        elastix = there[ELASTIX_AFFINE]
     maps = {case.id: model.embed(case.volume) for case in every}
     found, seconds = [], []
     for number, target in enumerate(cases):
@@ -86,21 +91,12 @@ def find_boxes(
         moved = _registered(elastix, chosen, target) if elastix else {}
         for name, sources in chosen.items():
             other = {UNION: _union(sources, name, maps, maps[target.id])} if peers else {}
-            other |= {ELASTIX: moved[name]} if name in moved else {}
+            other |= {ELASTIX_AFFINE: moved[name]} if name in moved else {}
             known = target.structures[name]
             found.append(FoundBox(target.id, name, boxes[name], known, target.volume.bounds_ras, len(sources), other))
     if not found:
         raise PointsError("no structure is whole in scans of two patients; add labelled scans of the same body part.")
     return found, float(np.mean(seconds))
-
-
-def _elastix() -> Elastix:
-    try:
-        return Elastix()
-    except metadata.PackageNotFoundError:
-        raise AnatomicalEmbeddingError(
-            "the peer elastix is not installed (pip install itk-elastix); install it or leave --peers out."
-        ) from None
 
 
 def find_by_library(
@@ -159,7 +155,7 @@ def _union(sources: list[BoxCase], name: str, maps: dict[str, EmbeddingMap], tar
     return np.stack([ras.min(axis=0), ras.max(axis=0)])
 
 
-def _registered(elastix: Elastix, chosen: dict[str, list[BoxCase]], target: BoxCase) -> dict[str, np.ndarray]:
+def _registered(elastix: Matcher, chosen: dict[str, list[BoxCase]], target: BoxCase) -> dict[str, np.ndarray]:
     """Extreme points carried by elastix from each example, their boxes' mean."""
     carried: dict[str, list[np.ndarray]] = {}
     for source in {case.id: case for sources in chosen.values() for case in sources}.values():
@@ -225,21 +221,12 @@ class BoxResult:
 
     def table(self) -> str:
         """The result as aligned text."""
-        lines = [self._columns(), *(self._cells(row) for row in self.rows())]
-        widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
-        text = [
-            "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
-            for line in lines
-        ]
-        return "\n".join(
-            [*text, "", f"{self.model}: {self.seconds:.3f} s a scan to locate its structures, map at hand"]
-        )
+        said = f"{self.model}: {self.seconds:.3f} s a scan to locate its structures, map at hand"
+        return "\n".join([*aligned(self._lines()), "", said])
 
     def markdown(self) -> str:
         """The result as a Markdown table."""
-        columns = self._columns()
-        lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-        return "\n".join([*lines, *(f"| {' | '.join(self._cells(row))} |" for row in self.rows())]) + "\n"
+        return "\n".join(markdown_lines(self._lines())) + "\n"
 
     def to_json(self) -> str:
         """The result as JSON text."""
@@ -248,6 +235,9 @@ class BoxResult:
             for row in self.rows()
         ]
         return json.dumps({"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1)
+
+    def _lines(self) -> list[list[str]]:
+        return [self._columns(), *(self._cells(row) for row in self.rows())]
 
     def _cells(self, row: dict[str, float | str | int]) -> list[str]:
         values = [row.get(column, float("nan")) for column in self._columns()]

@@ -57,8 +57,7 @@ def try_matching(trial: Trial, effort: str) -> Outcomes:
         raise AnatomicalEmbeddingError(
             f"{trial.template.provenance.model}: knows no coordinates of the body; only weights that do are calibrated."
         )
-    errors = np.linalg.norm(found.points_ras - trial.target_ras, axis=1)
-    return Outcomes(found.evidence, np.where(np.isfinite(errors), errors, np.inf))
+    return Outcomes(found.evidence, trial.errors_mm(found))
 
 
 def grow(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:

@@ -11,6 +11,7 @@ import numpy as np
 from ..calibration import ABSENT, MATCHED
 from ..errors import AnatomicalEmbeddingError
 from .results import GROUPS
+from .table import aligned, markdown_lines
 from .trials import Trial
 
 _BINS = 10
@@ -84,12 +85,7 @@ class ConfidenceResult:
 
     def table(self) -> str:
         """The result as aligned text."""
-        every = [list(_HEADS), *self._cells()]
-        widths = [max(len(line[column]) for line in every) for column in range(len(_HEADS))]
-        lines = [
-            "  ".join(c.ljust(w) if n == 0 else c.rjust(w) for n, (c, w) in enumerate(zip(line, widths, strict=True)))
-            for line in every
-        ]
+        lines = aligned([_HEADS, *self._cells()])
         lines += ["", f"answers to present points, the surest first ({self.model}):"]
         lines += [
             f"  {share:4.0%}  median {median:5.1f} mm, 90th percentile {p90:5.1f} mm"
@@ -99,10 +95,9 @@ class ConfidenceResult:
 
     def markdown(self) -> str:
         """The result as Markdown tables."""
-        lines = [f"| {' | '.join(_HEADS)} |", f"|{'---|' * len(_HEADS)}"]
-        lines += [f"| {' | '.join(cells)} |" for cells in self._cells()]
-        lines += ["", "| answered, the surest first | median mm | 90th pct mm |", "|---|---|---|"]
-        lines += [f"| {share:.0%} | {median:.1f} | {p90:.1f} |" for share, median, p90 in self.risk]
+        risk = [(f"{share:.0%}", f"{median:.1f}", f"{p90:.1f}") for share, median, p90 in self.risk]
+        lines = markdown_lines([_HEADS, *self._cells()])
+        lines += ["", *markdown_lines([("answered, the surest first", "median mm", "90th pct mm"), *risk])]
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> str:
@@ -128,8 +123,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
             raise AnatomicalEmbeddingError(
                 f"{trial.template.provenance.model}: carries no calibration; make one with `anatemb calibrate`."
             )
-        errors = np.linalg.norm(found.points_ras - trial.target_ras, axis=1)
-        errors = np.where(np.isfinite(errors), errors, np.inf)
+        errors = trial.errors_mm(found)
         whole = np.full(len(errors), trial.whole)
         said = (found.status, found.expected_error_mm, found.probability, found.probability_20)
         parts.append((errors, np.array(trial.groups), whole, *said))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..phantom import Phantom, make_phantom
+from .structures import normalise_name
 
 if TYPE_CHECKING:
     from ..inference import Model
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # body heights in mm: the whole patient, and each half of the trunk alone
 VIEWS = {"whole": None, "lower half": (-100.0, 330.0), "upper half": (250.0, 620.0)}
 _SPACING_MM = (2.0, 2.0, 3.0)
+_NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class PhantomResult:
 def phantom_views(seed: int) -> dict[str, Phantom]:
     """A synthetic patient in each of VIEWS."""
     return {view: make_phantom(seed, spacing=_SPACING_MM, coverage_mm=heights) for view, heights in VIEWS.items()}
+
+
+def structure_names(phantom: Phantom) -> dict[int, str]:
+    """Label -> normalised name of what has a place and an extent in a synthetic patient."""
+    return {number: normalise_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
 
 
 def evaluate_phantoms(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,25 @@ def sections(result: Result, groups: Mapping[str, str]) -> list[Section]:
     return found
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of equal length as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_align(cells, widths)).rstrip() for cells in rows]
+
+
+def markdown_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of equal length, the first the column names, as a Markdown table."""
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    head, *body = ["| " + " | ".join(row) + " |" for row in escaped]
+    return [head, "|---|" + "---:|" * (len(rows[0]) - 1), *body]
+
+
 def as_text(tables: list[Section]) -> str:
     """Aligned columns, for a terminal."""
     blocks = []
     for section in tables:
         widths = [max(map(len, column)) for column in zip(*section.rows, strict=True)]
-        lines = ["  ".join(_align(cells, widths)).rstrip() for cells in section.rows]
+        lines = aligned(section.rows)
         rule = ["  ".join("-" * width for width in widths)] if lines else []
         blocks.append("\n".join([section.heading, *lines[:1], *rule, *lines[1:], *section.notes]))
     return "\n\n".join(blocks)
@@ -46,9 +59,7 @@ def as_markdown(tables: list[Section]) -> str:
     for section in tables:
         lines = [f"### {section.heading}", ""]
         if section.rows:
-            escaped = [[cell.replace("|", "\\|") for cell in row] for row in section.rows]
-            head, *body = ["| " + " | ".join(row) + " |" for row in escaped]
-            lines += [head, "|---|" + "---:|" * (len(section.rows[0]) - 1), *body, ""]
+            lines += [*markdown_lines(section.rows), ""]
         blocks.append("\n".join([*lines, *section.notes]).rstrip())
     return "\n\n".join(blocks) + "\n"
 
@@ -82,7 +93,7 @@ def _structure_section(result: Result) -> Section:
     return Section("Each structure", tuple(rows))
 
 
-def _align(cells: tuple[str, ...], widths: list[int]) -> list[str]:
+def _align(cells: Sequence[str], widths: list[int]) -> list[str]:
     numbers = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
     return [cells[0].ljust(widths[0]), *numbers]
 

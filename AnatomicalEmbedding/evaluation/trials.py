@@ -14,12 +14,13 @@ import numpy as np
 
 from ..embedding import EmbeddingMap
 from ..errors import VolumeError
+from ..matching import Matches
 from ..phantom import Phantom
 from ..volume import Volume, transform_points
 from .dataset import Case
-from .phantoms import phantom_views
+from .phantoms import phantom_views, structure_names
 from .protocol import LANDMARK
-from .structures import KINDS, find_structures, normalise_name
+from .structures import KINDS, find_structures
 from .warped import warp_scan
 
 _UPRIGHT = 0.999  # cosine of the tilt
@@ -29,7 +30,6 @@ _CUT_SHARE = 0.6  # of a labelled scan's height that is left
 _BENT_SHARE = (0.35, 0.6)  # of a bent scan's
 _BENT_POINTS = 120
 _PHANTOM_POINTS = 150
-_NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}  # of synthetic patients
 
 Embed = Callable[[Volume], EmbeddingMap]
 
@@ -47,6 +47,11 @@ class Trial:
     target_ras: np.ndarray
     whole: bool
     groups: tuple[str, ...]
+
+    def errors_mm(self, found: Matches) -> np.ndarray:
+        """(N,) distances of answers from the truth, infinite where the point is absent."""
+        errors = np.linalg.norm(found.points_ras - self.target_ras, axis=1)
+        return np.where(np.isfinite(errors), errors, np.inf)
 
 
 def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
@@ -166,8 +171,7 @@ def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
 
 
 def _phantom_case(phantom: Phantom) -> Case:
-    names = {number: normalise_name(n) for number, n in phantom.label_names.items() if n not in _NO_STRUCTURES}
-    structures, left_out = find_structures(phantom.labels, phantom.volume.ijk_to_ras, names)
+    structures, left_out = find_structures(phantom.labels, phantom.volume.ijk_to_ras, structure_names(phantom))
     return Case(phantom.volume.name, Path(), structures, {}, left_out)
 
 
