@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+DEFAULT_MODEL = "hybrid-ct-v2"
 _PACKAGE = Path(__file__).parent
 
 
@@ -11,3 +12,11 @@ def resource(name: str) -> Path:
         if (root / name).exists():
             return root / name
     return _PACKAGE.parent / "Resources" / name
+
+
+def weights_file(name: str = "auto") -> Path:
+    """Path of weights, whether they are there or not: "auto" (the best shipped ones), a shipped name, or a file."""
+    path = Path(name)
+    if path.suffix in (".pt", ".safetensors"):
+        return path
+    return resource("Models") / f"{DEFAULT_MODEL if name == 'auto' else name}.safetensors"

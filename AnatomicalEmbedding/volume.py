@@ -95,6 +95,15 @@ class Volume:
             raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
 
     @classmethod
+    def from_array(cls, voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str = "") -> Volume:
+        """A CT of voxels (k,j,i) that another program read, treated as `read` treats a file: padding flattened, shear
+        resampled upright. Raises VolumeError when it is not a CT volume in Hounsfield units.
+        """
+        volume = _from_arrays(voxels, np.asarray(ijk_to_ras, dtype=np.float64), name, "", ())
+        check_ct(volume)
+        return volume
+
+    @classmethod
     def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
         """Take over a SimpleITK image (LPS). A sheared image is resampled upright, which is noted."""
         where = str(path) or name or "image"

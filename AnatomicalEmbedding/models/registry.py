@@ -14,11 +14,10 @@ from safetensors.torch import save_file
 from ..calibration import SUFFIX, Calibration, beside, find_calibration
 from ..errors import WeightsError
 from ..files import atomic_path
-from ..resources import resource
+from ..resources import resource, weights_file
 from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
 
-DEFAULT_MODEL = "hybrid-ct-v2"
 PUBLISHED_MODEL = "ape-published"
 PUBLISHED_FILE = "ape.pt"
 _METADATA_KEY = "anatomical_embedding_model"
@@ -53,7 +52,7 @@ def find_weights(name: str = "auto") -> Weights:
         return Weights(load_published_ape(path), PUBLISHED_MODEL, _sha256(path), {"source": str(path)})
     if path.suffix == ".safetensors":
         return read_weights(path)
-    shipped = resource("Models") / f"{DEFAULT_MODEL if name == 'auto' else name}.safetensors"
+    shipped = weights_file(name)
     if not shipped.is_file():
         raise WeightsError(f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}.")
     return read_weights(shipped)

@@ -1,0 +1,159 @@
+"""The engine as the modules use it: weights and device, embedding and matching, with torch loaded only when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.embedding import EmbeddingMap
+    from AnatomicalEmbedding.inference import Model
+    from AnatomicalEmbedding.matching import Matches
+    from AnatomicalEmbedding.orientation import OrientationCheck
+    from AnatomicalEmbedding.volume import Volume
+
+_SMALL_GPU_BYTES = 4 * 2**30
+
+
+class Choice(NamedTuple):
+    """weights: "auto", a shipped name or a file. device: auto, cpu, cuda, mps. cacheFolder: of maps; "": the default,
+    None: keep none. cacheLimitMb: of that folder.
+    """
+
+    weights: str = "auto"
+    device: str = "auto"
+    cacheFolder: str | None = ""
+    cacheLimitMb: int = 2048
+
+
+class Engine:
+    """One model, loaded when first needed. `embed`, `load` and `checkOrientation` may run in a background thread.
+
+    notes: sentences for the user about what the engine did on its own, such as going to the CPU for want of memory.
+    """
+
+    def __init__(self, choice: Choice | None = None) -> None:
+        self.choice = choice or Choice()
+        self.notes: list[str] = []
+        self._model: Model | None = None
+        self._loading = Lock()
+
+    @staticmethod
+    def missingPackages() -> list[str]:
+        """Names of the packages without which nothing can be computed, as pip calls them."""
+        needed = {"torch": "torch", "safetensors": "safetensors", "SimpleITK": "SimpleITK"}
+        return [name for module, name in needed.items() if find_spec(module) is None]
+
+    def problem(self) -> str | None:
+        """Why nothing can be computed, as a sentence with the remedy; None when all is there. Loads nothing."""
+        missing = self.missingPackages()
+        if missing:
+            return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; press Install."
+        path = self.weightsPath()
+        if not path.is_file():
+            return f"{path}: no such weights; choose others in the set-up."
+        return None
+
+    def weightsPath(self) -> Path:
+        """The file that the choice of weights means, whether it exists or not."""
+        from AnatomicalEmbedding.resources import weights_file
+
+        return weights_file(self.choice.weights)
+
+    def load(self) -> Model:
+        """The model. Raises AnatomicalEmbeddingError when weights, device or packages are not there."""
+        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+        with self._loading:
+            if self._model is None:
+                problem = self.problem()
+                if problem is not None:
+                    raise AnatomicalEmbeddingError(problem)
+                from AnatomicalEmbedding.inference import load_model
+
+                self._model = load_model(self.choice.weights, self.choice.device, self._cache())
+            return self._model
+
+    def embed(
+        self, volume: Volume, progress: Callable[[float, str], None], cancelled: Callable[[], bool]
+    ) -> EmbeddingMap:
+        """Embed a scan; on the CPU where the GPU's memory does not suffice, which `notes` tells.
+
+        Raises AnatomicalEmbeddingError, of it CancelledError when `cancelled` says so.
+        """
+        progress(0.0, "loading the model")
+        model = self.load()
+        import torch
+
+        from AnatomicalEmbedding.device import choose_device
+        from AnatomicalEmbedding.errors import MemoryLimitError
+
+        try:
+            found = model.embed(volume, progress, cancelled)
+        except (MemoryLimitError, torch.cuda.OutOfMemoryError):
+            if model.device.type == "cpu":
+                raise
+            self.notes.append(f"{volume.name}: too large for the memory of {model.device}; done on the CPU instead.")
+            onCpu = replace(model, network=deepcopy(model.network), device=choose_device("cpu"))
+            found = onCpu.embed(volume, progress, cancelled)
+        # what every match reads of a map is worked out now, so that the first click is as quick as the next
+        middle = found.body_index[len(found.body_index) // 2].numpy()
+        found.match(found.cell_to_ras[:3, :3] @ middle + found.cell_to_ras[:3, 3], found)
+        return found
+
+    def match(
+        self, template: EmbeddingMap, pointsRas: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
+    ) -> list[Matches]:
+        """The same points in each target; see `AnatomicalEmbedding.matching.match_targets`."""
+        return template.match_all(pointsRas, targets, effort)
+
+    def checkOrientation(
+        self,
+        volume: Volume,
+        stored: EmbeddingMap,
+        progress: Callable[[float, str], None],
+        cancelled: Callable[[], bool],
+    ) -> OrientationCheck:
+        """Is the scan mirrored or upside down? Three more embeddings."""
+        from AnatomicalEmbedding.orientation import check_orientation
+
+        return check_orientation(self.load(), volume, stored, progress, cancelled)
+
+    def memoryWarning(self) -> str | None:
+        """A sentence where the chosen GPU has little memory; None elsewhere. Needs torch, loads no weights."""
+        if self.missingPackages():
+            return None
+        import torch
+
+        if self.choice.device in ("cpu", "mps") or not torch.cuda.is_available():
+            return None
+        free, total = torch.cuda.mem_get_info()
+        if total >= _SMALL_GPU_BYTES and free >= _SMALL_GPU_BYTES / 2:
+            return None
+        return f"The GPU has {free / 2**30:.1f} of {total / 2**30:.1f} GB free; long scans will be done in parts or on the CPU."
+
+    def release(self) -> None:
+        """Give the model's memory back; the next use loads it again."""
+        with self._loading:
+            if self._model is None:
+                return
+            onGpu, self._model = self._model.device.type == "cuda", None
+        if onGpu:
+            import torch
+
+            torch.cuda.empty_cache()
+
+    def _cache(self) -> object | None:
+        from AnatomicalEmbedding.cache import MapCache, default_folder
+
+        if self.choice.cacheFolder is None:
+            return None
+        folder = Path(self.choice.cacheFolder) if self.choice.cacheFolder else default_folder()
+        return MapCache(folder, self.choice.cacheLimitMb * 2**20)

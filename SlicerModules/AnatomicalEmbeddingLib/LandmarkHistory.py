@@ -1,0 +1,83 @@
+"""Undo and redo of what the user did to landmarks: whole lists are kept, points with their IDs included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import slicer
+
+from .AnswerList import AnswerList
+
+_LONGEST = 50
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """nodeId -> a copy of the list's points, and what is known of them as answers (None for the template's list)."""
+
+    lists: dict[str, tuple[object, dict | None]]
+
+
+class LandmarkHistory:
+    """States of the template's list and the answers' lists. `settle` after each thing the user did."""
+
+    def __init__(self, scene) -> None:
+        self._scene = scene
+        self.clear()
+
+    def clear(self) -> None:
+        self._past: list[_Kept] = []
+        self._future: list[_Kept] = []
+        self._now: _Kept | None = None
+
+    @property
+    def canUndo(self) -> bool:
+        return bool(self._past)
+
+    @property
+    def canRedo(self) -> bool:
+        return bool(self._future)
+
+    def refresh(self, source, answerLists: list[AnswerList]) -> None:
+        """The present state has changed by itself: answers came in. Not a step of its own."""
+        self._now = _kept(source, answerLists)
+
+    def settle(self, source, answerLists: list[AnswerList]) -> None:
+        """The user did something: what was before can be had back."""
+        if self._now is not None:
+            self._past = [*self._past, self._now][-_LONGEST:]
+        self._future = []
+        self.refresh(source, answerLists)
+
+    def undo(self) -> bool:
+        """Restore the state before the last step; False where there is none."""
+        return self._move(self._past, self._future)
+
+    def redo(self) -> bool:
+        return self._move(self._future, self._past)
+
+    def _move(self, source: list[_Kept], destination: list[_Kept]) -> bool:
+        if not source or self._now is None:
+            return False
+        destination.append(self._now)
+        self._now = source.pop()
+        for nodeId, (points, answers) in self._now.lists.items():
+            node = self._scene.GetNodeByID(nodeId)
+            if node is None:  # deleted meanwhile: what is left is restored
+                continue
+            node.CopyContent(points)
+            if answers is not None:
+                AnswerList(node).keep(answers)
+        return True
+
+
+def _kept(source, answerLists: list[AnswerList]) -> _Kept:
+    lists = {source.GetID(): (_copy(source), None)}
+    lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
+    return _Kept(lists)
+
+
+def _copy(node):
+    copy = slicer.vtkMRMLMarkupsFiducialNode()
+    copy.CopyContent(node)
+    return copy

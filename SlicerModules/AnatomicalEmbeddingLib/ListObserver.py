@@ -1,0 +1,84 @@
+"""What the user does to a point list, told apart from the storm of events that it comes as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import slicer
+import vtk
+
+
+class ListObserver:
+    """placed(index): a point got its place. moved(index): it was dragged and released. dragging(index): while it is.
+
+    edited(): a point was removed. Other changes, labels above all, come as storms and only set a mark; see
+    `takeDirty`. ignored(): whether the changes are our own.
+    """
+
+    def __init__(
+        self,
+        node,
+        placed: Callable[[int], None],
+        moved: Callable[[int], None],
+        dragging: Callable[[int], None] | None,
+        edited: Callable[[], None],
+        ignored: Callable[[], bool],
+    ) -> None:
+        self._node, self._ignored = node, ignored
+        self._placed, self._moved, self._dragging, self._edited = placed, moved, dragging, edited
+        self._inHand = self._dirty = False
+        events = slicer.vtkMRMLMarkupsNode
+        self._tags = [
+            node.AddObserver(event, slot)
+            for event, slot in (
+                (events.PointPositionDefinedEvent, self._onDefined),
+                (events.PointStartInteractionEvent, self._onStart),
+                (events.PointEndInteractionEvent, self._onEnd),
+                (events.PointModifiedEvent, self._onModified),
+                (events.PointRemovedEvent, self._onRemoved),
+            )
+        ]
+
+    def stop(self) -> None:
+        for tag in self._tags:
+            self._node.RemoveObserver(tag)
+        self._tags = []
+
+    def takeDirty(self) -> bool:
+        """Has something else changed since the last call, and is nothing in hand? Clears the mark if so."""
+        dirty = self._dirty and not self._inHand
+        self._dirty = self._dirty and not dirty
+        return dirty
+
+    @vtk.calldata_type(vtk.VTK_INT)
+    def _onDefined(self, caller, event: str, index: int | None = None) -> None:
+        if self._ignored() or self._inHand:
+            return
+        if index is None:  # several changes at once come as one event that does not tell which points
+            self._edited()
+        else:
+            self._placed(index)
+
+    @vtk.calldata_type(vtk.VTK_INT)
+    def _onStart(self, caller, event: str, index: int | None = None) -> None:
+        self._inHand = True
+
+    @vtk.calldata_type(vtk.VTK_INT)
+    def _onEnd(self, caller, event: str, index: int | None = None) -> None:
+        self._inHand = False
+        if not self._ignored() and index is not None:
+            self._moved(index)
+
+    @vtk.calldata_type(vtk.VTK_INT)
+    def _onModified(self, caller, event: str, index: int | None = None) -> None:
+        if self._ignored():
+            return
+        if self._inHand:
+            if self._dragging is not None and index is not None:
+                self._dragging(index)
+        else:
+            self._dirty = True
+
+    def _onRemoved(self, caller, event: str) -> None:
+        if not self._ignored():
+            self._edited()

@@ -1,0 +1,103 @@
+"""Slice views on MRML nodes alone: which show a volume, moving them to a point, and a layout with one row a volume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.sax.saxutils import quoteattr
+
+GRID_LAYOUT = 5201  # number of our layout description; Slicer's own stay below 1000
+_VIEW_PREFIX = "AE"
+_ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))
+_FIRST_GROUP = 520  # view groups of our rows: views of one row move together, rows do not
+
+
+def sliceNodes(scene) -> list:
+    """All slice nodes of the scene."""
+    return _nodes(scene, "vtkMRMLSliceNode")
+
+
+def compositeOf(scene, sliceNode):
+    """What a slice view shows, or None before the application has made the view."""
+    return next(
+        (n for n in _nodes(scene, "vtkMRMLSliceCompositeNode") if n.GetLayoutName() == sliceNode.GetLayoutName()), None
+    )
+
+
+def volumeIn(scene, sliceNode):
+    """The volume in the background of a slice view, or None."""
+    composite = compositeOf(scene, sliceNode)
+    volumeId = None if composite is None else composite.GetBackgroundVolumeID()
+    return scene.GetNodeByID(volumeId) if volumeId else None
+
+
+def viewsOf(scene, volumeNode) -> list:
+    """Slice nodes of the views with this volume in the background."""
+    return [node for node in sliceNodes(scene) if volumeIn(scene, node) is volumeNode]
+
+
+def jump(scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, besides=None) -> None:
+    """Move the volume's views to a world point; `besides` stays where it is, the view under the mouse."""
+    for node in viewsOf(scene, volumeNode):
+        if node is besides:
+            continue
+        if centre:
+            node.JumpSliceByCentering(*pointWorld)
+        else:
+            node.JumpSliceByOffsetting(*pointWorld)
+
+
+def showOnlyIn(displayNode, scene, volumeNode) -> None:
+    """Restrict a display node to the views of a volume; shown everywhere while no view shows the volume."""
+    wanted = [node.GetID() for node in viewsOf(scene, volumeNode)]
+    if list(displayNode.GetViewNodeIDs()) != wanted:
+        displayNode.SetViewNodeIDs(wanted)
+
+
+def gridLayout(volumeNodes: Sequence) -> str:
+    """Layout description with a row of axial, sagittal and coronal views for each volume."""
+    rows = []
+    for row, volume in enumerate(volumeNodes):
+        views = "".join(
+            f'<item><view class="vtkMRMLSliceNode" singletontag="{viewTag(row, orientation)}">'
+            f'<property name="orientation" action="default">{orientation}</property>'
+            f'<property name="viewlabel" action="default">{row + 1}{orientation[0]}</property>'
+            f'<property name="viewcolor" action="default">{colour}</property>'
+            f'<property name="viewgroup" action="default">{_FIRST_GROUP + row}</property></view></item>'
+            for orientation, colour in _ORIENTATIONS
+        )
+        rows.append(f'<item name={quoteattr(volume.GetName())}><layout type="horizontal">{views}</layout></item>')
+    return f'<layout type="vertical" split="true">{"".join(rows)}</layout>'
+
+
+def viewTag(row: int, orientation: str) -> str:
+    """Singleton tag, and layout name, of a view of our layout."""
+    return f"{_VIEW_PREFIX}{row + 1}{orientation}"
+
+
+def showGrid(scene, volumeNodes: Sequence) -> bool:
+    """Show each volume in a row of its own; False where the scene has no layout (no main window)."""
+    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    if layoutNode is None or not volumeNodes:
+        return False
+    description = gridLayout(volumeNodes)
+    if layoutNode.IsLayoutDescription(GRID_LAYOUT):
+        layoutNode.SetLayoutDescription(GRID_LAYOUT, description)
+    else:
+        layoutNode.AddLayoutDescription(GRID_LAYOUT, description)
+    layoutNode.SetViewArrangement(GRID_LAYOUT)
+    for row, volume in enumerate(volumeNodes):
+        tags = {viewTag(row, orientation) for orientation, _ in _ORIENTATIONS}
+        for node in sliceNodes(scene):
+            if node.GetLayoutName() in tags:
+                node.SetViewGroup(_FIRST_GROUP + row)
+                composite = compositeOf(scene, node)
+                if composite is not None:
+                    composite.SetLinkedControl(True)
+                    composite.SetBackgroundVolumeID(volume.GetID())
+                    composite.SetForegroundVolumeID(None)
+                    composite.SetLabelVolumeID(None)
+    return True
+
+
+def _nodes(scene, className: str) -> list:
+    return [scene.GetNthNodeByClass(n, className) for n in range(scene.GetNumberOfNodesByClass(className))]

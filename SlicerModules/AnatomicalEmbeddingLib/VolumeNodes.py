@@ -1,0 +1,105 @@
+"""CT volume nodes: their voxels for the engine, and points between the world and a volume.
+
+The engine works in a volume's own RAS mm, that of its IJK-to-RAS matrix. A parent transform moves a volume in the
+world and changes nothing that the engine sees; it may be of any kind, warps included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import slicer
+import slicer.util
+import vtk
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.volume import Volume
+
+_CLASS = "vtkMRMLScalarVolumeNode"
+
+
+def ctVolumes(scene) -> list:
+    """Volume nodes of a scene that may be CTs: scalar volumes with voxels; no label maps, no colour images."""
+    nodes = [scene.GetNthNodeByClass(n, _CLASS) for n in range(scene.GetNumberOfNodesByClass(_CLASS))]
+    return [node for node in nodes if node.GetClassName() == _CLASS and hasVoxels(node)]
+
+
+def hasVoxels(node) -> bool:
+    """Does the node hold a 3-D scalar image?"""
+    image = node.GetImageData()
+    return image is not None and image.GetNumberOfScalarComponents() == 1 and min(image.GetDimensions()) > 1
+
+
+def ijkToRas(node) -> np.ndarray:
+    """(4, 4): voxel (i, j, k, 1) to the volume's own RAS mm, without its parent transform."""
+    matrix = vtk.vtkMatrix4x4()
+    node.GetIJKToRASMatrix(matrix)
+    return slicer.util.arrayFromVTKMatrix(matrix)
+
+
+def contentKey(node) -> tuple | None:
+    """What the embedding depends on: changes with the voxels and their geometry, not with a parent transform."""
+    if not hasVoxels(node):
+        return None
+    image = node.GetImageData()
+    scalars = image.GetPointData().GetScalars()
+    changed = max(image.GetMTime(), scalars.GetMTime())
+    return changed, image.GetDimensions(), tuple(np.round(ijkToRas(node), 6).ravel())
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A copy of a node's image, made on the main thread, that a background thread may read while the node changes.
+
+    voxels: (k, j, i) as stored. ijkToRas: (4, 4), see `ijkToRas`. name: the node's.
+    """
+
+    voxels: np.ndarray
+    ijkToRas: np.ndarray
+    name: str
+
+    def volume(self) -> Volume:
+        """The CT for the engine. Raises VolumeError, whose sentence names the node, for what is not a CT in HU."""
+        from AnatomicalEmbedding.volume import Volume
+
+        return Volume.from_array(self.voxels, self.ijkToRas, self.name)
+
+
+def snapshot(node) -> Snapshot:
+    """A copy of the node's image. Raises VolumeError for a node without a 3-D scalar image."""
+    from AnatomicalEmbedding.errors import VolumeError
+
+    if not hasVoxels(node):
+        raise VolumeError(f"{node.GetName()}: holds no 3-D image; choose a CT volume.")
+    return Snapshot(slicer.util.arrayFromVolume(node).copy(), ijkToRas(node), node.GetName())
+
+
+def toWorld(node, points: np.ndarray) -> np.ndarray:
+    """(n, 3) points of the volume's own RAS mm in the world."""
+    return _moved(node.GetParentTransformNode(), None, points)
+
+
+def fromWorld(node, points: np.ndarray) -> np.ndarray:
+    """(n, 3) points of the world in the volume's own RAS mm."""
+    return _moved(None, node.GetParentTransformNode(), points)
+
+
+def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) -> np.ndarray:
+    points = np.asarray(points, dtype=np.float64).reshape(-1, 3)
+    if source is None and destination is None:
+        return points.copy()
+    transform = vtk.vtkGeneralTransform()
+    slicer.vtkMRMLTransformNode.GetTransformBetweenNodes(source, destination, transform)
+    return np.array([transform.TransformPoint(*point) for point in points]).reshape(-1, 3)
+
+
+def isInside(node, pointWorld: Sequence[float]) -> bool:
+    """Does a world point lie within the outer edges of the volume's voxels?"""
+    if not hasVoxels(node):
+        return False
+    point = np.append(fromWorld(node, [pointWorld])[0], 1.0)
+    ijk = (np.linalg.inv(ijkToRas(node)) @ point)[:3]
+    return bool((ijk >= -0.5).all() and (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5).all())

@@ -1,0 +1,118 @@
+"""Long work in one background thread, its progress and results handed over when the main thread asks.
+
+MRML, VTK and Qt belong to the main thread: jobs get copies and give results; `poll` delivers them. Slicer's modules
+poll by a timer, the browser viewer by its event loop, tests by hand.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+Progress = Callable[[float, str], None]
+Work = Callable[[Progress, Callable[[], bool]], object]
+
+
+@dataclass(frozen=True)
+class Event:
+    """kind: "progress" (share 0..1, what), "done" (result), "failed" (what: a sentence) or "cancelled"."""
+
+    key: Hashable
+    kind: str
+    share: float = 0.0
+    what: str = ""
+    result: object = None
+
+
+class _Job:
+    def __init__(self, key: Hashable, work: Work) -> None:
+        self.key, self.work, self.cancelled = key, work, threading.Event()
+
+
+class Worker:
+    """Jobs by key, one after the other. The thread starts with the first job and ends with `stop`."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.Queue[_Job | None] = queue.Queue()
+        self._events: queue.Queue[tuple[_Job, Event]] = queue.Queue()
+        self._known: dict[Hashable, _Job] = {}
+        self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Is any job queued or running whose end `poll` has not reported?"""
+        return bool(self._known)
+
+    def submit(self, key: Hashable, work: Work) -> None:
+        """Queue work(progress, cancelled); a job of the same key is cancelled and replaced, its events dropped."""
+        self.cancel(key)
+        job = _Job(key, work)
+        self._known[key] = job
+        self._jobs.put(job)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="AnatomicalEmbedding", daemon=True)
+            self._thread.start()
+
+    def cancel(self, key: Hashable | None = None) -> list[Hashable]:
+        """Cancel one job, or all; returns their keys. No event of theirs is delivered any more."""
+        keys = [key] if key is not None else list(self._known)
+        dropped = [self._known.pop(k) for k in keys if k in self._known]
+        for job in dropped:
+            job.cancelled.set()
+        return [job.key for job in dropped]
+
+    def poll(self) -> list[Event]:
+        """What has happened since the last call; of each job no more than its latest progress."""
+        found: dict[tuple[Hashable, bool], Event] = {}
+        while True:
+            try:
+                job, event = self._events.get_nowait()
+            except queue.Empty:
+                return list(found.values())
+            if self._known.get(event.key) is not job:
+                continue
+            ended = event.kind != "progress"
+            if ended:
+                del self._known[event.key]
+                found.pop((event.key, False), None)
+            found[event.key, ended] = event
+
+    def stop(self, seconds: float = 5.0) -> bool:
+        """Cancel everything and end the thread; True when it has ended within the time."""
+        self.cancel()
+        if self._thread is None:
+            return True
+        self._jobs.put(None)
+        self._thread.join(seconds)
+        ended = not self._thread.is_alive()
+        self._thread = None
+        self._jobs = queue.Queue() if ended else self._jobs
+        return ended
+
+    def _run(self) -> None:
+        jobs = self._jobs
+        while (job := jobs.get()) is not None:
+            if not job.cancelled.is_set():
+                self._events.put((job, self._outcome(job)))
+            del job  # what it holds may be a scan
+
+    def _outcome(self, job: _Job) -> Event:
+        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
+
+        def progress(share: float, what: str) -> None:
+            self._events.put((job, Event(job.key, "progress", share, what)))
+
+        try:
+            return Event(job.key, "done", 1.0, "", job.work(progress, job.cancelled.is_set))
+        except CancelledError:
+            return Event(job.key, "cancelled")
+        except AnatomicalEmbeddingError as error:
+            return Event(job.key, "failed", what=str(error))
+        except MemoryError:
+            return Event(job.key, "failed", what="This computer's memory does not suffice; close other programs.")
+        except Exception as error:  # a thread must not die of it, and the user must hear of it
+            logging.exception("AnatomicalEmbedding: a background job failed")
+            return Event(job.key, "failed", what=f"{type(error).__name__}: {error}; see the log for the details.")

@@ -1,0 +1,13 @@
+"""What the modules of this extension share: logic on MRML nodes, and the parts of their panels.
+
+Importing it makes the engine importable: installed, `AnatomicalEmbedding` lies beside this package; in a source tree
+it lies beside SlicerModules. Logic (files that import neither qt nor ctk) takes the scene and nodes as arguments and
+uses no application, so that it runs in Slicer, in the browser viewer and in tests alike.
+"""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+if find_spec("AnatomicalEmbedding") is None:
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
