@@ -93,16 +93,19 @@ class AnswerList:
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """By the ID of the template's point."""
+        """A copy of what is known, by the ID of the template's point."""
         text = self.node.GetAttribute(_ATTRIBUTE)
         return {key: Answer(**values) for key, values in json.loads(text).items()} if text else {}
 
     def keep(self, answers: dict[str, Answer]) -> None:
-        self.node.SetAttribute(_ATTRIBUTE, json.dumps({key: asdict(answer) for key, answer in answers.items()}))
+        """Remember what is known of the answers, by the ID of the template's point."""
+        text = json.dumps({key: asdict(answer) for key, answer in answers.items()})
+        if text != self.node.GetAttribute(_ATTRIBUTE):
+            self.node.SetAttribute(_ATTRIBUTE, text)
 
-    def write(self, sourceId: str, label: str, position: Sequence[float], answer: Answer) -> Answer:
-        """Put an answer at a position in the volume's own RAS mm; `answer.pointId` "" makes a point. Returns it as
-        written; the caller keeps it.
+    def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
+        """Put an answer at a position (3,) in the volume's own RAS mm; `answer.pointId` "" makes a point. Returns it as
+        written, for `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1

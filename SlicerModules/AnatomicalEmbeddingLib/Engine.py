@@ -137,7 +137,8 @@ class Engine:
         free, total = torch.cuda.mem_get_info()
         if total >= _SMALL_GPU_BYTES and free >= _SMALL_GPU_BYTES / 2:
             return None
-        return f"The GPU has {free / 2**30:.1f} of {total / 2**30:.1f} GB free; long scans will be done in parts or on the CPU."
+        here = f"{free / 2**30:.1f} of {total / 2**30:.1f} GB"
+        return f"The GPU has {here} free; long scans will be done in parts or on the CPU."
 
     def release(self) -> None:
         """Give the model's memory back; the next use loads it again."""

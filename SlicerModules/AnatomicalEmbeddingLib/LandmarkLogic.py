@@ -1,20 +1,16 @@
-"""Points of one scan, answered in others: follows what the user does to the template's list and keeps answers in step.
-
-Points are paired by control point ID. Answers of maps that are not ready come when they are.
-"""
+"""Landmarks of one scan, answered in others: follows what the user does and keeps answers, views and undo in step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from . import Views
-from .AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer, AnswerList
+from .AnswerList import MOVED, REMOVED, Answer, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
+from .LandmarkMatcher import LandmarkMatcher
 from .ListObserver import ListObserver
 from .MapStore import READY, MapStore
 from .Signal import Signal
@@ -23,8 +19,8 @@ from .VolumeNodes import fromWorld, toWorld
 
 @dataclass(frozen=True)
 class Row:
-    """One point of the template: its ID and label, and by volume ID the answers there are, and whether it lies in the
-    template.
+    """One point of the template: its ID and label, the answers there are by volume ID, and whether it lies in the
+    template's scan.
     """
 
     pointId: str
@@ -36,27 +32,27 @@ class Row:
 class LandmarkLogic:
     """changed(): answers, rows or what can be undone have changed. said(sentence): something the user should read.
 
-    live: answers follow while a point is dragged, not only when it is released. effort: see `match_targets`.
+    live: answers follow while a point is dragged, not only when it is released. jumps: the views of all scans go to a
+    point that was placed or moved. Answers in scans that are not embedded yet come when they are.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
         self.changed, self.said = Signal(), Signal()
-        self.template = self.points = None
-        self.targets: list = []
-        self.live, self.effort, self.jumps = False, "standard", True
+        self.live, self.jumps = False, True
         self.history = LandmarkHistory(scene)
-        self._lists: dict[str, AnswerList] = {}
-        self._answerObservers: dict[str, ListObserver] = {}
+        self._matcher = LandmarkMatcher(scene, store)
+        self._matcher.said.connect(self.said.emit)
+        self._matcher.listAdded.connect(self._watch)
         self._observer: ListObserver | None = None
+        self._answerObservers: list[ListObserver] = []
         self._writing = False
-        self._outside: set[str] = set()
         store.changed.connect(self._onMap)
         self._tags = [
             scene.AddObserver(event, slot)
             for event, slot in (
-                (scene.NodeRemovedEvent, self._onSceneChanged),
-                (scene.StartCloseEvent, lambda *_: self.setScans(None, [])),
+                (scene.NodeRemovedEvent, self._onNodeRemoved),
+                (scene.StartCloseEvent, lambda *_: self._letGo()),
                 (scene.EndUndoEvent, lambda *_: self.reconcile()),
                 (scene.EndRedoEvent, lambda *_: self.reconcile()),
             )
@@ -64,42 +60,62 @@ class LandmarkLogic:
 
     # -- what is worked on -------------------------------------------------------------------------------------------
 
+    @property
+    def template(self):
+        """Volume node of the points, or None."""
+        return self._matcher.template
+
+    @property
+    def targets(self) -> list:
+        """Volume nodes that the points are found in."""
+        return list(self._matcher.targets)
+
+    @property
+    def points(self):
+        """The template's point list, or None."""
+        return self._matcher.points
+
+    @property
+    def effort(self) -> str:
+        """Of matching; see `AnatomicalEmbedding.matching.match_targets`."""
+        return self._matcher.effort
+
+    @effort.setter
+    def effort(self, effort: str) -> None:
+        self._matcher.effort = effort
+
     def setScans(self, template, targets: Sequence) -> None:
-        """Template volume and target volumes; the template is no target. None: nothing."""
+        """Template volume and target volumes; the template is no target. None: nothing is worked on."""
         targets = [node for node in targets if node is not None and node is not template]
-        if template is self.template and targets == self.targets:
+        if template is self.template and targets == self._matcher.targets:
             return
-        self.template, self.targets = template, targets
+        self._matcher.template, self._matcher.targets = template, targets
         if template is None:
             self.setPoints(None)
-        self._link()
-        self.reconcile()
+        self._relink()
 
     def setPoints(self, listNode) -> None:
-        """The template's point list."""
+        """The template's point list, or None."""
         if listNode is self.points:
             return
         if self._observer is not None:
             self._observer.stop()
-        self.points, self._observer = listNode, None
+            self._observer = None
+        self._matcher.points = listNode
         self.history.clear()
         if listNode is not None:
             self._observer = ListObserver(
                 listNode, self._onPlaced, self._onMoved, self._onDragging, self._onEdited, lambda: self._writing
             )
-        self._link()
-        self.reconcile()
-        if listNode is not None:
-            self.history.refresh(listNode, list(self._lists.values()))
+        self._relink()
 
     def prepare(self) -> None:
         """Start embedding of all scans that need it."""
         if self.template is not None:
-            self.store.request([self.template, *self.targets])
+            self.store.request([self.template, *self._matcher.targets])
 
     def poll(self) -> None:
-        """To be called a few times a second: takes over maps, and edits that came as a storm of events."""
-        self.store.poll()
+        """To be called a few times a second, after the store's: takes up edits that came as a storm of events."""
         if self._observer is not None and self._observer.takeDirty():
             self.reconcile()
             self._settle()
@@ -110,24 +126,25 @@ class LandmarkLogic:
         for tag in self._tags:
             self.scene.RemoveObserver(tag)
         self._tags = []
-        self.setPoints(None)
+        self._letGo()
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def answersIn(self, volumeNode) -> AnswerList | None:
-        return self._lists.get(volumeNode.GetID())
+        """The answers in one target, or None while there are none."""
+        return self._matcher.lists.get(volumeNode.GetID())
 
     def rows(self) -> list[Row]:
         """A row for each point of the template, in its order."""
         if self.points is None:
             return []
-        known = {volumeId: each.answers for volumeId, each in self._lists.items()}
+        known = {volumeId: each.answers for volumeId, each in self._matcher.lists.items()}
         return [
             Row(
                 pointId,
                 labelOf(self.points, pointId),
                 {volumeId: answers[pointId] for volumeId, answers in known.items() if pointId in answers},
-                pointId not in self._outside,
+                pointId not in self._matcher.outside,
             )
             for pointId in definedIds(self.points)
         ]
@@ -135,42 +152,59 @@ class LandmarkLogic:
     def jumpTo(self, pointId: str, besides=None) -> None:
         """Move the views of every scan to a point and its answers; the slice view `besides` stays."""
         place = None if self.points is None else worldOf(self.points, pointId)
-        if place is None:
+        if place is None or self.template is None:
             return
         Views.jump(self.scene, self.template, place, besides=besides)
-        for each in self._lists.values():
+        for each in self._matcher.lists.values():
             answer = each.answers.get(pointId)
             found = None if answer is None else each.worldOf(answer)
             if found is not None:
                 Views.jump(self.scene, each.volumeNode, found, besides=besides)
 
+    def showInOwnViews(self) -> None:
+        """Restrict each list to the views of its volume. To be called when views show other volumes."""
+        lists = [(self.points, self.template), *((e.node, e.volumeNode) for e in self._matcher.lists.values())]
+        for node, volume in lists:
+            if node is not None and volume is not None and node.GetDisplayNode() is not None:
+                Views.showOnlyIn(node.GetDisplayNode(), self.scene, volume)
+
     # -- what the user does ------------------------------------------------------------------------------------------
 
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
         """The user's own answer, which no matching overwrites."""
-        position = fromWorld(volumeNode, [pointWorld])[0]
-        self._byHand(pointId, volumeNode, lambda old: replace(old, status=MOVED, outdated=False), position)
+        self._byHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
         """The user says that the scan does not show the point."""
-        self._byHand(pointId, volumeNode, lambda old: replace(old, status=REMOVED, outdated=False), None)
+        self._byHand(pointId, volumeNode, REMOVED, None)
+
+    def renamePoint(self, pointId: str, label: str) -> None:
+        """Another label for a point and its answers."""
+        index = self.points.GetControlPointIndexByID(pointId)
+        if index >= 0 and self.points.GetNthControlPointLabel(index) != label:
+            with self._writes():
+                self.points.SetNthControlPointLabel(index, label)
+            self.reconcile()
+            self._settle()
+
+    def deletePoint(self, pointId: str) -> None:
+        """Delete a point, and its answers with it."""
+        index = self.points.GetControlPointIndexByID(pointId)
+        if index >= 0:
+            self.points.RemoveNthControlPoint(index)
 
     def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
         """Match some points, or all, in one volume or in all; corrections: also those answered by hand."""
-        chosen = set(definedIds(self.points) if pointIds is None else pointIds)
-        for each in self._lists.values():
-            if volumeNode is None or each.volumeNode is volumeNode:
-                with self._writes():
-                    answers = each.answers
-                    for key in chosen & answers.keys():
-                        if corrections or not answers[key].byHand:
-                            each.remove(answers.pop(key))
-                    each.keep(answers)
+        if self.points is None:
+            return
+        with self._writes():
+            self._matcher.forget(definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections)
         self.prepare()
         self.reconcile()
         self._settle()
 
     def undo(self) -> None:
+        """Back to before the last thing the user did to points or answers."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:
@@ -182,265 +216,135 @@ class LandmarkLogic:
         """Make answers fit the template's points: new ones are matched, deleted ones go, labels are taken over."""
         if self._writing:
             return
-        with self._writes():
-            if self.points is not None:
-                makeIdsUnique(self.points)
-                for each in self._lists.values():
-                    self._tidy(each)
-                self._matchMissing()
+        if self.points is not None and self.template is not None:
+            with self._writes():
+                self._matcher.tidy()
+                self._matcher.matchMissing()
         self.changed.emit()
 
-    def _tidy(self, each: AnswerList) -> None:
-        each.follow()
-        wanted, kept = set(definedIds(self.points)), {}
-        for key, answer in each.answers.items():
-            if key not in wanted:
-                each.remove(answer)
-            elif each.hasPoint(answer):
-                each.rename(answer, labelOf(self.points, key))
-                kept[key] = answer
-            else:  # the user deleted the answer itself: the scan does not show it
-                label = labelOf(self.points, key)
-                gone = replace(answer, pointId="", status=REMOVED, outdated=False)
-                kept[key] = each.write(key, label, (0.0, 0.0, 0.0), gone)
-        if kept != each.answers:
-            each.keep(kept)
-
-    def _matchMissing(self) -> None:
-        """Match what has no answer, or one by other weights or of other voxels, where both maps are there."""
-        ids = definedIds(self.points)
-        if self.template is None or not ids or not self.targets:
-            return
-        templateMap = self.store.map(self.template)
-        if templateMap is None:
-            return
-        places = fromWorld(self.template, [worldOf(self.points, pointId) for pointId in ids])
-        inside = templateMap.contains(places)
-        self._tellOutside({pointId for pointId, there in zip(ids, inside, strict=True) if not there})
-        groups: dict[tuple[int, ...], list] = {}
-        for target in self.targets:
-            targetMap = self.store.map(target)
-            if targetMap is None:
-                continue
-            answers = self._listFor(target).answers
-            source = madeFrom(templateMap, targetMap)
-            missing = tuple(
-                n for n, pointId in enumerate(ids) if inside[n] and _needsMatch(answers.get(pointId), source)
-            )
-            if missing:
-                groups.setdefault(missing, []).append(target)
-        for missing, targets in groups.items():
-            self._match([ids[n] for n in missing], places[list(missing)], targets, self.effort)
-
-    def _match(self, ids: list[str], places: np.ndarray, targets: list, effort: str) -> None:
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-        templateMap = self.store.map(self.template)
-        maps = [self.store.map(target) for target in targets]
-        try:
-            found = self.store.engine.match(templateMap, places, maps, effort)
-        except AnatomicalEmbeddingError as error:
-            self.said.emit(str(error))
-            return
-        for target, targetMap, matches in zip(targets, maps, found, strict=True):
-            each, source = self._listFor(target), madeFrom(templateMap, targetMap)
-            answers = each.answers
-            with nodeModify(each.node):
-                for n, pointId in enumerate(ids):
-                    old = answers.get(pointId)
-                    answer = replace(judgement(matches, n, source), pointId="" if old is None else old.pointId)
-                    label = labelOf(self.points, pointId)
-                    answers[pointId] = each.write(pointId, label, matches.points_ras[n], answer)
-            each.keep(answers)
-
-    def _tellOutside(self, outside: set[str]) -> None:
-        new = [labelOf(self.points, pointId) for pointId in outside - self._outside]
-        self._outside = outside
-        if new:
-            self.said.emit(
-                f"{', '.join(new)}: outside {self.template.GetName()}; place the point inside the template's scan."
-            )
-
-    def _listFor(self, volumeNode) -> AnswerList:
-        volumeId = volumeNode.GetID()
-        if volumeId not in self._lists:
-            found = AnswerList.find(self.scene, self.points, volumeNode)
-            self._watch(found or AnswerList.create(self.scene, self.points, volumeNode), volumeId)
-        return self._lists[volumeId]
-
-    def _link(self) -> None:
-        """Take up the answers' lists that the scene holds for the present template and targets."""
-        for observer in self._answerObservers.values():
+    def _relink(self) -> None:
+        for observer in self._answerObservers:
             observer.stop()
-        self._lists, self._answerObservers, self._outside = {}, {}, set()
-        if self.points is None or self.template is None:
-            return
-        for target in self.targets:
-            found = AnswerList.find(self.scene, self.points, target)
-            if found is not None:
-                self._watch(found, target.GetID())
+        self._answerObservers = []
+        self._matcher.link()
         self.showInOwnViews()
+        self.reconcile()
+        if self.points is not None:
+            self.history.refresh(self.points, list(self._matcher.lists.values()))
 
-    def _watch(self, each: AnswerList, volumeId: str) -> None:
-        makeIdsUnique(each.node)
-        self._lists[volumeId] = each
-        self._answerObservers[volumeId] = ListObserver(
-            each.node,
-            lambda n: self._onAnswerMoved(each, n),
-            lambda n: self._onAnswerMoved(each, n),
-            None,
-            self._onEdited,
-            lambda: self._writing,
+    def _watch(self, each: AnswerList) -> None:
+        def corrected(index: int) -> None:
+            self._onAnswerMoved(each, index)
+
+        self._answerObservers.append(
+            ListObserver(each.node, corrected, corrected, None, self._onEdited, lambda: self._writing)
         )
-        self.showInOwnViews()
-
-    def showInOwnViews(self) -> None:
-        """Restrict each list to the views of its volume. To be called when views show other volumes."""
-        for node, volume in [(self.points, self.template), *((e.node, e.volumeNode) for e in self._lists.values())]:
-            if node is not None and volume is not None and node.GetDisplayNode() is not None:
-                Views.showOnlyIn(node.GetDisplayNode(), self.scene, volume)
-
-    # -- events ------------------------------------------------------------------------------------------------------
+        if each.node.GetDisplayNode() is not None:
+            Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def _onPlaced(self, index: int) -> None:
+        if self.template is None:
+            return
         makeIdsUnique(self.points)
         pointId = self.points.GetNthControlPointID(index)
         if not self._takenFromTarget(pointId, index):
-            self._renew([pointId], self.effort)
-        self._settle()
-        if self.jumps:
-            self.jumpTo(pointId)
+            self._renew(pointId, self.effort)
+        self._settled(pointId)
+
+    def _onMoved(self, index: int) -> None:
+        pointId = self.points.GetNthControlPointID(index)
+        self._renew(pointId, self.effort)
+        self._settled(pointId)
+
+    def _onDragging(self, index: int) -> None:
+        if self.live:
+            self._renew(self.points.GetNthControlPointID(index), "fast")
 
     def _takenFromTarget(self, pointId: str, index: int) -> bool:
-        """A click in a target's view: the template's point is where that place is in the template."""
-        clicked = next(
-            (t for t in self.targets if t.GetID() == self.points.GetNthControlPointAssociatedNodeID(index)), None
-        )
-        maps = None if clicked is None else (self.store.map(clicked), self.store.map(self.template))
-        if maps is None or None in maps:
+        """A click in a target's view: the template's point is where the template shows that place."""
+        volumeId = self.points.GetNthControlPointAssociatedNodeID(index)
+        clicked = next((node for node in self._matcher.targets if node.GetID() == volumeId), None)
+        maps = [self.store.map(node) for node in (clicked, self.template)]
+        if None in maps:
             return False
         place = worldOf(self.points, pointId)
         inClicked = fromWorld(clicked, [place])
         if not maps[0].contains(inClicked)[0]:
             return False
-        back = self.store.engine.match(maps[0], inClicked, [maps[1]])[0]
+        back = self.store.engine.match(maps[0], inClicked, maps[1:])[0]
         with self._writes():
-            self.points.SetNthControlPointPositionWorld(index, toWorld(self.template, back.points_ras)[0])
+            self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
-        label = labelOf(self.points, pointId)
+            self._matcher.matchMoved([pointId], self.effort)
+            self._matcher.keepByHand(pointId, clicked, MOVED, inClicked[0])
         self.said.emit(
-            f"{label}: placed in {clicked.GetName()}; its place in {self.template.GetName()} was found by matching."
+            f"{labelOf(self.points, pointId)}: placed in {clicked.GetName()}; its place in {self.template.GetName()} "
+            "was found by matching, look there before you rely on it."
         )
-        self._renew([pointId], self.effort)
-        self.setByHand(pointId, clicked, place)
         return True
 
-    def _onMoved(self, index: int) -> None:
-        pointId = self.points.GetNthControlPointID(index)
-        self._renew([pointId], self.effort)
+    def _renew(self, pointId: str, effort: str) -> None:
+        self.prepare()
+        with self._writes():
+            self._matcher.matchMoved([pointId], effort)
+        self.changed.emit()
+
+    def _onAnswerMoved(self, each: AnswerList, index: int) -> None:
+        answerId = each.node.GetNthControlPointID(index)
+        pointId = each.sourceOf(answerId)
+        if pointId is not None:
+            self._byHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
+
+    def _byHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
+        with self._writes():
+            self._matcher.keepByHand(pointId, volumeNode, status, position)
+        self._settle()
+
+    def _onEdited(self) -> None:
+        """Points were removed, here or among the answers, or several were placed at once."""
+        self.prepareIfUsed()
+        self.reconcile()
+        self._settle()
+
+    def prepareIfUsed(self) -> None:
+        """Start embedding when there is a point to match."""
+        if self.points is not None and definedIds(self.points):
+            self.prepare()
+
+    def _onMap(self, volumeId: str) -> None:
+        nodes = [self.template, *self._matcher.targets]
+        node = next((n for n in nodes if n is not None and n.GetID() == volumeId), None)
+        if node is None:
+            return
+        if self.points is not None and self.store.state(node).status == READY:
+            self.reconcile()
+            self.history.refresh(self.points, list(self._matcher.lists.values()))
+        else:
+            self.changed.emit()
+
+    def _onNodeRemoved(self, *_: object) -> None:
+        """Work on with what is left. A target whose answers were deleted is none any more."""
+        here = [node for node in self._matcher.targets if self._isHere(node)]
+        kept = [node for node in here if (each := self.answersIn(node)) is None or self._isHere(each.node)]
+        if self.points is not None and not self._isHere(self.points):
+            self.setPoints(None)
+        self.setScans(self.template if self._isHere(self.template) else None, kept)
+
+    def _letGo(self) -> None:
+        self.setPoints(None)
+        self.setScans(None, [])
+
+    def _isHere(self, node) -> bool:
+        return node is not None and self.scene.GetNodeByID(node.GetID()) is node
+
+    def _settled(self, pointId: str) -> None:
         self._settle()
         if self.jumps:
             self.jumpTo(pointId)
 
-    def _onDragging(self, index: int) -> None:
-        if self.live:
-            self._renew([self.points.GetNthControlPointID(index)], "fast")
-
-    def _renew(self, ids: list[str], effort: str) -> None:
-        """The template's points have moved: match them now; a user's own answers stay and are marked."""
-        self.prepare()
-        templateMap = self.store.map(self.template) if self.template is not None else None
-        ids = [pointId for pointId in ids if worldOf(self.points, pointId) is not None]
-        with self._writes():
-            for each in self._lists.values():
-                self._retract(each, ids, templateMap is not None and self.store.map(each.volumeNode) is not None)
-            if templateMap is not None and ids:
-                self._matchMoved(templateMap, ids, effort)
-        self.changed.emit()
-
-    def _matchMoved(self, templateMap, ids: list[str], effort: str) -> None:
-        places = fromWorld(self.template, [worldOf(self.points, pointId) for pointId in ids])
-        inside = templateMap.contains(places)
-        self._tellOutside((self._outside - set(ids)) | {i for i, there in zip(ids, inside, strict=True) if not there})
-        ready = [target for target in self.targets if self.store.map(target) is not None]
-        for n, pointId in enumerate(ids):
-            if inside[n]:
-                free = [t for t in ready if not _isByHand(self._listFor(t).answers.get(pointId))]
-                if free:
-                    self._match([pointId], places[n : n + 1], free, effort)
-            else:
-                for each in self._lists.values():
-                    self._retract(each, [pointId], False)
-
-    def _retract(self, each: AnswerList, ids: list[str], soon: bool) -> None:
-        """What was said of points where they were. A user's own answers stay and are marked; others go, but for those
-        that are written anew at once (soon).
-        """
-        answers = each.answers
-        for key in set(ids) & answers.keys():
-            answer = answers[key]
-            if answer.byHand:
-                answers[key] = replace(answer, outdated=True)
-                each.show(answers[key])
-            elif not soon:
-                each.remove(answers.pop(key))
-        each.keep(answers)
-
-    def _onAnswerMoved(self, each: AnswerList, index: int) -> None:
-        pointId = each.node.GetNthControlPointID(index)
-        source = each.sourceOf(pointId)
-        if source is not None:
-            self._byHand(
-                source,
-                each.volumeNode,
-                lambda old: replace(old, status=MOVED, outdated=False),
-                fromNode(each.node, pointId),
-            )
-
-    def _byHand(self, pointId: str, volumeNode, change: Callable[[Answer], Answer], position) -> None:
-        with self._writes():
-            each = self._listFor(volumeNode)
-            answers = each.answers
-            new = change(answers.get(pointId, Answer("", MOVED)))
-            position = fromNode(each.node, new.pointId) if position is None and new.pointId else position
-            place = (0.0, 0.0, 0.0) if position is None else position
-            answers[pointId] = each.write(pointId, labelOf(self.points, pointId), place, new)
-            each.keep(answers)
-        self._settle()
-        self.changed.emit()
-
-    def _onEdited(self) -> None:
-        """A point was removed, here or among the answers."""
-        self.reconcile()
-        self._settle()
-
-    def _onMap(self, volumeId: str) -> None:
-        nodes = [self.template, *self.targets]
-        node = next((n for n in nodes if n is not None and n.GetID() == volumeId), None)
-        if node is None:
-            return
-        if self.store.state(node).status == READY and self.points is not None:
-            self.reconcile()
-            self.history.refresh(self.points, list(self._lists.values()))
-        else:
-            self.changed.emit()
-
-    def _onSceneChanged(self, *_: object) -> None:
-        """A node has gone: work on with what is left."""
-        gone = [each for each in self._lists.values() if self.scene.GetNodeByID(each.node.GetID()) is not each.node]
-        here = [t for t in self.targets if self.scene.GetNodeByID(t.GetID()) is t]
-        without = [t for t in here if not any(each is self._lists.get(t.GetID()) for each in gone)]
-        if self.points is not None and self.scene.GetNodeByID(self.points.GetID()) is not self.points:
-            self.setPoints(None)
-        template = self.template
-        if template is not None and self.scene.GetNodeByID(template.GetID()) is not template:
-            template = None
-        if template is not self.template or without != self.targets:
-            self.setScans(template, without)
-
     def _settle(self) -> None:
         if self.points is not None:
-            self.history.settle(self.points, list(self._lists.values()))
+            self.history.settle(self.points, list(self._matcher.lists.values()))
             self.changed.emit()
 
     def _restore(self, step: Callable[[], bool]) -> None:
@@ -450,7 +354,7 @@ class LandmarkLogic:
             done = step()
         if done:
             self.reconcile()
-            self.history.refresh(self.points, list(self._lists.values()))
+            self.history.refresh(self.points, list(self._matcher.lists.values()))
             self.changed.emit()
 
     @contextmanager
@@ -461,35 +365,3 @@ class LandmarkLogic:
             yield
         finally:
             self._writing = before
-
-
-@contextmanager
-def nodeModify(node):
-    """One modified event for many changes."""
-    before = node.StartModify()
-    try:
-        yield
-    finally:
-        node.EndModify(before)
-
-
-def madeFrom(templateMap, targetMap) -> str:
-    """Which weights and which voxels an answer is from."""
-    of = templateMap.provenance
-    return f"{of.weights_hash[:12]}-{of.scan_hash[:12]}-{targetMap.provenance.scan_hash[:12]}"
-
-
-def judgement(matches, n: int, source: str) -> Answer:
-    """What matching says of its n-th answer."""
-    if matches.status is None:
-        return Answer("", UNCERTAIN, madeFrom=source)
-    status = {"matched": MATCHED, "absent": ABSENT}.get(str(matches.status[n]), UNCERTAIN)
-    return Answer("", status, float(matches.expected_error_mm[n]), float(matches.probability[n]), source)
-
-
-def _needsMatch(answer: Answer | None, source: str) -> bool:
-    return answer is None or (not answer.byHand and answer.madeFrom != source)
-
-
-def _isByHand(answer: Answer | None) -> bool:
-    return answer is not None and answer.byHand

@@ -1,0 +1,301 @@
+"""Anatomical Landmarks: click a point in one CT and get the same anatomical point in all others."""
+
+import qt
+import slicer
+import vtk
+from AnatomicalEmbeddingLib.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Session import sharedSession
+from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.Views import showGrid
+from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes
+from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode
+from slicer.i18n import tr as _
+from slicer.i18n import translate
+from slicer.parameterNodeWrapper import parameterNodeWrapper
+from slicer.ScriptedLoadableModule import (
+    ScriptedLoadableModule,
+    ScriptedLoadableModuleLogic,
+    ScriptedLoadableModuleTest,
+    ScriptedLoadableModuleWidget,
+)
+from slicer.util import VTKObservationMixin
+
+_MOST_ROWS = 6  # of the layout: more scans would make its views too small to see anything
+_CROSSHAIR_KEY = "Ctrl+Shift+A"
+
+
+class AnatomicalLandmarks(ScriptedLoadableModule):
+    def __init__(self, parent):
+        ScriptedLoadableModule.__init__(self, parent)
+        self.parent.title = _("Anatomical Landmarks")
+        self.parent.categories = [translate("qSlicerAbstractCoreModule", "Registration")]
+        self.parent.dependencies = []
+        self.parent.contributors = ["AnatomicalEmbedding developers"]
+        self.parent.helpText = _(
+            "Click a point in one CT: the same anatomical point appears in all other CTs, with the error to expect, or "
+            "the answer that it is not in that scan. Research software, not a medical device. "
+            'See the <a href="{url}">documentation</a>.'
+        ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
+        self.parent.acknowledgementText = _(
+            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
+        )
+        slicer.app.connect("startupCompleted()", registerSampleData)
+
+
+@parameterNodeWrapper
+class AnatomicalLandmarksParameterNode:
+    """template: scan that points are placed in. targets: scans they are found in, unless allTargets. points: list.
+
+    live: answers follow while a point is dragged. jump: all views go to a point that is placed. thorough: slower, a
+    little better matching.
+    """
+
+    template: vtkMRMLScalarVolumeNode
+    targets: list[vtkMRMLScalarVolumeNode]
+    allTargets: bool = True
+    points: vtkMRMLMarkupsFiducialNode
+    live: bool = False
+    jump: bool = True
+    thorough: bool = False
+
+
+class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
+    def __init__(self, parent=None):
+        ScriptedLoadableModuleWidget.__init__(self, parent)
+        VTKObservationMixin.__init__(self)
+        self.logic = self.crosshair = None
+        self._parameterNode = self._parameterNodeGuiTag = None
+        self._readingNode = False
+
+    def setup(self):
+        ScriptedLoadableModuleWidget.setup(self)
+        self.session = sharedSession()
+        self.session.attach(self)
+        uiWidget = slicer.util.loadUI(self.resourcePath("UI/AnatomicalLandmarks.ui"))
+        self.setupPanel = SetupPanel(self.layout, self.session)
+        self.layout.addWidget(uiWidget)
+        self.ui = slicer.util.childWidgetVariables(uiWidget)
+        uiWidget.setMRMLScene(slicer.mrmlScene)
+
+        scene, store = slicer.mrmlScene, self.session.store
+        self.logic = AnatomicalLandmarksLogic().landmarks(scene, store)
+        self.crosshair = AnatomicalCrosshair(scene, store)
+        self.preparation = PreparationBar(self.ui.preparationArea.layout(), self.session)
+        self.matchTable = MatchTable(self.ui.matchArea.layout(), self.logic)
+        self.logic.said.connect(self.say)
+        self.logic.changed.connect(self._showButtons)
+        self.session.ticked.connect(self._onTick)
+
+        self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
+        self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
+        self.addObserver(scene, scene.NodeAddedEvent, self._onScansChanged)
+        self.addObserver(scene, scene.NodeRemovedEvent, self._onScansChanged)
+        ui = self.ui
+        ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
+        ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onPointsAdded)
+        ui.gridButton.connect("clicked(bool)", self.onShowGrid)
+        ui.crosshairCheckBox.connect("toggled(bool)", self._onCrosshair)
+        ui.undoButton.connect("clicked(bool)", lambda: self.logic.undo())
+        ui.redoButton.connect("clicked(bool)", lambda: self.logic.redo())
+        ui.againButton.connect("clicked(bool)", lambda: self.logic.matchAgain())
+        ui.exportButton.connect("clicked(bool)", self.onExport)
+        self.shortcut = qt.QShortcut(qt.QKeySequence(_CROSSHAIR_KEY), uiWidget)
+        self.shortcut.setContext(qt.Qt.ApplicationShortcut)
+        self.shortcut.connect("activated()", ui.crosshairCheckBox.toggle)
+        self.initializeParameterNode()
+
+    def cleanup(self):
+        self.removeObservers()
+        self.setParameterNode(None)
+        self.session.ticked.disconnect(self._onTick)
+        self.crosshair.close()
+        self.matchTable.close()
+        self.preparation.close()
+        self.setupPanel.close()
+        self.logic.close()
+        self.session.detach(self)
+
+    def enter(self):
+        self.initializeParameterNode()
+        self.shortcut.setEnabled(True)
+
+    def exit(self):
+        self.ui.crosshairCheckBox.checked = False
+        self.ui.placeWidget.setPlaceModeEnabled(False)
+        self.shortcut.setEnabled(False)
+
+    def onSceneStartClose(self, caller, event):
+        self.ui.crosshairCheckBox.checked = False
+        self.setParameterNode(None)
+        self.say("")
+
+    def onSceneEndClose(self, caller, event):
+        if self.parent.isEntered:
+            self.initializeParameterNode()
+
+    def initializeParameterNode(self):
+        """Take up what the scene holds; choose the first CT where nothing is chosen."""
+        self.setParameterNode(AnatomicalLandmarksLogic().getParameterNode())
+        if self._parameterNode.template is None:
+            volumes = ctVolumes(slicer.mrmlScene)
+            if volumes:
+                self._parameterNode.template = volumes[0]
+
+    def setParameterNode(self, parameterNode):
+        """Bind the panel to a parameter node, or to none."""
+        if self._parameterNode is not None:
+            self._parameterNode.disconnectGui(self._parameterNodeGuiTag)
+            self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+        self._parameterNode = parameterNode
+        if parameterNode is not None:
+            self._parameterNodeGuiTag = parameterNode.connectGui(self.ui)
+            self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+            self._onParameters()
+
+    def say(self, sentence):
+        """Show a sentence below the table."""
+        self.ui.statusLabel.text = sentence
+
+    def onShowGrid(self):
+        """A row of views for the template and each target."""
+        nodes = [node for node in [self.logic.template, *self.logic.targets] if node is not None]
+        if not showGrid(slicer.mrmlScene, nodes[:_MOST_ROWS]):
+            self.say(_("There are no views to lay out."))
+            return
+        slicer.util.resetSliceViews()
+        self.logic.showInOwnViews()
+        left = len(nodes) - _MOST_ROWS
+        if left > 0:
+            self.say(
+                _("The first {count} scans are shown; {left} more have no row.").format(count=_MOST_ROWS, left=left)
+            )
+
+    def onExport(self):
+        """Write the matches to a table node."""
+        node = writeResults(slicer.mrmlScene, self.logic)
+        self.say(
+            _('Written to the table "{name}"; save it from the Tables or Data module.').format(name=node.GetName())
+        )
+
+    def _onTick(self):
+        self.logic.poll()
+        self.crosshair.poll()
+
+    def _onCrosshair(self, on):
+        if on:
+            self.logic.prepare()
+        self.crosshair.setEnabled(on)
+
+    def _onPointsAdded(self, node):
+        node.CreateDefaultDisplayNodes()
+
+    def _onTargetsChecked(self):
+        if self._parameterNode is not None and not self._readingNode:
+            self._parameterNode.targets = list(self.ui.targetSelector.checkedNodes())
+
+    def _onScansChanged(self, caller, event):
+        if self._parameterNode is not None and not slicer.mrmlScene.IsBatchProcessing():
+            self._onParameters()
+
+    def _onParameters(self, caller=None, event=None):
+        """The parameter node changed: bring logic and panel in line with it."""
+        node = self._parameterNode
+        if node is None or self._readingNode:
+            return
+        self._readingNode = True
+        try:
+            targets = ctVolumes(slicer.mrmlScene) if node.allTargets else [t for t in node.targets if t is not None]
+            self.logic.live, self.logic.jumps = node.live, node.jump
+            self.logic.effort = "thorough" if node.thorough else "standard"
+            self.logic.setScans(node.template, targets)
+            self.logic.setPoints(node.points if node.template is not None else None)
+            self.crosshair.volumes = [v for v in [node.template, *self.logic.targets] if v is not None]
+            self.preparation.setVolumes(self.crosshair.volumes)
+            self.ui.targetSelector.enabled = not node.allTargets
+            for volume in ctVolumes(slicer.mrmlScene):
+                chosen = qt.Qt.Checked if volume in self.logic.targets else qt.Qt.Unchecked
+                if self.ui.targetSelector.checkState(volume) != chosen:
+                    self.ui.targetSelector.setCheckState(volume, chosen)
+        finally:
+            self._readingNode = False
+        self._showButtons()
+
+    def _showButtons(self):
+        """What can be done now; a tool tip tells what is missing where it cannot."""
+        ui, logic = self.ui, self.logic
+        ready = logic.template is not None and bool(logic.targets)
+        rows = logic.points is not None and logic.points.GetNumberOfControlPoints() > 0
+        missing = "" if ready else _("Load at least two CTs.")
+        ui.placeWidget.setEnabled(logic.template is not None and logic.points is not None)
+        ui.placeWidget.setToolTip("" if logic.points is not None else _("Choose or create a point list first."))
+        for widget, on, tip in (
+            (ui.gridButton, ready, _("A row of views for each scan.")),
+            (
+                ui.crosshairCheckBox,
+                ready,
+                _("Move the mouse in one scan; all others follow ({key}).").format(key=_CROSSHAIR_KEY),
+            ),
+            (ui.againButton, ready and rows, _("Match all points again; what was set by hand stays.")),
+            (ui.exportButton, ready and rows, _("Write all matches to a table.")),
+        ):
+            widget.enabled = on
+            widget.toolTip = tip if on else missing or _("Place a point first.")
+        ui.undoButton.enabled, ui.redoButton.enabled = logic.history.canUndo, logic.history.canRedo
+
+
+class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
+    """Use from Python: `AnatomicalLandmarksLogic().landmarks(slicer.mrmlScene, MapStore(slicer.mrmlScene))`."""
+
+    def getParameterNode(self):
+        return AnatomicalLandmarksParameterNode(super().getParameterNode())
+
+    def landmarks(self, scene, store):
+        """The logic that pairs points with their answers; needs no panel."""
+        return LandmarkLogic(scene, store)
+
+
+class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
+    """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
+
+    def setUp(self):
+        slicer.mrmlScene.Clear()
+
+    def runTest(self):
+        self.setUp()
+        self.test_PointOfOneSyntheticPatientInAnother()
+
+    def test_PointOfOneSyntheticPatientInAnother(self):
+        import time
+
+        import numpy as np
+        from AnatomicalEmbedding.phantom import make_phantom
+        from AnatomicalEmbeddingLib.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.MapStore import MapStore
+
+        patients = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
+        volumes = [
+            slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name=f"Patient {n}")
+            for n, patient in enumerate(patients, start=1)
+        ]
+        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
+        landmarks = AnatomicalLandmarksLogic().landmarks(slicer.mrmlScene, store)
+        try:
+            landmarks.setScans(volumes[0], volumes[1:])
+            landmarks.prepare()
+            while store.busy:
+                store.poll()
+                time.sleep(0.05)
+            points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Landmarks")
+            landmarks.setPoints(points)
+            points.AddControlPointWorld(vtk.vtkVector3d(*patients[0].points_ras["carina"]), "carina")
+            answers = landmarks.answersIn(volumes[1])
+            found = answers.worldOf(next(iter(answers.answers.values())))
+            self.assertLess(np.linalg.norm(found - patients[1].points_ras["carina"]), 10.0)
+        finally:
+            landmarks.close()
+            store.close()

@@ -1,0 +1,45 @@
+"""Fixtures of the logic tests: a real MRML scene, no Qt."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def _core():
+    from slicer_kit.scene import shared_core
+
+    return shared_core()
+
+
+@pytest.fixture
+def vtk_errors(_core) -> list:
+    """VTK errors of this test so far; a test that provokes one clears the list."""
+    from slicer_kit.vtk_errors import vtk_errors
+
+    errors = vtk_errors()
+    errors.clear()
+    return errors
+
+
+@pytest.fixture
+def scene(_core, vtk_errors):
+    """The MRML scene, empty; the test fails if VTK reported an error."""
+    _core.clear()
+    vtk_errors.clear()
+    yield _core.scene
+    reported = list(vtk_errors)
+    vtk_errors.clear()
+    assert not reported, "VTK errors: " + "; ".join(reported)
+
+
+@pytest.fixture
+def logics(_core) -> dict:
+    """Logics of the core modules by module name, e.g. logics["Markups"]."""
+    return _core.logics
+
+
+@pytest.fixture(scope="session")
+def map_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Cache of maps, so that each scan is embedded once for all tests."""
+    return tmp_path_factory.mktemp("maps")

@@ -1,0 +1,69 @@
+"""Synthetic patients as volume nodes, whose points are known, and the engine that ships."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import slicer.util
+import vtk
+from AnatomicalEmbeddingLib.Engine import Choice, Engine
+from AnatomicalEmbeddingLib.MapStore import MapStore
+
+from AnatomicalEmbedding.phantom import Phantom, make_phantom
+
+SEEDS = (71, 72, 73)  # no weights were trained on them
+
+
+@cache
+def patient(number: int) -> Phantom:
+    """Torso of a synthetic patient, small and quick."""
+    return make_phantom(SEEDS[number], spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
+
+
+def add_patient(number: int, name: str = "", parent=None):
+    """A patient's CT as a volume node, below a parent transform if one is given."""
+    volume = patient(number).volume
+    node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name or f"CT-{number + 1}")
+    if parent is not None:
+        node.SetAndObserveTransformNodeID(parent.GetID())
+    return node
+
+
+def add_transform(scene, matrix: np.ndarray, name: str = "moved"):
+    node = scene.AddNewNodeByClass("vtkMRMLLinearTransformNode", name)
+    node.SetMatrixTransformToParent(slicer.util.vtkMatrixFromArray(matrix))
+    return node
+
+
+def turned(degrees: float, shift: tuple[float, float, float]) -> np.ndarray:
+    """(4, 4): a turn about an oblique axis, and a shift in mm."""
+    transform = vtk.vtkTransform()
+    transform.Translate(*shift)
+    transform.RotateWXYZ(degrees, 1.0, 2.0, 3.0)
+    return slicer.util.arrayFromVTKMatrix(transform.GetMatrix())
+
+
+def add_points(scene, points_ras: dict[str, np.ndarray], name: str = "Landmarks"):
+    """A point list with a display node; points_ras: label -> world mm."""
+    node = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
+    node.CreateDefaultDisplayNodes()
+    for label, point in points_ras.items():
+        node.AddControlPointWorld(vtk.vtkVector3d(*point), label)
+    return node
+
+
+def make_store(scene, folder: Path, **choice: object) -> MapStore:
+    """The shipped weights on the CPU; maps are kept in `folder`, so that a scan is embedded once for all tests."""
+    return MapStore(scene, Engine(Choice(device="cpu", cacheFolder=str(folder), **choice)))
+
+
+def finish(store: MapStore, seconds: float = 60.0) -> None:
+    """Poll until nothing is under way."""
+    end = time.monotonic() + seconds
+    while store.busy:
+        assert time.monotonic() < end, "the store did not finish"
+        store.poll()
+        time.sleep(0.005)

@@ -1,0 +1,76 @@
+"""Curves read from a run's folder, at any moment of their being written."""
+
+import numpy as np
+import pytest
+from AnatomicalEmbeddingLib.TrainingLog import LossCurve, Validations, signature
+
+HEADER = "step,loss,learning_rate,minutes\r\n"
+
+
+def write_losses(folder, text):
+    (folder / "loss.csv").write_bytes((HEADER + text).encode())
+
+
+def test_running_mean_is_the_trainers(tmp_path):
+    losses = [3.0, 1.0, 2.0, 0.5]
+    write_losses(tmp_path, "".join(f"{n},{loss:.5f},1e-3,{n / 60:.2f}\r\n" for n, loss in enumerate(losses, 1)))
+    curve = LossCurve.read(tmp_path)
+    expected = losses[:1]
+    for loss in losses[1:]:
+        expected.append(0.98 * expected[-1] + 0.02 * loss)
+    assert curve.steps == [1, 2, 3, 4]
+    assert curve.means == pytest.approx(expected)
+    assert curve.minutes == pytest.approx(0.07)
+
+
+@pytest.mark.parametrize("rest", ["3", "3,0.2", "3,0.25,1e-3,0.1"])
+def test_half_written_last_line_is_not_read(tmp_path, rest):
+    write_losses(tmp_path, "1,1.0,1e-3,0.01\r\n2,1.0,1e-3,0.02\r\n" + rest)
+    assert LossCurve.read(tmp_path).steps == [1, 2]
+
+
+def test_damaged_lines_are_passed_over(tmp_path):
+    write_losses(tmp_path, "1,1.0,1e-3,0.01\r\n\x00\x00\r\n2,nan,1e-3,0.02\r\n3,1.0\r\n,,,\r\n4,x,y,z\r\n5,1,1,1,1,1\r\n")
+    assert LossCurve.read(tmp_path).steps == [1, 3, 5]
+
+
+def test_without_files_there_is_nothing(tmp_path):
+    assert LossCurve.read(tmp_path).last == 0
+    assert len(Validations.read(tmp_path / "none")) == 0
+    (tmp_path / "validation.csv").write_text("")
+    assert len(Validations.read(tmp_path)) == 0
+    assert signature(tmp_path / "none") is None
+
+
+def test_steps_done_again_replace_those_a_kill_lost():
+    curve = LossCurve()
+    for step in range(1, 6):
+        curve.add(step, 1.0)
+    curve.add(3, 7.0)
+    assert curve.steps == [1, 2, 3]
+    assert curve.means == [1.0, 1.0, 7.0]
+
+
+def test_validation_columns_may_vary(tmp_path):
+    (tmp_path / "validation.csv").write_text("step,phantom,centre\n10,9.5,\n20,8.0,12.25\n30,7.0,14.0\n40,1")
+    found = Validations.read(tmp_path)
+    assert found.steps.tolist() == [10, 20, 30]
+    np.testing.assert_allclose(found.errorsMm["phantom"], [9.5, 8.0, 7.0])
+    np.testing.assert_allclose(found.errorsMm["centre"], [np.nan, 12.25, 14.0])
+    assert found.at(0) == {"phantom": 9.5}
+
+
+def test_best_row_has_the_least_mean_over_kinds(tmp_path):
+    (tmp_path / "validation.csv").write_text("step,phantom,centre\n10,9.0,20.0\n20,12.0,8.0\n30,8.0,12.0\n")
+    assert Validations.read(tmp_path).best() == 1
+    (tmp_path / "validation.csv").write_text("step,phantom\n")
+    assert Validations.read(tmp_path).best() is None
+
+
+def test_signature_changes_with_the_file(tmp_path):
+    path = tmp_path / "validation.csv"
+    path.write_text("a")
+    before = signature(path)
+    assert signature(path) == before
+    path.write_text("ab")
+    assert signature(path) != before

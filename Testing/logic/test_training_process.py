@@ -1,0 +1,290 @@
+"""The trainer as a child process: what it prints becomes signals, and it ends when it is told to, whole."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from AnatomicalEmbeddingLib.TrainingErrors import stopReason
+from AnatomicalEmbeddingLib.TrainingProcess import FAILED, FINISHED, STOPPED, TrainingProcess
+from AnatomicalEmbeddingLib.TrainingRun import inspectRun
+from training_runs import Watched, fake_engine, group_is_empty, settings
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+looks_at_processes = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at the processes of a group in /proc")
+FINISH = """
+say("prepared scan one")
+for n in (1, 2, 3):
+    step(n, 3, 1 / n)
+(folder / "validation.csv").write_text("step,phantom\\n3,8.50\\n")
+print(json.dumps({"weights": str(folder / "weights.safetensors"), "sha256": "0", "steps": 3, "minutes": 0.1}))
+return 0
+"""
+FOREVER = """
+obey_signals()
+n = 0
+while not asked:
+    n += 1
+    step(n, 1000)
+    time.sleep(0.02)
+say("anatemb: run: stopped at step; run the same command to go on.")
+return 2
+"""
+DEAF = """
+import multiprocessing
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.DEVNULL)
+step(1)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def watch(tmp_path):
+    """Start a run of a made-up trainer; what is still running at the end of the test is killed."""
+    started = []
+
+    def begin(body: str, finishNow: bool = False, **options) -> Watched:  # noqa: N803 - as the process calls it
+        watched = Watched(fake_engine(tmp_path / "engine", body), **options)
+        watched.process.start(settings(tmp_path, minutes=60), finishNow)
+        started.append(watched)
+        return watched
+
+    yield begin
+    for watched in started:
+        if watched.process.running:
+            watched.process.kill()
+            watched.result()
+
+
+def test_lines_become_signals_and_the_end_has_weights(watch, tmp_path):
+    run = watch(FINISH)
+    result = run.result()
+    assert (result.outcome, result.steps, result.weights) == (FINISHED, 3, tmp_path / "run" / "weights.safetensors")
+    assert [p.step for p in run.progress] == [1, 2, 3]
+    assert [p.loss for p in run.progress] == [1, 0.5, 1 / 3]
+    assert run.lines == ["prepared scan one"]
+    assert [rows.at(-1) for rows in run.validations] == [{"phantom": 8.5}]
+    assert not run.process.running
+    assert inspectRun(tmp_path / "run").settings == run.process.settings
+
+
+def test_remaining_time_is_that_of_steps_or_of_the_budget(watch, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "loss.csv").write_text("step,loss,learning_rate,minutes\n100,1.0,1e-3,58.00\n")
+    run = watch("step(101, 1000)\nstep(999, 1000)\ntime.sleep(600)")
+    run.until(lambda: len(run.progress) == 2)
+    first, last = run.progress
+    assert first.secondsLeft == pytest.approx(60 * 2 - 2)  # 58 of 60 minutes were spent before, 2 s now
+    assert first.share == pytest.approx((58 * 60 + 2) / 3600)
+    assert last.secondsLeft == 0  # 899 steps of 2 s are more than the budget
+    assert last.share == 1
+
+
+def test_finish_now_gives_the_trainer_no_more_time_but_remembers_the_budget(watch, tmp_path):
+    run = watch('say(" ".join(sys.argv))\nreturn 1', finishNow=True)
+    run.result()
+    words = run.lines[0].split()
+    assert words[words.index("--minutes") + 1] == "0"
+    assert inspectRun(tmp_path / "run").settings.minutes == 60
+
+
+def test_stop_lets_the_trainer_save(watch):
+    run = watch(FOREVER)
+    run.until(lambda: run.progress)
+    run.process.stop()
+    assert run.process.stopping
+    result = run.result()
+    assert result.outcome == STOPPED
+    assert run.lines[-1].endswith("run the same command to go on.")
+
+
+@looks_at_processes
+def test_stop_while_scans_are_prepared_ends_the_processes_that_prepare_them(watch):
+    run = watch(
+        """
+import multiprocessing
+worker = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
+worker.start()
+say("preparing")
+worker.join()
+time.sleep(600)
+"""
+    )
+    run.until(lambda: run.lines)
+    group = run.group()
+    run.process.stop()
+    assert run.result().outcome == STOPPED
+    assert group_is_empty(group)
+
+
+@looks_at_processes
+def test_a_deaf_trainer_is_killed_after_the_grace_with_all_it_started(watch):
+    run = watch(DEAF, graceSeconds=0.2)
+    run.until(lambda: run.progress)
+    group = run.group()
+    run.process.stop()
+    assert run.result().outcome == STOPPED
+    assert group_is_empty(group)
+
+
+@looks_at_processes
+def test_kill_ends_all_at_once(watch):
+    run = watch(DEAF)
+    run.until(lambda: run.progress)
+    group = run.group()
+    run.process.kill()
+    assert run.result().outcome == STOPPED
+    assert group_is_empty(group)
+
+
+@looks_at_processes
+def test_a_run_that_is_killed_from_outside_is_a_failure_with_a_remedy(watch):
+    run = watch(FOREVER)
+    run.until(lambda: run.progress)
+    os.killpg(run.group(), signal.SIGKILL)
+    result = run.result()
+    assert result.outcome == FAILED
+    assert "memory" in result.sentence
+
+
+@looks_at_processes
+def test_what_outlives_its_trainer_is_ended(watch, monkeypatch):
+    monkeypatch.setattr("AnatomicalEmbeddingLib.TrainingProcess._LINGER_SECONDS", 0.2)
+    run = watch('subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\nsay("anatemb: x.")\nreturn 2')
+    run.until(lambda: run.lines)
+    group = run.group()
+    assert run.result().sentence == "x."
+    assert group_is_empty(group)
+
+
+@looks_at_processes
+def test_the_trainer_saves_and_ends_when_the_application_dies(tmp_path):
+    """Another process starts the run and is killed: nobody is left to ask or to read."""
+    body = FOREVER.replace("return 2", '(folder / "saved").write_text(str(n))\nreturn 2')
+    engine, run = fake_engine(tmp_path / "engine", body), settings(tmp_path)
+    code = f"""
+import sys, time
+sys.path[:0] = {[p for p in sys.path if p]!r}
+from AnatomicalEmbeddingLib.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings
+process = TrainingProcess([sys.executable], {str(engine)!r})
+seen = []
+process.progressed.connect(seen.append)
+process.start(TrainingSettings.fromDict({run.toDict()!r}))
+while len(seen) < 3:
+    process.poll()
+    time.sleep(0.01)
+print(process._child.pid, flush=True)
+time.sleep(600)
+"""
+    application = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    group = int(application.stdout.readline())
+    application.kill()
+    application.communicate()
+    wait_for(lambda: group_is_empty(group))
+    assert int((tmp_path / "run" / "saved").read_text()) >= 3
+
+
+@looks_at_processes
+def test_close_asks_and_waits(watch, tmp_path):
+    run = watch(FOREVER.replace("return 2", '(folder / "saved").touch()\nreturn 2'))
+    run.until(lambda: run.progress)
+    group = run.group()
+    run.process.close(seconds=60)
+    assert (tmp_path / "run" / "saved").exists()
+    assert group_is_empty(group)
+    assert run.results == []  # who listened is going as well
+    run.process.close()
+
+
+@looks_at_processes
+def test_close_does_not_wait_for_ever_and_the_run_still_saves(watch, tmp_path):
+    run = watch(
+        """
+obey_signals()
+step(1)
+while not asked:
+    time.sleep(0.01)
+while not (folder / "go").exists():
+    time.sleep(0.01)
+say("nobody reads this")
+step(2)
+(folder / "saved").touch()
+return 2
+"""
+    )
+    run.until(lambda: run.progress)
+    group = run.group()
+    run.process.close(seconds=0.1)
+    assert not run.process.running
+    (tmp_path / "run" / "go").touch()
+    wait_for(lambda: group_is_empty(group))
+    assert (tmp_path / "run" / "saved").exists()
+
+
+def test_a_failure_while_stopping_is_a_failure(watch):
+    run = watch(FOREVER.replace("stopped at step; run the same command to go on.", "the disk is full; make room."))
+    run.until(lambda: run.progress)
+    run.process.stop()
+    result = run.result()
+    assert (result.outcome, result.sentence) == (FAILED, "run: the disk is full; make room.")
+
+
+def test_numbers_and_noise_on_stdout_are_told_apart(watch):
+    run = watch('print("GPU available")\nprint("{not json")\nprint("[1]")\nstep(1, loss=float("nan"))\nreturn 0')
+    result = run.result()
+    assert run.lines == ["GPU available", "{not json", "[1]"]
+    assert len(run.progress) == 1
+    assert result.outcome == FAILED  # it ended without naming weights
+
+
+def test_one_run_at_a_time(watch):
+    run = watch(FOREVER)
+    with pytest.raises(AnatomicalEmbeddingError, match="under way"):
+        run.process.start(run.process.settings)
+
+
+@pytest.mark.parametrize("command", [[], ["/nowhere/PythonSlicer"]])
+def test_a_python_that_is_not_there_is_named(tmp_path, command):
+    process = TrainingProcess(command)
+    with pytest.raises(AnatomicalEmbeddingError, match="PythonSlicer"):
+        process.start(settings(tmp_path))
+    assert not process.running
+
+
+def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    run = settings(tmp_path, runFolder=str(tmp_path / "file" / "run"))
+    with pytest.raises(AnatomicalEmbeddingError, match="choose another folder"):
+        TrainingProcess([sys.executable]).start(run)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["prepared a", "anatemb: scans: no scan can be trained on; see the lines above."], "scans: no scan can be"),
+        (["anatemb: training needs lightning-fabric; install it: pip install -e '.[train]'."], "Install packages"),
+        (["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'torch'"], "PyTorch"),
+        (["ModuleNotFoundError: No module named 'AnatomicalEmbedding'"], "install the extension"),
+        (["torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate"], "choose the device cpu"),
+        (["OSError: [Errno 28] No space left on device"], "make room"),
+        (["anatemb: /run/loss.csv: no space left on device; check the path."], "make room"),
+        (["Traceback (most recent call last):", "ValueError: odd", "  cleaning up"], "(ValueError: odd)"),
+        (["something odd"], "(something odd)"),
+        ([], "exit code 1"),
+    ],
+)
+def test_reasons_of_failures(lines, says):
+    assert says in stopReason(1, lines)
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -1,0 +1,121 @@
+"""Real runs of the real trainer in a child process, on two phantoms and with a network that takes milliseconds."""
+
+import json
+import sys
+import sysconfig
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from AnatomicalEmbeddingLib.TrainingLog import LossCurve
+from AnatomicalEmbeddingLib.TrainingProcess import FAILED, FINISHED, STOPPED
+from AnatomicalEmbeddingLib.TrainingRun import UNFINISHED, inspectRun
+from training_runs import Watched, group_is_empty, settings
+
+from AnatomicalEmbedding.models.registry import read_weights
+from AnatomicalEmbedding.volume import Volume
+
+TINY = """
+name = "tiny"
+objective = "coordinates"
+[network]
+widths = [4, 4, 4, 4]
+spacing_mm = [8.0, 8.0, 8.0]
+hu_knots = [-1000.0, 1000.0]
+level_knots = [0.0, 1.0]
+unit_mm = 100.0
+[batch]
+crop_sizes = [[24, 20, 16]]
+voxels_per_batch = 15360
+height_bands = [[-1000, 1000, 1.0]]
+[augmentation]
+[loss]
+frame_prior = 0.01
+[optimiser]
+learning_rate = 1e-2
+schedule = "one-cycle"
+weight_decay = 1e-2
+epsilon = 1e-8
+gradient_clip = 1.0
+warm_up = 0.2
+frame_learning_rate = 1e-2
+ema = 0.9
+"""
+
+
+@pytest.fixture
+def run(tmp_path, phantom_pair):
+    """Settings of a run on a set prepared from two phantoms whose place in the body is known."""
+    from AnatomicalEmbedding.training.frames import LevelTable
+    from AnatomicalEmbedding.training.preparation import prepare_set
+
+    scans = tmp_path / "cts"
+    for n, phantom in enumerate(phantom_pair):
+        volume = phantom.volume
+        coarse = volume.ijk_to_ras @ np.diag([2.0, 2.0, 2.0, 1.0])
+        Volume(volume.voxels[::2, ::2, ::2], coarse).write(scans / f"patient{n}.nii.gz")
+    levels = {"body_height_mm": {"carina": 469}, "scans": {f"patient{n}": {"carina": -30.0} for n in range(2)}}
+    (tmp_path / "levels.json").write_text(json.dumps(levels))
+    prepare_set([scans], (8.0, 8.0, 8.0), tmp_path / "scans", levels=LevelTable.read(tmp_path / "levels.json"))
+    (tmp_path / "tiny.toml").write_text(TINY)
+    return settings(
+        tmp_path, recipe=str(tmp_path / "tiny.toml"), fineTune=False, validateEvery=0, threads=1, device="cpu",
+        steps=100_000,
+    )  # fmt: skip
+
+
+def test_stop_resume_and_finish_count_on_and_leave_weights(run):
+    """With a process that prepares batches beside the trainer: it must end with it."""
+    first = Watched()
+    first.process.start(run)
+    first.until(lambda: len(first.progress) >= 5)
+    group = first.group()
+    first.process.stop()
+    assert first.result().outcome == STOPPED
+    first.until(lambda: group_is_empty(group))
+    assert [p.step for p in first.progress] == list(range(1, len(first.progress) + 1))
+    curve = LossCurve.read(run.runFolder)
+    assert curve.steps == [p.step for p in first.progress]  # every step was saved
+    assert curve.means == pytest.approx([p.loss for p in first.progress], abs=1e-4)
+    state = inspectRun(run.runFolder)
+    assert (state.stage, state.settings, state.steps) == (UNFINISHED, run, curve.last)
+
+    second = Watched()
+    second.process.start(state.settings, finishNow=True)  # as in a later session: all it knows is in the folder
+    result = second.result()
+    assert [p.step for p in second.progress] == [curve.last + 1]
+    assert (result.outcome, result.steps) == (FINISHED, curve.last + 1)
+    card = read_weights(result.weights).card
+    assert (card["steps"], card["scans"]) == (curve.last + 1, ["patient0", "patient1"])
+    assert inspectRun(run.runFolder).weights == result.weights
+
+
+def test_killed_run_goes_on_and_other_settings_are_refused_by_the_trainer_too(run):
+    first = Watched()
+    first.process.start(run)
+    first.until(lambda: len(first.progress) >= 3)
+    first.process.kill()
+    assert first.result().outcome == STOPPED
+    second = Watched()
+    second.process.start(replace(run, steps=2))
+    assert (second.result().outcome, second.results[0].steps) == (FINISHED, 2)  # no checkpoint: from the beginning
+    third = Watched()
+    third.process.start(replace(run, steps=3))
+    assert third.result().outcome == FAILED
+    assert "another recipe, data, seed or length" in third.results[0].sentence
+
+
+@pytest.mark.parametrize(("absent", "says"), [("torch", "PyTorch"), ("lightning_fabric", "lightning-fabric; press")])
+def test_missing_packages_are_named_with_their_remedy(run, tmp_path, monkeypatch, absent, says):
+    site = tmp_path / "site"
+    site.mkdir()
+    for entry in Path(sysconfig.get_path("platlib")).iterdir():
+        if entry.name != absent:
+            (site / entry.name).symlink_to(entry)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    watched = Watched()
+    watched.process.pythonCommand = [sys.executable, "-S"]  # without its site-packages but for those in PYTHONPATH
+    watched.process.start(run)
+    assert watched.result().outcome == FAILED
+    assert says in watched.results[0].sentence

@@ -1,0 +1,98 @@
+"""Settings of a run: the command they make is one that the trainer's parser takes, and faults are named."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings, differences, settingsProblem
+from training_runs import settings
+
+from AnatomicalEmbedding.cli.main import build_parser
+
+
+def parsed(run: TrainingSettings):
+    """The options as the trainer reads them."""
+    return build_parser().parse_args(run.arguments())
+
+
+def test_command_says_what_was_chosen(tmp_path):
+    run = settings(
+        tmp_path, recipe="ape", fineTune=False, minutes=7, steps=123, validateEvery=11, device="cpu", threads=2,
+        validationFolder=str(tmp_path / "lab elled"), furtherOptions="--phantoms 3 --exclude 'a b*' --set batch.pairs=2",
+    )  # fmt: skip
+    options = parsed(run)
+    assert [str(folder) for folder in options.data] == list(run.scanFolders)
+    assert str(options.output) == run.runFolder
+    assert str(options.validate) == run.validationFolder
+    assert (options.recipe, options.minutes, options.steps, options.validate_every) == ("ape", 7.0, 123, 11)
+    assert (options.device, options.threads, options.phantoms) == ("cpu", 2, 3)
+    assert options.exclude == ["a b*"]
+    assert options.set == ["batch.pairs=2"]
+    assert options.start_from is None
+    assert options.json
+
+
+def test_defaults_fine_tune_the_shipped_weights_as_the_readme_tells(tmp_path):
+    options = parsed(settings(tmp_path))
+    assert (options.recipe, options.start_from, options.align_with) == ("hybrid", "auto", "auto")
+    assert options.set == ["optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001"]
+    assert options.threads is None
+    assert options.validate is None
+
+
+def test_further_options_win_over_those_of_fine_tuning(tmp_path):
+    options = parsed(settings(tmp_path, furtherOptions="--set optimiser.learning_rate=0.01"))
+    assert options.set[-1] == "optimiser.learning_rate=0.01"
+
+
+def test_dictionary_round_trip_through_json(tmp_path):
+    run = settings(tmp_path, minutes=5, fineTune=False, device="mps", furtherOptions="--seed 1")
+    assert TrainingSettings.fromDict(json.loads(json.dumps(run.toDict()))) == run
+
+
+def test_values_of_another_version_are_ignored_or_defaults():
+    read = TrainingSettings.fromDict({"minutes": "many", "scanFolders": "x", "fineTune": 1, "new": 3, "steps": 5})
+    assert read == TrainingSettings(steps=5)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"scanFolders": ()}, "Add a folder"),
+        ({"scanFolders": ("/nowhere/scans",)}, "/nowhere/scans: no such folder"),
+        ({"validationFolder": "/nowhere/labels"}, "/nowhere/labels: no such folder"),
+        ({"recipe": "sam-paper"}, "sam-paper: has another network"),
+        ({"recipe": "ape-paper"}, "ape-paper: has another network"),
+        ({"furtherOptions": "--exclude 'a"}, "quotation mark"),
+        ({"minutes": 0}, "one minute"),
+        ({"steps": 0}, "one step"),
+        ({"runFolder": ""}, "Choose a folder for the run"),
+        ({"runFolder": "run"}, "give the whole path"),
+    ],
+)
+def test_each_fault_has_a_sentence(tmp_path, change, says):
+    run = settings(tmp_path)
+    assert settingsProblem(run) is None
+    assert says in settingsProblem(replace(run, **change))
+
+
+def test_folders_that_get_in_each_others_way(tmp_path):
+    run = settings(tmp_path)
+    scans = run.scanFolders[0]
+    assert "validate on other patients" in settingsProblem(replace(run, validationFolder=scans + "/../scans"))
+    assert "lies in a folder of scans" in settingsProblem(replace(run, runFolder=scans + "/run"))
+    (tmp_path / "file").write_text("")
+    assert "is a file" in settingsProblem(replace(run, runFolder=str(tmp_path / "file" / "run")))
+
+
+def test_recipes_from_scratch_and_recipe_files_pass(tmp_path):
+    assert settingsProblem(settings(tmp_path, recipe="sam-paper", fineTune=False)) is None
+    assert settingsProblem(settings(tmp_path, recipe=str(tmp_path / "own.toml"))) is None
+
+
+def test_only_budget_of_time_and_hardware_may_differ_from_the_run_begun(tmp_path):
+    begun = settings(tmp_path)
+    free = replace(begun, minutes=5, device="cpu", threads=1, runFolder="/elsewhere")
+    assert differences(free, begun) == []
+    other = replace(free, recipe="ape", fineTune=False, steps=3)
+    assert differences(other, begun) == ["recipe", "starting weights", "number of steps"]
