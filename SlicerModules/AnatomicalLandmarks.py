@@ -110,8 +110,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         self.initializeParameterNode()
 
     def cleanup(self):
-        self.removeObservers()
         self.setParameterNode(None)
+        self.removeObservers()
         self.session.ticked.disconnect(self._onTick)
         self.crosshair.close()
         self.matchTable.close()

@@ -23,3 +23,9 @@ def phantom_pair() -> tuple[Phantom, Phantom]:
     """Two synthetic torsos (4 mm, small and quick) of seeds that no weights were trained on."""
     first, second = (make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72))
     return first, second
+
+
+@pytest.fixture(scope="session")
+def map_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Cache of maps, so that each scan is embedded once for all tests."""
+    return tmp_path_factory.mktemp("maps")

@@ -31,6 +31,7 @@ class MatchTable:
         self.widget.setSelectionBehavior(qt.QAbstractItemView.SelectItems)
         self.widget.setContextMenuPolicy(qt.Qt.CustomContextMenu)
         self.widget.verticalHeader().setVisible(False)
+        self.widget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         self.widget.setMinimumHeight(140)
         self.widget.setToolTip(_("Double click: show the point in all scans. Right click: more."))
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)

@@ -1,7 +1,5 @@
 """Fixtures of the logic tests: a real MRML scene, no Qt."""
 
-from pathlib import Path
-
 import pytest
 
 
@@ -37,9 +35,3 @@ def scene(_core, vtk_errors):
 def logics(_core) -> dict:
     """Logics of the core modules by module name, e.g. logics["Markups"]."""
     return _core.logics
-
-
-@pytest.fixture(scope="session")
-def map_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cache of maps, so that each scan is embedded once for all tests."""
-    return tmp_path_factory.mktemp("maps")

@@ -1,0 +1,283 @@
+"""The panel of Anatomical Landmarks: what a user sees and presses, on the real scene, logic and engine."""
+
+import numpy as np
+import pytest
+import slicer
+import vtk
+from scans import add_patient, patient
+
+
+@pytest.fixture
+def panel(kit, map_folder):
+    """The module on three scans, its maps kept from test to test."""
+    from AnatomicalEmbeddingLib import ModuleSettings
+
+    ModuleSettings.setCacheFolder(str(map_folder))
+    ModuleSettings.setDevice("cpu")
+    for number, name in enumerate(("Prior", "Current", "Other")):
+        add_patient(number, name)
+    return kit.open(kit.load_module("AnatomicalLandmarks"))
+
+
+def node(name):
+    return slicer.util.getNode(name)
+
+
+def prepare(kit, panel):
+    kit.click(panel.preparation.button)
+    kit.spin(lambda: not panel.session.store.busy, 60)
+
+
+def new_list(panel):
+    return panel.ui.pointsSelector.addNode()
+
+
+def place(points, name, number=0):
+    points.AddControlPointWorld(vtk.vtkVector3d(*patient(number).points_ras[name]), name)
+
+
+def cell(panel, row, column):
+    return panel.matchTable.widget.item(row, column).text()
+
+
+def test_the_first_ct_is_the_template_and_all_others_are_targets(panel):
+    assert panel.ui.templateSelector.currentNode().GetName() == "Prior"
+    assert [target.GetName() for target in panel.logic.targets] == ["Current", "Other"]
+    assert not panel.ui.targetSelector.enabled
+
+
+def test_a_click_fills_the_table_and_moves_nothing_else(kit, panel):
+    prepare(kit, panel)
+    points = new_list(panel)
+    place(points, "carina")
+    table = panel.matchTable.widget
+    assert (table.rowCount, table.columnCount) == (1, 3)
+    assert cell(panel, 0, 0) == "carina"
+    assert cell(panel, 0, 1).endswith("mm")
+    assert "expected error" in table.item(0, 1).toolTip()
+    assert not kit.dialogs.calls
+
+
+def test_the_place_button_drives_the_mouse_mode_of_the_chosen_list(kit, panel):
+    assert not panel.ui.placeWidget.isEnabled()
+    points = new_list(panel)
+    assert panel.ui.placeWidget.currentNode() is points
+    panel.ui.placeWidget.setPlaceModeEnabled(True)
+    interaction = kit.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+    assert interaction.GetCurrentInteractionMode() == interaction.Place
+    assert kit.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton").GetActivePlaceNodeID() == points.GetID()
+    panel.exit()
+    assert interaction.GetCurrentInteractionMode() != interaction.Place
+
+
+def test_points_clicked_before_preparation_start_it_and_are_answered(kit, panel):
+    points = new_list(panel)
+    place(points, "carina")
+    assert panel.session.store.busy
+    assert cell(panel, 0, 1) == "0 %"
+    kit.spin(lambda: not panel.session.store.busy, 60)
+    assert cell(panel, 0, 1).endswith("mm")
+
+
+def test_targets_can_be_chosen_one_by_one(panel):
+    panel.ui.allTargetsCheckBox.checked = False
+    panel.ui.targetSelector.setCheckState(node("Other"), 0)
+    assert [target.GetName() for target in panel.logic.targets] == ["Current"]
+    panel.ui.allTargetsCheckBox.checked = True
+    assert [target.GetName() for target in panel.logic.targets] == ["Current", "Other"]
+
+
+def test_a_scan_loaded_later_becomes_a_target(kit, panel):
+    add_patient(1, "Newest")
+    kit.spin(lambda: "Newest" in [target.GetName() for target in panel.logic.targets])
+
+
+def test_a_label_edited_in_the_table_renames_point_and_answers(kit, panel):
+    prepare(kit, panel)
+    points = new_list(panel)
+    place(points, "carina")
+    panel.matchTable.widget.item(0, 0).setText("bifurcation")
+    assert points.GetNthControlPointLabel(0) == "bifurcation"
+    assert panel.logic.answersIn(node("Current")).node.GetNthControlPointLabel(0) == "bifurcation"
+
+
+def test_a_double_click_shows_the_point_in_the_views_of_its_scans(kit, panel, monkeypatch):
+    prepare(kit, panel)
+    place(new_list(panel), "carina")
+    shown = []
+    monkeypatch.setattr(panel.logic, "jumpTo", shown.append)
+    panel.matchTable.widget.cellDoubleClicked.emit(0, 1)
+    assert shown == [panel.logic.rows()[0].pointId]
+
+
+def test_the_menu_of_an_answer_corrects_it(kit, panel):
+    prepare(kit, panel)
+    place(new_list(panel), "carina")
+
+    def choose(text):
+        menu = panel.matchTable.menuFor(0, 1)
+        next(action for action in menu.actions() if action.text.startswith(text)).trigger()
+
+    choose("Not visible")
+    assert cell(panel, 0, 1).endswith("not visible")
+    choose("Match again")
+    assert cell(panel, 0, 1).endswith("mm")
+
+
+def test_undo_and_redo_buttons_follow_what_can_be_undone(kit, panel):
+    prepare(kit, panel)
+    points = new_list(panel)
+    assert not panel.ui.undoButton.enabled
+    place(points, "carina")
+    assert panel.ui.undoButton.enabled
+    kit.click(panel.ui.undoButton)
+    assert points.GetNumberOfControlPoints() == 0
+    assert panel.matchTable.widget.rowCount == 0
+    assert panel.ui.redoButton.enabled
+    kit.click(panel.ui.redoButton)
+    assert points.GetNumberOfControlPoints() == 1
+
+
+def test_the_table_button_writes_a_table_and_says_where(kit, panel):
+    prepare(kit, panel)
+    assert not panel.ui.exportButton.enabled
+    assert panel.ui.exportButton.toolTip
+    place(new_list(panel), "carina")
+    kit.click(panel.ui.exportButton)
+    assert node("Landmarks matches").GetNumberOfRows() == 2
+    assert "Landmarks matches" in panel.ui.statusLabel.text
+
+
+def test_a_point_outside_is_a_sentence_in_the_panel(kit, panel):
+    prepare(kit, panel)
+    points = new_list(panel)
+    points.AddControlPointWorld(vtk.vtkVector3d(0, 0, 9000), "lost")
+    assert "lost: outside Prior" in panel.ui.statusLabel.text
+    assert cell(panel, 0, 1) == "outside"
+    assert not kit.dialogs.calls
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"), [(["torch"], "torch is not installed"), (["torch", "safetensors"], "torch and safetensors are")]
+)
+def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, missing, told):
+    monkeypatch.setattr(type(panel.session.store.engine), "missingPackages", staticmethod(lambda: missing))
+    kit.click(panel.preparation.button)
+    assert told in panel.preparation.label.text
+    place(new_list(panel), "carina")
+    assert cell(panel, 0, 1) == "failed"
+    assert told in panel.matchTable.widget.item(0, 1).toolTip()
+    assert not kit.dialogs.calls
+
+
+def test_missing_weights_are_a_sentence_in_the_panel(kit, panel):
+    from AnatomicalEmbeddingLib import ModuleSettings
+
+    ModuleSettings.setWeights("gone.safetensors")
+    kit.click(panel.preparation.button)
+    assert "gone.safetensors" in panel.preparation.label.text
+    assert not kit.dialogs.calls
+
+
+def test_a_volume_that_is_no_ct_is_named_and_the_others_go_on(kit, panel):
+    echo = slicer.util.addVolumeFromArray(np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo")
+    kit.spin(lambda: echo in panel.logic.targets)
+    prepare(kit, panel)
+    assert "Echo:" in panel.preparation.label.text
+    place(new_list(panel), "carina")
+    texts = [cell(panel, 0, column) for column in (1, 2, 3)]
+    assert texts[2] == "failed"
+    assert all(text.endswith("mm") for text in texts[:2])
+
+
+def test_the_crosshair_toggle_and_its_key_switch_it(kit, panel):
+    prepare(kit, panel)
+    panel.ui.crosshairCheckBox.checked = True
+    assert panel.crosshair.enabled
+    assert panel.crosshair.volumes == [node(name) for name in ("Prior", "Current", "Other")]
+    panel.shortcut.activated.emit()
+    assert not panel.crosshair.enabled
+    panel.shortcut.activated.emit()
+    assert panel.crosshair.enabled
+    panel.exit()
+    assert not panel.crosshair.enabled
+
+
+def test_closing_the_scene_while_preparing_leaves_an_empty_working_panel(kit, panel):
+    place(new_list(panel), "carina")
+    assert panel.session.store.busy
+    kit.close_scene()
+    kit.process_events()
+    assert not panel.session.store.busy
+    assert panel.matchTable.widget.rowCount == 0
+    assert panel.ui.templateSelector.currentNode() is None
+    add_patient(0, "Again")
+    add_patient(1, "And again")
+    panel.enter()
+    assert panel.ui.templateSelector.currentNode().GetName() == "Again"
+
+
+def test_cancel_stops_and_a_second_press_goes_on(kit, panel, monkeypatch):
+    from AnatomicalEmbeddingLib import ModuleSettings
+
+    ModuleSettings.setCacheFolder("")
+    monkeypatch.setenv("ANATEMB_CACHE", str(kit.settings_path.parent / "none"))
+    kit.click(panel.preparation.button)
+    assert panel.preparation.button.text == "Cancel"
+    kit.click(panel.preparation.button)
+    assert not panel.session.store.busy
+    assert panel.preparation.button.text == "Prepare scans"
+    prepare(kit, panel)
+    assert panel.session.store.map(node("Prior")) is not None
+
+
+def test_parameters_and_answers_survive_an_mrb(kit, panel, tmp_path):
+    prepare(kit, panel)
+    place(new_list(panel), "carina")
+    panel.ui.liveCheckBox.checked = True
+    panel.ui.jumpCheckBox.checked = False
+    panel.ui.allTargetsCheckBox.checked = False
+    panel.ui.targetSelector.setCheckState(node("Other"), 0)
+    before = cell(panel, 0, 1)
+    kit.save_scene(tmp_path / "scene.mrb")
+    kit.load_scene(tmp_path / "scene.mrb")
+    panel.enter()
+    ui = panel.ui
+    assert (ui.liveCheckBox.checked, ui.jumpCheckBox.checked, ui.allTargetsCheckBox.checked) == (True, False, False)
+    assert [target.GetName() for target in panel.logic.targets] == ["Current"]
+    assert ui.pointsSelector.currentNode().GetName() == "Landmarks"
+    assert cell(panel, 0, 1) == before
+
+
+def test_deleting_scans_and_lists_keeps_the_panel_working(kit, panel):
+    prepare(kit, panel)
+    place(new_list(panel), "carina")
+    kit.scene.RemoveNode(node("Current"))
+    kit.process_events()
+    assert panel.matchTable.widget.columnCount == 2
+    kit.scene.RemoveNode(node("Landmarks"))
+    kit.process_events()
+    assert panel.matchTable.widget.rowCount == 0
+    kit.scene.RemoveNode(node("Prior"))
+    kit.process_events()
+    place(new_list(panel), "carina")
+
+
+def test_closing_the_panel_stops_the_worker_and_frees_the_maps(kit, panel):
+    import gc
+    import threading
+    import weakref
+
+    prepare(kit, panel)
+    place(new_list(panel), "carina")
+    kept = weakref.ref(panel.session.store.map(node("Prior")))
+    kit.close(panel)
+    gc.collect()
+    assert kept() is None
+    assert not any(thread.name == "AnatomicalEmbedding" for thread in threading.enumerate())
+
+
+def test_the_module_tests_itself(kit, panel):
+    module = kit.modules["AnatomicalLandmarks"].python
+    test = module.AnatomicalLandmarksTest()
+    test.runTest()
