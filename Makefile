@@ -2,21 +2,28 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VIEWS := .venv-views
 # PyTorch's threads spin while they wait: more of them than cores is slower than fewer
 export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
 
-test: $(VENV)/dev.stamp
+test: $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -q
+	$(VIEWS)/bin/python -m pytest -q -p no:cacheprovider Testing/views
+
+# an installable extension, without a build of Slicer
+package: $(VENV)/dev.stamp
+	$(BIN)/python Testing/extension/make_zip.py -o dist
 
 # make bench DATA=folder-of-labelled-scans also measures accuracy beside the peers, and confidence: an hour on two cores
-bench: $(VENV)/bench.stamp
+bench: $(VENV)/bench.stamp $(VENV)/dev.stamp
 	$(BIN)/python Testing/benchmarks/speed.py
+	QT_QPA_PLATFORM=offscreen $(BIN)/python Testing/benchmarks/slicer_modules.py
 ifdef DATA
 	$(BIN)/anatemb evaluate landmarks $(DATA) --each-effort --peers all
 	$(BIN)/anatemb evaluate confidence $(DATA)
@@ -28,7 +35,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 
 clean:
-	rm -rf $(VENV) demo-output build dist
+	rm -rf $(VENV) $(VIEWS) demo-output build dist
 
 $(VENV)/pip.stamp:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed; run make PYTHON=/path/to/python3.11"'
@@ -46,4 +53,11 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,bench]'
+	@touch $@
+
+# slice views need another slicer-core than the logic's tests
+$(VIEWS)/stamp: constraints-views.txt
+	$(PYTHON) -m venv $(VIEWS)
+	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
+	  'trame-slicer[standalone]' torch safetensors SimpleITK pytest hypothesis
 	@touch $@

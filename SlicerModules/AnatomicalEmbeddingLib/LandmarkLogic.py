@@ -48,15 +48,15 @@ class LandmarkLogic:
         self._answerObservers: list[ListObserver] = []
         self._writing = False
         store.changed.connect(self._onMap)
-        self._tags = [
-            scene.AddObserver(event, slot)
-            for event, slot in (
-                (scene.NodeRemovedEvent, self._onNodeRemoved),
-                (scene.StartCloseEvent, lambda *_: self._letGo()),
-                (scene.EndUndoEvent, lambda *_: self.reconcile()),
-                (scene.EndRedoEvent, lambda *_: self.reconcile()),
-            )
+        mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+        observed = [
+            (scene, scene.NodeRemovedEvent, self._onNodeRemoved),
+            (scene, scene.StartCloseEvent, lambda *_: self._letGo()),
+            (scene, scene.EndUndoEvent, lambda *_: self.reconcile()),
+            (scene, scene.EndRedoEvent, lambda *_: self.reconcile()),
+            *([(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())] if mouse else ()),
         ]
+        self._tags = [(caller, caller.AddObserver(event, slot)) for caller, event, slot in observed]
 
     # -- what is worked on -------------------------------------------------------------------------------------------
 
@@ -123,8 +123,8 @@ class LandmarkLogic:
     def close(self) -> None:
         """Stop observing; nothing in the scene changes."""
         self.store.changed.disconnect(self._onMap)
-        for tag in self._tags:
-            self.scene.RemoveObserver(tag)
+        for caller, tag in self._tags:
+            caller.RemoveObserver(tag)
         self._tags = []
         self._letGo()
 
@@ -162,11 +162,17 @@ class LandmarkLogic:
                 Views.jump(self.scene, each.volumeNode, found, besides=besides)
 
     def showInOwnViews(self) -> None:
-        """Restrict each list to the views of its volume. To be called when views show other volumes."""
+        """Restrict each list to the views of its volume. To be called when views show other volumes.
+
+        While points are being placed, their list is shown everywhere: a view that does not show a list takes no click.
+        """
         lists = [(self.points, self.template), *((e.node, e.volumeNode) for e in self._matcher.lists.values())]
         for node, volume in lists:
             if node is not None and volume is not None and node.GetDisplayNode() is not None:
-                Views.showOnlyIn(node.GetDisplayNode(), self.scene, volume)
+                if node is self.points and Views.isPlacing(self.scene):
+                    node.GetDisplayNode().SetViewNodeIDs([])
+                else:
+                    Views.showOnlyIn(node.GetDisplayNode(), self.scene, volume)
 
     # -- what the user does ------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class ListObserver:
         self._node, self._ignored = node, ignored
         self._placed, self._moved, self._dragging, self._edited = placed, moved, dragging, edited
         self._inHand = self._dirty = False
+        self._before: dict[str, tuple[float, ...]] = {}
         events = slicer.vtkMRMLMarkupsNode
         self._tags = [
             node.AddObserver(event, slot)
@@ -59,25 +60,37 @@ class ListObserver:
         else:
             self._placed(index)
 
-    @vtk.calldata_type(vtk.VTK_INT)
-    def _onStart(self, caller, event: str, index: int | None = None) -> None:
+    def _onStart(self, caller, event: str) -> None:
         self._inHand = True
+        self._before = self._places()
 
-    @vtk.calldata_type(vtk.VTK_INT)
-    def _onEnd(self, caller, event: str, index: int | None = None) -> None:
+    def _onEnd(self, caller, event: str) -> None:
         self._inHand = False
-        if not self._ignored() and index is not None:
-            self._moved(index)
+        if not self._ignored():
+            for index in self._changed():
+                self._moved(index)
 
-    @vtk.calldata_type(vtk.VTK_INT)
-    def _onModified(self, caller, event: str, index: int | None = None) -> None:
+    def _onModified(self, caller, event: str) -> None:
         if self._ignored():
             return
-        if self._inHand:
-            if self._dragging is not None and index is not None:
-                self._dragging(index)
-        else:
+        if not self._inHand:
             self._dirty = True
+        elif self._dragging is not None:
+            for index in self._changed():
+                self._dragging(index)
+
+    def _places(self) -> dict[str, tuple[float, ...]]:
+        """Where each point is. The mouse's events do not tell which point they are about."""
+        node = self._node
+        return {
+            node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))
+            for n in range(node.GetNumberOfControlPoints())
+        }
+
+    def _changed(self) -> list[int]:
+        """Points that are not where they were when the drag began."""
+        places = enumerate(self._places().items())
+        return [n for n, (pointId, place) in places if self._before.get(pointId) != place]
 
     def _onRemoved(self, caller, event: str) -> None:
         if not self._ignored():

@@ -53,6 +53,12 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
         displayNode.SetViewNodeIDs(wanted)
 
 
+def isPlacing(scene) -> bool:
+    """Does a click place a point now?"""
+    mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+    return mouse is not None and mouse.GetCurrentInteractionMode() == mouse.Place
+
+
 def gridLayout(volumeNodes: Sequence) -> str:
     """Layout description with a row of axial, sagittal and coronal views for each volume."""
     rows = []

@@ -9,5 +9,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-if find_spec("AnatomicalEmbedding") is None:
-    sys.path.append(str(Path(__file__).resolve().parents[2]))
+_spec = find_spec("AnatomicalEmbedding")
+if _spec is None or _spec.origin is None:  # not there, or a folder of that name without code
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

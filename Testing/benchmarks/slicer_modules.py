@@ -1,0 +1,76 @@
+"""Speed of the Slicer modules on slicer-core and the test kit: loading, a click's answers, the crosshair.
+
+python Testing/benchmarks/slicer_modules.py
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+_TESTING = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_TESTING), str(_TESTING.parent / "SlicerModules")]
+
+MODULES = ("AnatomicalLandmarks", "AnatomicalROI", "LesionFollowUp", "AnatomicalEmbeddingTraining")
+TARGETS, CLICKS = 5, 50
+
+
+def main() -> None:
+    from slicer_kit import install
+
+    kit = install()
+    with tempfile.TemporaryDirectory() as folder:
+        kit.reset(Path(folder) / "Slicer.ini")
+        for name in MODULES:
+            started = time.perf_counter()
+            kit.load_module(name)
+            print(f"load {name}: {1000 * (time.perf_counter() - started):.0f} ms")
+        _show("click, answers in 5 embedded scans, table and lists included", _clicks(kit, folder))
+        kit.reset()
+
+
+def _clicks(kit, folder: str) -> list[float]:
+    """Milliseconds from the event of a placed point to all answers in the scene and in the panel's table."""
+    import slicer
+    import vtk
+    from AnatomicalEmbeddingLib import ModuleSettings
+
+    from AnatomicalEmbedding.phantom import make_phantom
+
+    ModuleSettings.setCacheFolder(folder)
+    patients = [make_phantom(20_001 + n, spacing=(2.0, 2.0, 3.0), coverage_mm=(150.0, 600.0)) for n in range(TARGETS + 1)]
+    for n, patient in enumerate(patients):
+        slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name=f"CT-{n + 1}")
+    panel = kit.open("AnatomicalLandmarks")
+    panel.session.store.request(panel.crosshair.volumes)
+    kit.spin(lambda: not panel.session.store.busy, 600)
+    points = panel.ui.pointsSelector.addNode()
+    rng, known = np.random.default_rng(0), list(patients[0].points_ras.values())
+    taken = []
+    for n in range(CLICKS):
+        point = known[n % len(known)] + rng.normal(0, 3, 3)
+        started = time.perf_counter()
+        points.AddControlPointWorld(vtk.vtkVector3d(*point))
+        taken.append(1000 * (time.perf_counter() - started))
+        if n % 10 == 9:  # a list of ten points is usual
+            points.RemoveAllControlPoints()
+    moves = []
+    for n in range(CLICKS):
+        started = time.perf_counter()
+        panel.crosshair.follow(panel.logic.template, known[n % len(known)])
+        moves.append(1000 * (time.perf_counter() - started))
+    _show("crosshair, one move followed in 5 scans", moves)
+    kit.close(panel)
+    return taken
+
+
+def _show(what: str, taken: list[float]) -> None:
+    print(f"{what}: median {np.median(taken):.0f} ms, 95th percentile {np.percentile(taken, 95):.0f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+set_property(GLOBAL PROPERTY double_config_generated TRUE)

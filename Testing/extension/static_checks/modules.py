@@ -1,0 +1,80 @@
+"""Form of the module files: names, classes, header, icons."""
+
+from __future__ import annotations
+
+import ast
+import struct
+from pathlib import Path
+
+from .sources import Source
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_ICON_PIXELS = 128
+_HEADER = ("title", "categories", "contributors", "helpText", "acknowledgementText")
+_BASES = {
+    "": "ScriptedLoadableModule",
+    "ParameterNode": None,
+    "Widget": "ScriptedLoadableModuleWidget",
+    "Logic": "ScriptedLoadableModuleLogic",
+    "Test": "ScriptedLoadableModuleTest",
+}
+
+
+def class_order(source: Source) -> list[str]:
+    """The five classes of a module, in the order of Slicer's template and with its bases."""
+    wanted = [source.module_name + suffix for suffix in _BASES]
+    classes = [node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.name in wanted]
+    if [node.name for node in classes] != wanted:
+        return [f"{source.name}:1: must define the classes {', '.join(wanted)}, in this order"]
+    problems = [
+        source.at(node, f"{node.name} is not a {base}")
+        for node, base in zip(classes, _BASES.values(), strict=True)
+        if base and base not in map(ast.unparse, node.bases)
+    ]
+    if "parameterNodeWrapper" not in map(ast.unparse, classes[1].decorator_list):
+        problems.append(source.at(classes[1], f"{classes[1].name} lacks @parameterNodeWrapper"))
+    return problems
+
+
+def empty_header(source: Source) -> list[str]:
+    """Fields of the module's header that are not set, or set to nothing."""
+    filled = {
+        target.attr
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Assign) and _says_something(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and ast.unparse(target.value) in ("parent", "self.parent")
+    }
+    return [f"{source.name}:1: parent.{field} is empty" for field in _HEADER if field not in filled]
+
+
+def _says_something(value: ast.expr) -> bool:
+    """Whether an expression holds a text that is not blank; the context argument of translate() does not count."""
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, str) and bool(value.value.strip())
+    if isinstance(value, ast.Call):  # _("..."), translate(context, "..."), "...".format(...)
+        texts = [value.func.value] if isinstance(value.func, ast.Attribute) else value.args[-1:]
+        return any(map(_says_something, texts))
+    parts = [value.left, value.right] if isinstance(value, ast.BinOp) else getattr(value, "elts", [])
+    return any(map(_says_something, parts))
+
+
+def hidden_package(source: Source, packages: set[str]) -> list[str]:
+    """A module named like a package beside it, once both are installed in one folder, hides the package."""
+    if source.module_name not in packages:
+        return []
+    return [f"{source.name}:1: hides the package {source.module_name} once installed: rename the module"]
+
+
+def icon_problems(folder: Path, name: str) -> list[str]:
+    """What is wrong with the icon `name`.png in `folder`, of which `name`.svg is the drawing."""
+    path = folder / f"{name}.png"
+    if not path.is_file():
+        return [f"{path.name}: there is no such icon in {folder}"]
+    head = path.read_bytes()[:24]
+    if not head.startswith(_PNG):
+        return [f"{path.name}: not a PNG file"]
+    width, height = struct.unpack(">II", head[16:24])
+    if width != height or width < _ICON_PIXELS:
+        return [f"{path.name}: {width} x {height} pixels; icons are square and of {_ICON_PIXELS} pixels or more"]
+    return []

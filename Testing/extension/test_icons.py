@@ -1,0 +1,56 @@
+"""Icons: one for the extension and one a module, drawn as .svg, rendered to .png."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from render_icons import drawings, render
+from staging import ROOT
+from static_checks import Extension
+from static_checks.modules import icon_problems
+
+MODULE_ICONS = ROOT / "SlicerModules/Resources/Icons"
+
+
+def test_the_extension_has_an_icon() -> None:
+    assert icon_problems(ROOT / "Resources/Icons", "AnatomicalEmbedding") == []
+
+
+def test_every_module_has_an_icon(extension: Extension) -> None:
+    names = [module.module_name for module in extension.modules]
+    assert names
+    assert [problem for name in names for problem in icon_problems(MODULE_ICONS, name)] == []
+
+
+def test_bad_icons_are_told(tmp_path: Path) -> None:
+    assert icon_problems(tmp_path, "None") == [f"None.png: there is no such icon in {tmp_path}"]
+    (tmp_path / "Text.png").write_text("no picture")
+    assert icon_problems(tmp_path, "Text") == ["Text.png: not a PNG file"]
+    for width, height in ((64, 64), (128, 130)):
+        (tmp_path / "Size.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height))
+        assert icon_problems(tmp_path, "Size")[0].startswith(f"Size.png: {width} x {height} pixels")
+
+
+@pytest.mark.parametrize("drawing", drawings(), ids=lambda path: path.stem)
+def test_pictures_show_the_drawings(drawing: Path) -> None:
+    """Versions of Qt differ in how they smooth an edge, so pixels may differ a little, few of them much."""
+    difference = _difference(drawing, drawing.with_suffix(".png"))
+    assert difference < 0.01, "run: python Testing/extension/render_icons.py"
+
+
+def test_another_picture_differs() -> None:
+    first, second = drawings()[:2]
+    assert _difference(first, second.with_suffix(".png")) > 0.1
+
+
+def _difference(drawing: Path, picture: Path) -> float:
+    """Mean absolute difference of a drawing and a picture, 0 to 1."""
+    pytest.importorskip("PySide6.QtSvg", reason="no Qt here: pip install PySide6-Essentials")
+    import numpy as np
+    from PySide6.QtGui import QImage
+
+    shown = QImage(str(picture)).convertToFormat(QImage.Format.Format_ARGB32)
+    images = [np.frombuffer(image.constBits(), np.uint8).astype(float) for image in (render(drawing), shown)]
+    return float(np.abs(images[0] - images[1]).mean() / 255)

@@ -1,0 +1,133 @@
+"""The package: as CMake stages it, the same bytes every time, and laid out as Slicer's Extensions Manager takes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import make_zip
+import pytest
+from make_zip import Commit, Target, package_name
+from staging import ROOT, Staged
+
+ENTRY = {"scm_url": "https://example.org/sample.git", "build_subdirectory": ".", "category": "Registration", "tier": 1}
+COMMIT = Commit("0123456789abcdef0123456789abcdef01234567", datetime(2026, 11, 21, 12, 30, 10, tzinfo=UTC))
+LINUX = Target("34627", "5.12", "linux", "amd64")
+MACOS = Target("34627", "5.12", "macosx", "arm64")
+
+
+def install_as_slicer_does(archive: Path, folder: Path, target: Target) -> tuple[str, Path]:
+    """Name and folder of the extension, by the steps of qSlicerExtensionsManagerModel::installExtension: the name is
+    that of the first .s4ext file; all is extracted below a folder of that name; the top folder of the first file
+    extracted, on macOS the application's folder of extensions in it, becomes the extension's folder.
+    """
+    with zipfile.ZipFile(archive) as package:
+        names = package.namelist()
+        name = next(Path(file).stem for file in names if file.endswith(".s4ext"))
+        package.extractall(folder / name)
+    top = folder / name / names[0].split("/")[0]
+    source = top
+    if target.os == "macosx":
+        source = top / f"Slicer.app/Contents/Extensions-{target.revision}/{name}"
+    shutil.copytree(source, folder / f"{name}-XXXXXX")
+    shutil.rmtree(folder / name)
+    (folder / f"{name}-XXXXXX").rename(folder / name)
+    return name, folder / name
+
+
+@pytest.mark.parametrize("target", [LINUX, MACOS], ids=["linux", "macosx"])
+def test_slicer_finds_modules_and_description(staged: Staged, tmp_path: Path, target: Target) -> None:
+    package = make_zip.write_zip(staged, ENTRY, target, COMMIT, tmp_path)
+    name, installed = install_as_slicer_does(package, tmp_path / "Extensions", target)
+    assert name == "AnatomicalEmbedding"
+    modules = installed / "lib/Slicer-5.12/qt-scripted-modules"
+    files = {path.relative_to(modules).as_posix(): path.read_bytes() for path in modules.rglob("*") if path.is_file()}
+    assert files == {file: (staged.flat / file).read_bytes() for file in staged.files}
+    lines = (installed / f"share/Slicer-5.12/{name}.s4ext").read_text().splitlines()
+    said = dict(line.split(" ", 1) for line in lines if " " in line)
+    assert said["depends"] == "PyTorch"
+    assert said["category"] == "Registration"
+    assert said["scmrevision"] == COMMIT.hash
+    assert said["enabled"] == "1"
+    assert said["description"] == staged.metadata["description"]
+    assert {path.name for path in installed.iterdir()} == {"lib", "share"}
+
+
+def test_the_same_commit_gives_the_same_bytes(staged: Staged, tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (make_zip.write_zip(staged, ENTRY, LINUX, COMMIT, folder) for folder in folders)
+    assert first.name == second.name
+    assert first.read_bytes() == second.read_bytes()
+    assert [path.name for path in folders[0].iterdir()] == [first.name]
+
+
+def test_entries_are_sorted_and_bear_the_day_of_the_commit(staged: Staged, tmp_path: Path) -> None:
+    with zipfile.ZipFile(make_zip.write_zip(staged, ENTRY, LINUX, COMMIT, tmp_path)) as package:
+        entries = package.infolist()
+        assert package.testzip() is None
+    assert [entry.filename for entry in entries] == sorted(entry.filename for entry in entries)
+    assert {entry.date_time for entry in entries} == {(2026, 11, 21, 12, 30, 10)}
+    assert {entry.external_attr >> 16 for entry in entries} == {0o644}
+
+
+def test_names_are_those_of_slicers_own_packages() -> None:
+    name = package_name("AnatomicalEmbedding", LINUX, COMMIT)
+    assert name == "34627-linux-amd64-AnatomicalEmbedding-git0123456-2026-11-21"
+    name = package_name("AnatomicalEmbedding", MACOS, Commit())
+    assert name == "34627-macosx-arm64-AnatomicalEmbedding-local-1980-01-01"
+
+
+def test_the_commit_is_read_from_the_checkout(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("no git here")
+    assert Commit.of(tmp_path) == Commit("NA", datetime(1980, 1, 1, tzinfo=UTC))
+    author = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
+    dates = {"GIT_AUTHOR_DATE": "2026-03-01T10:00:00Z", "GIT_COMMITTER_DATE": "2026-03-02T10:00:00Z"}
+    for words in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True, env=os.environ | dates)
+    commit = Commit.of(tmp_path)
+    assert commit.time == datetime(2026, 3, 2, 10, tzinfo=UTC)
+    assert len(commit.hash) == 40
+    assert not commit.changed
+    (tmp_path / "new").touch()
+    assert Commit.of(tmp_path).changed
+
+
+def test_the_script_makes_a_package(with_cmake: None, tmp_path: Path) -> None:
+    script = ROOT / "Testing/extension/make_zip.py"
+    command = [sys.executable, script, "-o", tmp_path / "out", "--os", "win", "--arch", "amd64"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (package,) = (tmp_path / "out").iterdir()
+    assert package.name.startswith("34627-win-amd64-AnatomicalEmbedding-")
+    assert str(package) in done.stdout
+    name, installed = install_as_slicer_does(package, tmp_path / "Extensions", Target("34627", "5.12", "win", "amd64"))
+    assert (installed / f"share/Slicer-5.12/{name}.s4ext").is_file()
+
+
+def test_mistakes_end_in_a_sentence(with_cmake: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert make_zip.main(["-o", str(tmp_path / "file")]) == 2
+    assert "No package was made:" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        make_zip.main(["-o", str(tmp_path), "--slicer-version", "5.12.3"])
+    assert "5.12.3 is not of the form MAJOR.MINOR" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        make_zip.main(["-o", str(tmp_path), "--slicer-revision", "9034c71"])
+    assert "9034c71 is not a whole number" in capsys.readouterr().err
+
+
+def test_what_cmake_refuses_is_not_packed(sample: Path, tmp_path: Path) -> None:
+    (sample / "Modules/Sample.py").unlink()
+    (sample / "Resources/Packaging").mkdir(parents=True)
+    shutil.copy(ROOT / "Resources/Packaging/AnatomicalEmbedding.json", sample / "Resources/Packaging")
+    with pytest.raises(make_zip.StagingError, match=r"Sample\.py"):
+        make_zip.make_zip(tmp_path / "out", LINUX, sample)
+    assert list((tmp_path / "out").iterdir()) == []
