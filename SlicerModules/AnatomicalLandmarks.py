@@ -3,16 +3,6 @@
 import qt
 import slicer
 import vtk
-from AnatomicalEmbeddingLib.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.MatchTable import MatchTable
-from AnatomicalEmbeddingLib.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.ResultsTable import writeResults
-from AnatomicalEmbeddingLib.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Session import sharedSession
-from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Views import showGrid
-from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes
 from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
@@ -24,6 +14,18 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 from slicer.util import VTKObservationMixin
+
+from AnatomicalEmbeddingLib.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.AnswerList import isAnswers
+from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Session import sharedSession
+from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.Views import showGrid
+from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes
 
 _MOST_ROWS = 6  # of the layout: more scans would make its views too small to see anything
 _CROSSHAIR_KEY = "Ctrl+Shift+A"
@@ -71,6 +73,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         self.logic = self.crosshair = None
         self._parameterNode = self._parameterNodeGuiTag = None
         self._readingNode = False
+        self._offered = []
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -95,6 +98,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
         self.addObserver(scene, scene.NodeAddedEvent, self._onScansChanged)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onScansChanged)
+        self.addObserver(scene, scene.EndImportEvent, self._onScansChanged)
         ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
         ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onPointsAdded)
@@ -195,29 +199,38 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         node.CreateDefaultDisplayNodes()
 
     def _onTargetsChecked(self):
-        if self._parameterNode is not None and not self._readingNode:
+        if self._parameterNode is None or self._readingNode or self._parameterNode.allTargets:
+            return
+        if self._offered == ctVolumes(slicer.mrmlScene):  # else scans came or went, and the user has chosen nothing
             self._parameterNode.targets = list(self.ui.targetSelector.checkedNodes())
 
     def _onScansChanged(self, caller, event):
-        if self._parameterNode is not None and not slicer.mrmlScene.IsBatchProcessing():
+        if not slicer.mrmlScene.IsBatchProcessing():
             self._onParameters()
 
     def _onParameters(self, caller=None, event=None):
         """The parameter node changed: bring logic and panel in line with it."""
         node = self._parameterNode
-        if node is None or self._readingNode:
+        if node is None or self._readingNode or slicer.mrmlScene.IsImporting():
             return
         self._readingNode = True
+        self._offered = ctVolumes(slicer.mrmlScene)
         try:
-            targets = ctVolumes(slicer.mrmlScene) if node.allTargets else [t for t in node.targets if t is not None]
+            template, points = _ifHere(node.template), _ifHere(node.points)
+            if points is not None and isAnswers(points):
+                self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
+                node.points = points = None
+            targets = self._offered if node.allTargets else [t for t in node.targets if _ifHere(t)]
             self.logic.live, self.logic.jumps = node.live, node.jump
             self.logic.effort = "thorough" if node.thorough else "standard"
-            self.logic.setScans(node.template, targets)
-            self.logic.setPoints(node.points if node.template is not None else None)
-            self.crosshair.volumes = [v for v in [node.template, *self.logic.targets] if v is not None]
+            self.logic.setScans(template, targets)
+            self.logic.setPoints(points if template is not None else None)
+            if node.allTargets and node.targets != self.logic.targets:  # what a choice by hand starts from
+                node.targets = self.logic.targets
+            self.crosshair.volumes = [v for v in [template, *self.logic.targets] if v is not None]
             self.preparation.setVolumes(self.crosshair.volumes)
             self.ui.targetSelector.enabled = not node.allTargets
-            for volume in ctVolumes(slicer.mrmlScene):
+            for volume in self._offered:
                 chosen = qt.Qt.Checked if volume in self.logic.targets else qt.Qt.Unchecked
                 if self.ui.targetSelector.checkState(volume) != chosen:
                     self.ui.targetSelector.setCheckState(volume, chosen)
@@ -248,6 +261,11 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         ui.undoButton.enabled, ui.redoButton.enabled = logic.history.canUndo, logic.history.canRedo
 
 
+def _ifHere(node):
+    """The node if it is in the scene; a parameter node may name one that is just being removed."""
+    return node if node is not None and node.GetScene() is slicer.mrmlScene else None
+
+
 class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
     """Use from Python: `AnatomicalLandmarksLogic().landmarks(slicer.mrmlScene, MapStore(slicer.mrmlScene))`."""
 
@@ -273,6 +291,7 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
         import time
 
         import numpy as np
+
         from AnatomicalEmbedding.phantom import make_phantom
         from AnatomicalEmbeddingLib.Engine import Choice, Engine
         from AnatomicalEmbeddingLib.MapStore import MapStore

@@ -157,3 +157,8 @@ def _uniqueId(node, index: int) -> str:
     while (pointId := node.GetNthControlPointID(index)) in others or not pointId:
         node.ResetNthControlPointID(index)
     return pointId
+
+
+def isAnswers(listNode) -> bool:
+    """Does a point list hold answers, not points of the user's?"""
+    return listNode.GetNodeReference(SOURCE_ROLE) is not None or listNode.GetAttribute(_ATTRIBUTE) is not None

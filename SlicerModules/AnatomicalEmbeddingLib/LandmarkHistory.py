@@ -17,6 +17,13 @@ class _Kept:
 
     lists: dict[str, tuple[object, dict | None]]
 
+    def isLike(self, other: _Kept) -> bool:
+        """Are the points and what is known of them the same?"""
+        return self.lists.keys() == other.lists.keys() and all(
+            _content(points) == _content(other.lists[nodeId][0]) and answers == other.lists[nodeId][1]
+            for nodeId, (points, answers) in self.lists.items()
+        )
+
 
 class LandmarkHistory:
     """States of the template's list and the answers' lists. `settle` after each thing the user did."""
@@ -43,11 +50,12 @@ class LandmarkHistory:
         self._now = _kept(source, answerLists)
 
     def settle(self, source, answerLists: list[AnswerList]) -> None:
-        """The user did something: what was before can be had back."""
-        if self._now is not None:
-            self._past = [*self._past, self._now][-_LONGEST:]
-        self._future = []
+        """The user may have done something: if so, what was before can be had back."""
+        before = self._now
         self.refresh(source, answerLists)
+        if before is not None and not before.isLike(self._now):
+            self._past = [*self._past, before][-_LONGEST:]
+            self._future = []
 
     def undo(self) -> bool:
         """Restore the state before the last step; False where there is none."""
@@ -81,3 +89,15 @@ def _copy(node):
     copy = slicer.vtkMRMLMarkupsFiducialNode()
     copy.CopyContent(node)
     return copy
+
+
+def _content(points) -> list[tuple]:
+    return [
+        (
+            points.GetNthControlPointID(n),
+            points.GetNthControlPointLabel(n),
+            points.GetNthControlPointPositionStatus(n),
+            tuple(points.GetNthControlPointPosition(n)),
+        )
+        for n in range(points.GetNumberOfControlPoints())
+    ]

@@ -110,9 +110,9 @@ class LandmarkLogic:
         self._relink()
 
     def prepare(self) -> None:
-        """Start embedding of all scans that need it."""
+        """Start embedding of all scans that need it and have not failed before."""
         if self.template is not None:
-            self.store.request([self.template, *self._matcher.targets])
+            self.store.request([self.template, *self._matcher.targets], retry=False)
 
     def poll(self) -> None:
         """To be called a few times a second, after the store's: takes up edits that came as a storm of events."""

@@ -63,11 +63,12 @@ class MapStore:
         """The volume's map, or None while there is none."""
         return None if volumeNode is None else self.state(volumeNode).embedding
 
-    def request(self, volumeNodes: Iterable) -> list:
-        """Start embedding what is not embedded or under way; returns the nodes started. Failed ones are tried again."""
+    def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
+        """Start embedding what is not embedded or under way; returns the nodes started. retry: failed ones too."""
         started = []
+        passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)
         for node in volumeNodes:
-            if self.state(node).status in (WAITING, WORKING, READY):
+            if self.state(node).status in passed:
                 continue
             self._set(node.GetID(), MapState(WAITING, content=contentKey(node)))
             problem = self.engine.problem()

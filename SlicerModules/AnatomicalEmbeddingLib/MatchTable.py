@@ -88,8 +88,7 @@ class MatchTable:
         else:
             actions.append((_("Delete this landmark"), lambda: self.logic.deletePoint(pointId)))
         for text, slot in actions:
-            action = menu.addAction(text)
-            action.connect("triggered(bool)", lambda checked, slot=slot: slot())
+            menu.addAction(text).connect("triggered()", slot)
         return menu
 
     def _matchAgain(self, pointId: str, node) -> None:

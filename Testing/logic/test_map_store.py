@@ -172,6 +172,8 @@ def test_missing_packages_and_weights_are_told_and_tried_again(scene, slow):
     assert slow.state(node).sentence == "torch is not installed; press Install."
     slow.engine.problem = lambda: None
     slow.engine.go.set()
+    assert slow.request([node], retry=False) == []
+    assert slow.state(node).status == FAILED
     slow.request([node])
     finish(slow)
     assert slow.state(node).status == READY

@@ -55,7 +55,7 @@ def test_a_click_fills_the_table_and_moves_nothing_else(kit, panel):
     assert cell(panel, 0, 0) == "carina"
     assert cell(panel, 0, 1).endswith("mm")
     assert "expected error" in table.item(0, 1).toolTip()
-    assert not kit.dialogs.calls
+    assert not kit.dialogs
 
 
 def test_the_place_button_drives_the_mouse_mode_of_the_chosen_list(kit, panel):
@@ -154,11 +154,12 @@ def test_a_point_outside_is_a_sentence_in_the_panel(kit, panel):
     points.AddControlPointWorld(vtk.vtkVector3d(0, 0, 9000), "lost")
     assert "lost: outside Prior" in panel.ui.statusLabel.text
     assert cell(panel, 0, 1) == "outside"
-    assert not kit.dialogs.calls
+    assert not kit.dialogs
 
 
 @pytest.mark.parametrize(
-    ("missing", "told"), [(["torch"], "torch is not installed"), (["torch", "safetensors"], "torch and safetensors are")]
+    ("missing", "told"),
+    [(["torch"], "torch is not installed"), (["torch", "safetensors"], "torch and safetensors are")],
 )
 def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, missing, told):
     monkeypatch.setattr(type(panel.session.store.engine), "missingPackages", staticmethod(lambda: missing))
@@ -167,7 +168,7 @@ def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, m
     place(new_list(panel), "carina")
     assert cell(panel, 0, 1) == "failed"
     assert told in panel.matchTable.widget.item(0, 1).toolTip()
-    assert not kit.dialogs.calls
+    assert not kit.dialogs
 
 
 def test_missing_weights_are_a_sentence_in_the_panel(kit, panel):
@@ -176,7 +177,7 @@ def test_missing_weights_are_a_sentence_in_the_panel(kit, panel):
     ModuleSettings.setWeights("gone.safetensors")
     kit.click(panel.preparation.button)
     assert "gone.safetensors" in panel.preparation.label.text
-    assert not kit.dialogs.calls
+    assert not kit.dialogs
 
 
 def test_a_volume_that_is_no_ct_is_named_and_the_others_go_on(kit, panel):
