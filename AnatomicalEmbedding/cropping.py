@@ -10,23 +10,35 @@ from .simpleitk_bridge import LPS_FROM_RAS, OUTSIDE_HU
 from .volume import Volume, transform_points
 
 
+def voxel_block(
+    ijk_to_ras: np.ndarray, shape: tuple[int, int, int], box_ras: np.ndarray, name: str = ""
+) -> tuple[slice, slice, slice]:
+    """Where in the (k, j, i) voxels of a scan the ones are that a box (2, 3) RAS mm touches, clipped to the scan.
+
+    ijk_to_ras: (4, 4) voxel to RAS mm. shape: (k, j, i). In an oblique scan: the smallest block of voxels around the
+    box. Raises VolumeError, which names the scan, where the box misses it.
+    """
+    corners = np.array([[r, a, s] for r in box_ras[:, 0] for a in box_ras[:, 1] for s in box_ras[:, 2]])
+    ijk = transform_points(np.linalg.inv(ijk_to_ras), corners)
+    # a voxel reaches half its size to either side; what is touched by rounding alone stays out
+    first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
+    last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), np.array(shape[::-1]) - 1).astype(int)
+    if (last < first).any():
+        raise VolumeError(f"{name or 'the scan'}: the box lies outside this scan; nothing can be cropped.")
+    i, j, k = (slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
+    return k, j, i
+
+
 def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
     """The voxels that a box (2, 3) RAS mm touches, as they are, clipped to the scan; geometry exact.
 
     In an oblique scan: the smallest block of voxels around the box. Raises VolumeError where the box misses the scan.
     """
-    corners = np.array([[r, a, s] for r in box_ras[:, 0] for a in box_ras[:, 1] for s in box_ras[:, 2]])
-    ijk = transform_points(volume.ras_to_ijk, corners)
-    size = np.array(volume.shape[::-1])
-    # a voxel reaches half its size to either side; what is touched by rounding alone stays out
-    first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
-    last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), size - 1).astype(int)
-    if (last < first).any():
-        raise VolumeError(f"{volume.name or 'the scan'}: the box lies outside this scan; nothing can be cropped.")
-    i, j, k = (slice(a, b + 1) for a, b in zip(first, last, strict=True))
+    block = voxel_block(volume.ijk_to_ras, volume.shape, box_ras, volume.name)
+    first = np.array([part.start for part in reversed(block)])
     ijk_to_ras = volume.ijk_to_ras.copy()
     ijk_to_ras[:3, 3] = transform_points(volume.ijk_to_ras, first[None])[0]
-    return Volume(np.ascontiguousarray(volume.voxels[k, j, i]), ijk_to_ras, volume.name, "", volume.notes)
+    return Volume(np.ascontiguousarray(volume.voxels[block]), ijk_to_ras, volume.name, "", volume.notes)
 
 
 def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]) -> Volume:

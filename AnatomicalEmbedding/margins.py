@@ -7,14 +7,15 @@ expects, times how far sides of this kind, and of this structure where it is kno
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .boxes import OUTWARD, grown
+from .embedding import EmbeddingMap
 from .errors import AnatomicalEmbeddingError, WeightsError
-from .localization import Located
+from .localization import Example, Located, locate
 
 TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
 _DOUBT = 4.0  # boxes by which what is known of a structure's sides must outweigh what is known of all
@@ -119,6 +120,19 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     boxes = len(groups) ** 2 / sum(1 / len(group) for group in groups)  # Kish's effective number
     recall = np.min([group.mean(axis=0) for group in groups], axis=0)
     return Margins(recall, int(boxes), _scales(off[real], names[real], by_structure))
+
+
+def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
+    """A user's examples by structure, each with its scan's map: each located by the others of its structure, where
+    there are three or more, for `Margins.adapted`.
+    """
+    known = []
+    for name, of in marked.items():
+        for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
+            others = [other for m, (other, _) in enumerate(of) if m != n]
+            located = locate({name: others}, embedding)[name]
+            known.append(KnownBox(located, example.box_ras, example.points_ras, example.scan))
+    return known
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:

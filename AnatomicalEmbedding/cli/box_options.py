@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..embedding import EmbeddingMap
     from ..inference import Model
     from ..localization import Example, Located
-    from ..margins import KnownBox, Margins
+    from ..margins import Margins
     from ..structure_library import StructureLibrary
     from ..volume import Volume
 
@@ -84,10 +84,12 @@ class BoxFinder:
         return library.effort, library.margins, dict(library.examples)
 
     def _from_examples(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
+        from ..margins import located_by_others
+
         margins = open_library(self.model, self._options.library).example_margins
         marked = read_examples(self._options.examples, self.model)
         examples = {name: [example for example, _ in of] for name, of in marked.items()}
-        return "standard", None if margins is None else margins.adapted(_one_by_the_others(marked)), examples
+        return "standard", None if margins is None else margins.adapted(located_by_others(marked)), examples
 
 
 def open_library(model: Model, path: Path | None) -> StructureLibrary:
@@ -105,20 +107,6 @@ def open_library(model: Model, path: Path | None) -> StructureLibrary:
             "build` and give it with --library."
         )
     return shipped
-
-
-def _one_by_the_others(marked: dict[str, list[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
-    """Each example's structure located by the other examples, where there are three or more."""
-    from ..localization import locate
-    from ..margins import KnownBox
-
-    known = []
-    for name, of in marked.items():
-        for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
-            others = [other for m, (other, _) in enumerate(of) if m != n]
-            located = locate({name: others}, embedding)[name]
-            known.append(KnownBox(located, example.box_ras, example.points_ras, example.scan))
-    return known
 
 
 def read_examples(folder: Path, model: Model) -> dict[str, list[tuple[Example, EmbeddingMap]]]:

@@ -97,28 +97,31 @@ def train(
     begun, saved, minutes_before = time.monotonic(), time.monotonic(), state.minutes
     with StepLog(folder, state.step, fabric.is_global_zero) as log:
         batches = iter(loader)
-        while group := [_to(batch, fabric.device) for batch in islice(batches, together)]:
-            loss = state.update(group)
-            now = time.monotonic()
-            state.minutes = minutes_before + (now - begun) / 60
-            log.write(state.step, loss, state.schedule.get_last_lr()[0], state.minutes)
-            if progress is not None and fabric.is_global_zero:
-                done = state.step - steps + len(loader) // together
-                progress(Progress(state.step, steps, state.mean_loss, (now - begun) / done))
-            stop = _any_process(fabric, cancelled is not None and cancelled())
-            over = minutes is not None and _any_process(fabric, state.minutes >= minutes)
-            last = over or state.step == steps
-            if validate is not None and (last or state.step % validate_every == 0) and not stop:
-                errors = state.judge(validate)
-                log.validation(state.step, errors)
-            if stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES:
-                state.save(folder / CHECKPOINT)
-                log.flush()
-                saved = now
-            if stop:
-                raise CancelledError(f"{folder}: stopped at step {state.step}; run the same command to go on.")
-            if over:
-                break
+        try:
+            while group := [_to(batch, fabric.device) for batch in islice(batches, together)]:
+                loss = state.update(group)
+                now = time.monotonic()
+                state.minutes = minutes_before + (now - begun) / 60
+                log.write(state.step, loss, state.schedule.get_last_lr()[0], state.minutes)
+                if progress is not None and fabric.is_global_zero:
+                    done = state.step - steps + len(loader) // together
+                    progress(Progress(state.step, steps, state.mean_loss, (now - begun) / done))
+                stop = _any_process(fabric, cancelled is not None and cancelled())
+                over = minutes is not None and _any_process(fabric, state.minutes >= minutes)
+                last = over or state.step == steps
+                if validate is not None and (last or state.step % validate_every == 0) and not stop:
+                    errors = state.judge(validate)
+                    log.validation(state.step, errors)
+                if stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES:
+                    state.save(folder / CHECKPOINT)
+                    log.flush()
+                    saved = now
+                if stop:
+                    raise CancelledError(f"{folder}: stopped at step {state.step}; run the same command to go on.")
+                if over:
+                    break
+        finally:
+            del batches  # a traceback would keep the workers alive, and the process waiting for them
     return TrainingRun(state.chosen(), state.step, state.minutes)
 
 

@@ -1,8 +1,11 @@
 """The training loop: it learns, resumes exactly, averages weights, and refuses what is not its own."""
 
 import csv
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 import torch
@@ -314,3 +317,10 @@ def test_fine_tuning_another_network_is_refused(scans, tmp_path):
     other = EmbeddingNetwork(replace(tiny_recipe().network, widths=(4, 8)))
     with pytest.raises(AnatomicalEmbeddingError, match="belong to another network"):
         train(scans, tiny_recipe(), tmp_path, 1, workers=0, start_from=other)
+
+
+def test_a_run_that_fails_ends_and_leaves_no_worker_waiting(tmp_path):
+    script = Path(__file__).with_name("failing_run.py")
+    ended = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    assert "the disk is on fire" in ended.stderr

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import slicer
 import slicer.util
+
 from AnatomicalEmbeddingLib.StudyOrder import DATE_ATTRIBUTE, patientOf, patients, setDate, studyOf
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import slicer.util
+
 from AnatomicalEmbeddingLib.TrainingCurves import TrainingCurves
 from AnatomicalEmbeddingLib.TrainingLog import LossCurve, Validations
 from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb

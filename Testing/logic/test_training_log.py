@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from AnatomicalEmbeddingLib.TrainingLog import LossCurve, Validations, signature
 
 HEADER = "step,loss,learning_rate,minutes\r\n"
@@ -30,7 +31,9 @@ def test_half_written_last_line_is_not_read(tmp_path, rest):
 
 
 def test_damaged_lines_are_passed_over(tmp_path):
-    write_losses(tmp_path, "1,1.0,1e-3,0.01\r\n\x00\x00\r\n2,nan,1e-3,0.02\r\n3,1.0\r\n,,,\r\n4,x,y,z\r\n5,1,1,1,1,1\r\n")
+    write_losses(
+        tmp_path, "1,1.0,1e-3,0.01\r\n\x00\x00\r\n2,nan,1e-3,0.02\r\n3,1.0\r\n,,,\r\n4,x,y,z\r\n5,1,1,1,1,1\r\n"
+    )
     assert LossCurve.read(tmp_path).steps == [1, 3, 5]
 
 

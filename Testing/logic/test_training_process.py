@@ -8,14 +8,16 @@ import time
 from pathlib import Path
 
 import pytest
-from AnatomicalEmbeddingLib.TrainingErrors import stopReason
-from AnatomicalEmbeddingLib.TrainingProcess import FAILED, FINISHED, STOPPED, TrainingProcess
-from AnatomicalEmbeddingLib.TrainingRun import inspectRun
 from training_runs import Watched, fake_engine, group_is_empty, settings
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbeddingLib.TrainingErrors import stopReason
+from AnatomicalEmbeddingLib.TrainingProcess import FAILED, FINISHED, STOPPED, TrainingProcess
+from AnatomicalEmbeddingLib.TrainingRun import inspectRun
 
-looks_at_processes = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at the processes of a group in /proc")
+looks_at_processes = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="looks at the processes of a group in /proc"
+)
 FINISH = """
 say("prepared scan one")
 for n in (1, 2, 3):
@@ -104,7 +106,8 @@ def test_stop_lets_the_trainer_save(watch):
 
 
 @looks_at_processes
-def test_stop_while_scans_are_prepared_ends_the_processes_that_prepare_them(watch):
+def test_stop_while_scans_are_prepared_ends_the_processes_that_prepare_them(watch, monkeypatch):
+    monkeypatch.setattr("AnatomicalEmbeddingLib.TrainingProcess._LINGER_SECONDS", 600)
     run = watch(
         """
 import multiprocessing
@@ -155,7 +158,9 @@ def test_a_run_that_is_killed_from_outside_is_a_failure_with_a_remedy(watch):
 @looks_at_processes
 def test_what_outlives_its_trainer_is_ended(watch, monkeypatch):
     monkeypatch.setattr("AnatomicalEmbeddingLib.TrainingProcess._LINGER_SECONDS", 0.2)
-    run = watch('subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\nsay("anatemb: x.")\nreturn 2')
+    run = watch(
+        'subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\nsay("anatemb: x.")\nreturn 2'
+    )
     run.until(lambda: run.lines)
     group = run.group()
     assert run.result().sentence == "x."
@@ -276,6 +281,7 @@ def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
         (["anatemb: /run/loss.csv: no space left on device; check the path."], "make room"),
         (["Traceback (most recent call last):", "ValueError: odd", "  cleaning up"], "(ValueError: odd)"),
         (["something odd"], "(something odd)"),
+        (["step 3", "error: [/slicer/bin/python-real] exit abnormally - Report the problem."], "memory"),
         ([], "exit code 1"),
     ],
 )

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from AnatomicalEmbeddingLib.TrainingLog import LossCurve
-from AnatomicalEmbeddingLib.TrainingProcess import FAILED, FINISHED, STOPPED
-from AnatomicalEmbeddingLib.TrainingRun import UNFINISHED, inspectRun
 from training_runs import Watched, group_is_empty, settings
 
 from AnatomicalEmbedding.models.registry import read_weights
 from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbeddingLib.TrainingLog import LossCurve
+from AnatomicalEmbeddingLib.TrainingProcess import FAILED, FINISHED, STOPPED
+from AnatomicalEmbeddingLib.TrainingRun import UNFINISHED, inspectRun
 
 TINY = """
 name = "tiny"
@@ -65,9 +65,23 @@ def run(tmp_path, phantom_pair):
     )  # fmt: skip
 
 
-def test_stop_resume_and_finish_count_on_and_leave_weights(run):
+@pytest.fixture
+def watch():
+    """Make a watched process; what is still running at the end of the test is killed."""
+    made = []
+
+    def make() -> Watched:
+        made.append(Watched())
+        return made[-1]
+
+    yield make
+    for watched in made:
+        watched.process.kill()
+
+
+def test_stop_resume_and_finish_count_on_and_leave_weights(run, watch):
     """With a process that prepares batches beside the trainer: it must end with it."""
-    first = Watched()
+    first = watch()
     first.process.start(run)
     first.until(lambda: len(first.progress) >= 5)
     group = first.group()
@@ -81,7 +95,7 @@ def test_stop_resume_and_finish_count_on_and_leave_weights(run):
     state = inspectRun(run.runFolder)
     assert (state.stage, state.settings, state.steps) == (UNFINISHED, run, curve.last)
 
-    second = Watched()
+    second = watch()
     second.process.start(state.settings, finishNow=True)  # as in a later session: all it knows is in the folder
     result = second.result()
     assert [p.step for p in second.progress] == [curve.last + 1]
@@ -91,30 +105,41 @@ def test_stop_resume_and_finish_count_on_and_leave_weights(run):
     assert inspectRun(run.runFolder).weights == result.weights
 
 
-def test_killed_run_goes_on_and_other_settings_are_refused_by_the_trainer_too(run):
-    first = Watched()
+def test_killed_run_goes_on_and_other_settings_are_refused_by_the_trainer_too(run, watch):
+    first = watch()
     first.process.start(run)
     first.until(lambda: len(first.progress) >= 3)
     first.process.kill()
     assert first.result().outcome == STOPPED
-    second = Watched()
+    second = watch()
     second.process.start(replace(run, steps=2))
     assert (second.result().outcome, second.results[0].steps) == (FINISHED, 2)  # no checkpoint: from the beginning
-    third = Watched()
+    third = watch()
     third.process.start(replace(run, steps=3))
     assert third.result().outcome == FAILED
     assert "another recipe, data, seed or length" in third.results[0].sentence
 
 
+def test_an_error_in_the_trainer_ends_it_and_the_process_beside_it(run, watch, tmp_path):
+    """One crop a batch is too little for this small network, which the trainer does not foresee."""
+    (tmp_path / "tiny.toml").write_text(TINY.replace("voxels_per_batch = 15360", "voxels_per_batch = 7680"))
+    watched = watch()
+    watched.process.start(run)
+    group = watched.group()
+    assert watched.result().outcome == FAILED
+    assert "ValueError: Expected more than 1 value per channel" in watched.results[0].sentence
+    watched.until(lambda: group_is_empty(group))
+
+
 @pytest.mark.parametrize(("absent", "says"), [("torch", "PyTorch"), ("lightning_fabric", "lightning-fabric; press")])
-def test_missing_packages_are_named_with_their_remedy(run, tmp_path, monkeypatch, absent, says):
+def test_missing_packages_are_named_with_their_remedy(run, watch, tmp_path, monkeypatch, absent, says):
     site = tmp_path / "site"
     site.mkdir()
     for entry in Path(sysconfig.get_path("platlib")).iterdir():
         if entry.name != absent:
             (site / entry.name).symlink_to(entry)
     monkeypatch.setenv("PYTHONPATH", str(site))
-    watched = Watched()
+    watched = watch()
     watched.process.pythonCommand = [sys.executable, "-S"]  # without its site-packages but for those in PYTHONPATH
     watched.process.start(run)
     assert watched.result().outcome == FAILED

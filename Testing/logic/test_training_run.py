@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from AnatomicalEmbeddingLib.TrainingRun import FINISHED, FOREIGN, NEW, UNFINISHED, inspectRun, rememberRun, runProblem
 from training_runs import settings
+
+from AnatomicalEmbeddingLib.TrainingRun import FINISHED, FOREIGN, NEW, UNFINISHED, inspectRun, rememberRun, runProblem
 
 STEPS = 20
 

@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings, differences, settingsProblem
 from training_runs import settings
 
 from AnatomicalEmbedding.cli.main import build_parser
+from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings, differences, settingsProblem
 
 
 def parsed(run: TrainingSettings):
@@ -18,7 +18,7 @@ def parsed(run: TrainingSettings):
 def test_command_says_what_was_chosen(tmp_path):
     run = settings(
         tmp_path, recipe="ape", fineTune=False, minutes=7, steps=123, validateEvery=11, device="cpu", threads=2,
-        validationFolder=str(tmp_path / "lab elled"), furtherOptions="--phantoms 3 --exclude 'a b*' --set batch.pairs=2",
+        validationFolder=str(tmp_path / "lab elled"), furtherOptions="--phantoms 3 --exclude 'a b*' --set a.b=2",
     )  # fmt: skip
     options = parsed(run)
     assert [str(folder) for folder in options.data] == list(run.scanFolders)
@@ -27,7 +27,7 @@ def test_command_says_what_was_chosen(tmp_path):
     assert (options.recipe, options.minutes, options.steps, options.validate_every) == ("ape", 7.0, 123, 11)
     assert (options.device, options.threads, options.phantoms) == ("cpu", 2, 3)
     assert options.exclude == ["a b*"]
-    assert options.set == ["batch.pairs=2"]
+    assert options.set == ["a.b=2"]
     assert options.start_from is None
     assert options.json
 

@@ -24,10 +24,10 @@ def make_application() -> SlicerApp:
 
 
 class MouseView:
-    """An axial view of one volume. Places are world mm on the slice that is shown."""
+    """A slice view of one volume. Places are world mm on the slice that is shown."""
 
-    def __init__(self, app: SlicerApp, tag: str, volume) -> None:
-        properties = ViewProps(orientation="Axial", label=tag, color="#5D8CAE")
+    def __init__(self, app: SlicerApp, tag: str, volume, orientation: str = "Axial") -> None:
+        properties = ViewProps(orientation=orientation, label=tag, color="#5D8CAE")
         self._app = app
         self.view = app.view_manager.create_view(ViewLayoutDefinition(tag, ViewType.SLICE_VIEW, properties))
         window = self.view.render_window()

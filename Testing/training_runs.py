@@ -1,4 +1,4 @@
-"""What the tests of training share: a trainer that does as it is told in place of the engine, and waiting by polling."""
+"""What the tests of training share: a trainer that does as it is told in place of the engine, waiting by polling."""
 
 from __future__ import annotations
 

@@ -1,0 +1,70 @@
+"""Names of structures: how they are read and spelt, and which ones a library file holds, told without loading torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+_SIDES = ("left", "right")
+
+
+def readable(structure: str) -> str:
+    """ "vertebra_l1" as "vertebra L1", "kidney_left" as "kidney left"."""
+    words = [word.upper() if re.fullmatch(r"[clt]\d+", word) else word for word in structure.split("_") if word]
+    return " ".join(words)
+
+
+def titled(structure: str) -> str:
+    """The same for lists, with a capital at its beginning."""
+    text = readable(structure)
+    return text[:1].upper() + text[1:]
+
+
+def spelt(name: str) -> str:
+    """A name that a user typed, spelt as the library's are: "Left kidney" as "kidney_left"."""
+    words = [word for word in re.split(r"[\W_]+", name.strip().lower()) if word]
+    sides = [word for word in words if word in _SIDES]
+    return "_".join([word for word in words if word not in _SIDES] + sides)
+
+
+def sortKey(structure: str) -> list:
+    """Order in lists: numbers by their value, so that vertebra T2 comes before T10."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", structure) if part]
+
+
+def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
+    """File of structures for these weights: the chosen one, else the one that ships for them, or None."""
+    from AnatomicalEmbedding.resources import resource
+
+    if chosen:
+        return Path(chosen)
+    if not weightsPath.is_file():
+        return None
+    weightsHash = hashFile(weightsPath)
+    shipped = sorted(resource("Structures").glob("*.structures.safetensors"))
+    return next((path for path in shipped if _about(path).get("weights_sha256") == weightsHash), None)
+
+
+def namesIn(path: Path) -> list[str]:
+    """Structures of a library file, sorted; none for a file that is none, which the engine explains when it is used."""
+    return sorted(_about(path).get("structures", ()), key=sortKey)
+
+
+def hashFile(path: Path) -> str:
+    """SHA-256 by which maps, libraries and weights know each other."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _about(path: Path) -> dict:
+    """What a library says of itself: JSON in the header of its safetensors file."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, path.stat().st_size)))
+        about = json.loads(next(iter(header["__metadata__"].values())))
+    except (OSError, ValueError, KeyError, StopIteration, TypeError, AttributeError):
+        return {}
+    return about if isinstance(about, dict) else {}

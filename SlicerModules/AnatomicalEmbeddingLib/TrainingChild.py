@@ -1,0 +1,76 @@
+"""Runs in the child process: the headless trainer, which saves and ends when a file appears or nobody listens any more.
+
+`python TrainingChild.py STOP_FILE train ...` is `python -m AnatomicalEmbedding train ...` that stops, as by a signal,
+once STOP_FILE exists, and when the application that reads what it prints is gone. Signals and standard input would not
+do: between Slicer and its Python there is a launcher, which hands on neither, and Windows has no signal to send.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+_INTERVAL_SECONDS = 0.2
+
+
+class _Output:
+    """A stream whose broken pipe asks the trainer to stop, where it would otherwise end it before it has saved."""
+
+    def __init__(self, stream) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._tried(self._stream.write, text)
+
+    def flush(self) -> None:
+        self._tried(self._stream.flush)
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+    def _tried(self, action, *values):
+        try:
+            return action(*values)
+        except OSError:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, self._stream.fileno())
+            os.close(nothing)
+            _stop()
+            return action(*values)
+
+
+def main() -> int:
+    stopFile = Path(sys.argv.pop(1))
+    sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
+    threading.Thread(target=_watch, args=(stopFile,), daemon=True).start()
+    try:
+        from AnatomicalEmbedding.cli.main import main as run
+
+        return run()
+    except Exception:
+        # let go of here, with the loop that it came from: an error that ends Python itself keeps the processes beside
+        # the loop, and Python waits for them for ever, as they ignore the signal that should end them
+        traceback.print_exc()
+        return 1
+
+
+def _watch(stopFile: Path) -> None:
+    while not stopFile.exists():
+        time.sleep(_INTERVAL_SECONDS)
+    stopFile.unlink(missing_ok=True)
+    _stop()
+
+
+def _stop() -> None:
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # scans are still being prepared: nothing to save
+        for worker in multiprocessing.active_children():
+            worker.kill()
+    signal.raise_signal(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

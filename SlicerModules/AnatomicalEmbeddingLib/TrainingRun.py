@@ -1,0 +1,85 @@
+"""A run's folder: the settings it was started with, how far it came, and whether other settings may go on with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from .TrainingLog import LossCurve
+from .TrainingSettings import TrainingSettings, differences
+
+NEW, FOREIGN, UNFINISHED, FINISHED = "new", "foreign", "unfinished", "finished"
+_SETTINGS = "run.json"
+_VERSION = 1
+_CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"  # the trainer's
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Of a folder. stage: one of the above. settings: those the run was started with; None unless it was begun here.
+
+    steps, minutes: done so far, as far as they were written. weights: the file, of a finished run.
+    """
+
+    folder: Path
+    stage: str = NEW
+    settings: TrainingSettings | None = None
+    steps: int = 0
+    minutes: float = 0.0
+    weights: Path | None = None
+
+
+def inspectRun(folder: str | Path) -> RunState:
+    """What a folder holds. A folder that is missing, empty or "" is new, one with other files foreign."""
+    path = Path(folder)
+    if not str(folder) or not path.is_dir():
+        return RunState(path)
+    settings = _read(path / _SETTINGS)
+    checkpoint, weights = path / _CHECKPOINT, path / _WEIGHTS
+    if settings is None:
+        others = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+        return RunState(path, FOREIGN if others else NEW)
+    if not checkpoint.is_file():
+        # scans prepared for one recipe do not fit another's grid: the run has begun with the first of them
+        return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)
+    curve = LossCurve.read(path)
+    # a finished run writes its checkpoint, then its weights; one that went on has a newer checkpoint
+    if weights.is_file() and weights.stat().st_mtime_ns >= checkpoint.stat().st_mtime_ns:
+        return RunState(path, FINISHED, settings, curve.last, curve.minutes, weights)
+    return RunState(path, UNFINISHED, settings, curve.last, curve.minutes)
+
+
+def rememberRun(settings: TrainingSettings) -> None:
+    """Write the settings to the run's folder, which is made if need be. Raises OSError when that cannot be done."""
+    from AnatomicalEmbedding.files import atomic_path
+
+    with atomic_path(Path(settings.runFolder) / _SETTINGS) as temporary:
+        temporary.write_text(json.dumps({"version": _VERSION, "settings": settings.toDict()}, indent=1), "utf-8")
+
+
+def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
+    """Why a run with these settings cannot start or go on in this folder, with the remedy; None when it can."""
+    if state.stage == FOREIGN:
+        return f"{state.folder}: holds other files; choose a new or empty folder for the run."
+    if state.stage == NEW or state.settings is None:
+        return None
+    if other := differences(settings, state.settings):
+        return f"{state.folder}: holds a run with another {_listed(other)}; choose another folder, or set that back."
+    if state.stage == FINISHED and state.steps >= settings.steps:
+        return f"{state.folder}: this run has done all its steps; choose another folder for a new run."
+    if state.stage == FINISHED and state.minutes >= settings.minutes:
+        return f"{state.folder}: this run's time is used up; give it more minutes, or choose another folder."
+    return None
+
+
+def _read(path: Path) -> TrainingSettings | None:
+    try:
+        values = json.loads(path.read_text("utf-8"))["settings"]
+        return replace(TrainingSettings.fromDict(values), runFolder=str(path.parent))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

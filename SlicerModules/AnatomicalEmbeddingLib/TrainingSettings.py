@@ -1,0 +1,148 @@
+"""What a training run is told: its settings, the command line they make, and what is wrong with them in words."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+RECIPES = ("hybrid", "ape", "ape-paper", "sam-paper")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+_LIKE_SHIPPED = ("hybrid", "ape")  # recipes of the shipped weights' network: only these can go on from them
+# the statistics of a few crops differ from those of whole scans, and fine-tuning moves only a little
+_FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
+# a run that was begun can be given another budget of time, device or number of threads; nothing else
+_FREE_TO_CHANGE = ("minutes", "device", "threads", "runFolder")
+_WORDS = {
+    "scanFolders": "folders of scans",
+    "validationFolder": "validation folder",
+    "recipe": "recipe",
+    "fineTune": "starting weights",
+    "steps": "number of steps",
+    "validateEvery": "steps between validations",
+    "furtherOptions": "further options",
+}
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Settings of one run.
+
+    scanFolders: trees of CTs, or prepared sets. validationFolder: labelled scans of other patients; "": none.
+    recipe: one of RECIPES or a .toml file. fineTune: go on from the shipped weights. minutes: all sittings together.
+    validateEvery: steps; 0: never. threads: of the CPU; 0: all. furtherOptions: of `anatemb train`, as in a shell.
+    """
+
+    scanFolders: tuple[str, ...] = ()
+    validationFolder: str = ""
+    recipe: str = "hybrid"
+    fineTune: bool = True
+    minutes: int = 60
+    steps: int = 1000
+    validateEvery: int = 100
+    device: str = "auto"
+    threads: int = 0
+    furtherOptions: str = ""
+    runFolder: str = ""
+
+    def arguments(self) -> list[str]:
+        """The words after `anatemb`. Raises ValueError where `furtherOptions` has an open quote."""
+        words = ["train", *self.scanFolders, "-o", self.runFolder, "--recipe", self.recipe, "--json"]
+        words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
+        words += ["--validate-every", str(self.validateEvery), "--device", self.device, "--align-with", "auto"]
+        if self.validationFolder:
+            words += ["--validate", self.validationFolder]
+        if self.fineTune:
+            words += ["--start-from", "auto"]
+            words += [word for entry in _FINE_TUNING for word in ("--set", entry)]
+        if self.threads:
+            words += ["--threads", str(self.threads)]
+        return words + shlex.split(self.furtherOptions)
+
+    def toDict(self) -> dict[str, object]:
+        """Values by name, as JSON holds them."""
+        return asdict(self) | {"scanFolders": list(self.scanFolders)}
+
+    @classmethod
+    def fromDict(cls, values: Mapping[str, object]) -> TrainingSettings:
+        """The settings of `toDict`; unknown names are ignored and values of a wrong type are the defaults."""
+        known: dict[str, object] = {}
+        for field in fields(cls):
+            value = values.get(field.name)
+            if field.name == "scanFolders":
+                if isinstance(value, list | tuple) and all(isinstance(folder, str) for folder in value):
+                    known[field.name] = tuple(value)
+            elif type(value) is type(field.default):
+                known[field.name] = value
+        return cls(**known)
+
+
+def settingsProblem(settings: TrainingSettings) -> str | None:
+    """The first thing that keeps a run from starting, as a sentence with its remedy; None when all is well."""
+    checks = (_scansProblem, _validationProblem, _recipeProblem, _budgetProblem, _runFolderProblem)
+    return next((problem for check in checks if (problem := check(settings)) is not None), None)
+
+
+def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
+    """In words, what keeps `settings` from going on with the run that `begun` started; empty when nothing does."""
+    old, new = begun.toDict(), settings.toDict()
+    return [_WORDS[name] for name in new if name not in _FREE_TO_CHANGE and new[name] != old[name]]
+
+
+def _scansProblem(settings: TrainingSettings) -> str | None:
+    if not settings.scanFolders:
+        return "Add a folder of CT scans to train on."
+    for folder in settings.scanFolders:
+        if not Path(folder).is_dir():
+            return f"{folder}: no such folder; remove it from the list, or connect its disk."
+    return None
+
+
+def _validationProblem(settings: TrainingSettings) -> str | None:
+    folder = settings.validationFolder
+    if not folder:
+        return None
+    if not Path(folder).is_dir():
+        return f"{folder}: no such folder; choose the folder of labelled scans, or leave the field empty."
+    if _resolved(folder) in [_resolved(scans) for scans in settings.scanFolders]:
+        return f"{folder}: is a folder of training scans too; validate on other patients."
+    return None
+
+
+def _recipeProblem(settings: TrainingSettings) -> str | None:
+    if settings.fineTune and settings.recipe in RECIPES and settings.recipe not in _LIKE_SHIPPED:
+        return f"{settings.recipe}: has another network than the shipped weights; start from scratch, or choose hybrid."
+    try:
+        shlex.split(settings.furtherOptions)
+    except ValueError:
+        return f"Further options {settings.furtherOptions!r}: a quotation mark is not closed; add or remove one."
+    return None
+
+
+def _budgetProblem(settings: TrainingSettings) -> str | None:
+    if settings.minutes < 1 or settings.steps < 1:
+        return "Give the run at least one minute and one step."
+    return None
+
+
+def _runFolderProblem(settings: TrainingSettings) -> str | None:
+    if not settings.runFolder:
+        return "Choose a folder for the run."
+    folder = Path(settings.runFolder)
+    if not folder.is_absolute():
+        return f"{folder}: give the whole path of the run's folder."
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not existing.is_dir():
+        return f"{existing}: is a file; choose a folder for the run."
+    if not os.access(existing, os.W_OK):
+        return f"{existing}: cannot be written to; choose another folder for the run."
+    for scans in settings.scanFolders:
+        if _resolved(folder).is_relative_to(_resolved(scans)):
+            return f"{folder}: lies in a folder of scans; choose one outside of it for the run."
+    return None
+
+
+def _resolved(folder: str | Path) -> Path:
+    return Path(folder).resolve()

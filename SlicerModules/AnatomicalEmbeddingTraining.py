@@ -1,0 +1,253 @@
+"""Anatomical Embedding Training: weights adapted to one's own CTs, trained in the background."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import qt
+import slicer
+import vtk
+from slicer.i18n import tr as _
+from slicer.i18n import translate
+from slicer.parameterNodeWrapper import parameterNodeWrapper
+from slicer.ScriptedLoadableModule import (
+    ScriptedLoadableModule,
+    ScriptedLoadableModuleLogic,
+    ScriptedLoadableModuleTest,
+    ScriptedLoadableModuleWidget,
+)
+from slicer.util import VTKObservationMixin
+
+from AnatomicalEmbeddingLib import ModuleSettings
+from AnatomicalEmbeddingLib.TrainingCurves import TrainingCurves
+from AnatomicalEmbeddingLib.TrainingPackages import installForTraining, missingForTraining
+from AnatomicalEmbeddingLib.TrainingPanel import TrainingPanel
+from AnatomicalEmbeddingLib.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings
+
+_INTERVAL_MS = 200
+_LAST_SETTINGS = "training"  # key of the settings that a run was last started with on this computer
+
+
+class AnatomicalEmbeddingTraining(ScriptedLoadableModule):
+    def __init__(self, parent):
+        ScriptedLoadableModule.__init__(self, parent)
+        self.parent.title = _("Anatomical Embedding Training")
+        self.parent.categories = [translate("qSlicerAbstractCoreModule", "Registration")]
+        self.parent.dependencies = []
+        self.parent.contributors = ["AnatomicalEmbedding developers"]
+        self.parent.helpText = _(
+            "Adapts the weights that find anatomical points to your own CTs, in the background, and hands them to the "
+            "other modules. Nothing leaves this computer. Research software, not a medical device. "
+            'See the <a href="{url}">documentation</a>.'
+        ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
+        self.parent.acknowledgementText = _(
+            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
+        )
+
+
+@parameterNodeWrapper
+class AnatomicalEmbeddingTrainingParameterNode:
+    """The settings of a run, by the names and with the defaults of TrainingSettings.
+
+    filled: the node has settings of its own; one that is new takes those of this computer's last run.
+    """
+
+    scanFolders: list[str]
+    validationFolder: str = ""
+    recipe: str = "hybrid"
+    fineTune: bool = True
+    minutes: int = 60
+    steps: int = 1000
+    validateEvery: int = 100
+    device: str = "auto"
+    threads: int = 0
+    furtherOptions: str = ""
+    runFolder: str = ""
+    filled: bool = False
+
+
+class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
+    def __init__(self, parent=None):
+        ScriptedLoadableModuleWidget.__init__(self, parent)
+        VTKObservationMixin.__init__(self)
+        self.logic = self.panel = self.timer = None
+        self._parameterNode = None
+        self._synchronising = False
+
+    def setup(self):
+        ScriptedLoadableModuleWidget.setup(self)
+        uiWidget = slicer.util.loadUI(self.resourcePath("UI/AnatomicalEmbeddingTraining.ui"))
+        self.layout.addWidget(uiWidget)
+        self.ui = slicer.util.childWidgetVariables(uiWidget)
+        uiWidget.setMRMLScene(slicer.mrmlScene)
+
+        self.logic = AnatomicalEmbeddingTrainingLogic()
+        self.panel = TrainingPanel(
+            self.ui,
+            self.logic.process,
+            self.logic.curves,
+            useWeights=ModuleSettings.setWeights,
+            missing=missingForTraining,
+            install=installForTraining,
+            showChart=showChart,
+        )
+        self.panel.form.changed.connect(self._onForm)
+        self.panel.started.connect(rememberSettings)
+        self.timer = qt.QTimer()
+        self.timer.setInterval(_INTERVAL_MS)
+        self.timer.connect("timeout()", self.panel.poll)
+        self.timer.start()
+
+        self.addObserver(slicer.mrmlScene, slicer.mrmlScene.StartCloseEvent, self.onSceneStartClose)
+        self.addObserver(slicer.mrmlScene, slicer.mrmlScene.EndCloseEvent, self.onSceneEndClose)
+        self.initializeParameterNode()
+
+    def cleanup(self):
+        self.timer.stop()
+        self.setParameterNode(None)
+        self.removeObservers()
+        self.logic.process.close()
+
+    def enter(self):
+        self.initializeParameterNode()
+        self.panel.refresh()
+
+    def exit(self):
+        """A run goes on, and so does the panel, which follows it."""
+
+    def onSceneStartClose(self, caller, event):
+        self.setParameterNode(None)
+
+    def onSceneEndClose(self, caller, event):
+        if self.parent.isEntered:
+            self.initializeParameterNode()
+
+    def initializeParameterNode(self):
+        """Take up what the scene holds; a new scene starts with the settings of the last run on this computer."""
+        node = self.logic.getParameterNode()
+        if self.logic.process.running:
+            node.filled = True
+            self._write(node, self.panel.form.settings())
+        elif not node.filled:
+            node.filled = True
+            self._write(node, lastSettings())
+        self.setParameterNode(node)
+
+    def setParameterNode(self, parameterNode):
+        """Keep the panel and a parameter node alike, or the panel alone."""
+        if self._parameterNode is not None:
+            self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onNode)
+        self._parameterNode = parameterNode
+        if parameterNode is not None:
+            self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onNode)
+            self._onNode()
+
+    def _onNode(self, caller=None, event=None):
+        """The parameter node changed: show it, unless a run is under way, whose settings stay."""
+        if not self._synchronising and not self.logic.process.running:
+            self.panel.form.show(TrainingSettings.fromDict(valuesOf(self._parameterNode)))
+
+    def _onForm(self):
+        if self._parameterNode is not None:
+            self._write(self._parameterNode, self.panel.form.settings())
+
+    def _write(self, node, settings):
+        self._synchronising = True
+        try:
+            known = valuesOf(node)
+            for name, value in settings.toDict().items():
+                if known[name] != value:
+                    setattr(node, name, value)
+        finally:
+            self._synchronising = False
+
+
+class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
+    """The run, a child process of Slicer, and its curves in the scene. Use from Python:
+
+    logic.process.start(TrainingSettings(scanFolders=("/scans",), runFolder="/run")), then logic.process.poll() by a
+    timer until `logic.process.running` is False.
+    """
+
+    def __init__(self, parent=None):
+        ScriptedLoadableModuleLogic.__init__(self, parent)
+        self.process = TrainingProcess(pythonCommand())
+        self.curves = TrainingCurves(slicer.mrmlScene)
+
+    def getParameterNode(self):
+        return AnatomicalEmbeddingTrainingParameterNode(super().getParameterNode())
+
+
+def valuesOf(parameterNode):
+    """The settings in a parameter node by name; its lists are its own, a copy is a plain list."""
+    values = {name: getattr(parameterNode, name) for name in TrainingSettings().toDict()}
+    return values | {"scanFolders": list(values["scanFolders"])}
+
+
+def pythonCommand():
+    """The command that starts Slicer's own Python, with its packages; empty where there is none."""
+    found = shutil.which("PythonSlicer")
+    return [found] if found else []
+
+
+def showChart(chartNode):
+    """Show a chart in a plot view, in a layout that has one; without a main window nothing is shown."""
+    if slicer.app.layoutManager() is not None:
+        slicer.modules.plots.logic().ShowChartInLayout(chartNode)
+
+
+def rememberSettings(settings):
+    """Keep the settings of a run for the next new scene."""
+    ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
+
+
+def lastSettings():
+    """The settings of the last run on this computer, with a new folder for the run."""
+    try:
+        values = json.loads(ModuleSettings.value(_LAST_SETTINGS, "{}"))
+    except ValueError:
+        values = {}
+    settings = TrainingSettings.fromDict(values if isinstance(values, dict) else {})
+    parent = Path(settings.runFolder).parent if settings.runFolder else Path.home() / "AnatomicalEmbedding"
+    number = next(n for n in range(1, 10_000) if not (parent / f"training-{n}").exists())
+    return replace(settings, runFolder=str(parent / f"training-{number}"))
+
+
+class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
+    """Runs in Slicer (Reload and Test); needs the packages of training, and no data."""
+
+    def setUp(self):
+        slicer.mrmlScene.Clear()
+
+    def runTest(self):
+        self.setUp()
+        self.test_TwoStepsOnSyntheticPatients()
+
+    def test_TwoStepsOnSyntheticPatients(self):
+        import tempfile
+        import time
+
+        from AnatomicalEmbedding.phantom import make_phantom
+
+        with tempfile.TemporaryDirectory() as folder:
+            for seed in (71, 72):
+                phantom = make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
+                phantom.volume.write(Path(folder) / "scans" / f"patient{seed}.nii.gz")
+            settings = TrainingSettings(
+                scanFolders=(str(Path(folder) / "scans"),), runFolder=str(Path(folder) / "run"), steps=2,
+                validateEvery=0, device="cpu", furtherOptions="--phantoms 1 --jobs 1 --workers 0",
+            )  # fmt: skip
+            logic = AnatomicalEmbeddingTrainingLogic()
+            results, lines = [], []
+            logic.process.finished.connect(results.append)
+            logic.process.logged.connect(lines.append)
+            logic.process.start(settings)
+            while logic.process.running:
+                logic.process.poll()
+                time.sleep(0.1)
+            self.assertEqual(results[0].outcome, "finished", "\n".join(lines))
+            self.assertTrue(results[0].weights.is_file())
+            logic.curves.read(settings.runFolder)
+            self.assertEqual(logic.curves.lossChart.GetNthPlotSeriesNode(0).GetTableNode().GetNumberOfRows(), 2)

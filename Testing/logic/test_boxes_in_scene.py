@@ -1,0 +1,447 @@
+"""Boxes in a real scene: where the structures are, exact wherever volumes are moved, kept when edited, never stale."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import slicer
+import slicer.util
+from box_bench import BoxBench, add_roi, add_turned, corners, known_in, roi_corners_world, share_inside, truth
+from scans import add_patient, add_transform, finish, patient, turned
+
+from AnatomicalEmbedding.boxes import intersection_over_union
+from AnatomicalEmbedding.resources import resource
+from AnatomicalEmbedding.structure_library import StructureLibrary
+from AnatomicalEmbeddingLib import Hierarchy
+from AnatomicalEmbeddingLib.BoxNodes import ABSENT, CUT, WHOLE
+from AnatomicalEmbeddingLib.Engine import Choice
+from AnatomicalEmbeddingLib.StructureNames import namesIn, readable, sortKey, spelt, titled
+from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb
+
+ORGANS = ("liver", "spleen", "kidney_left", "stomach")
+
+
+@pytest.fixture
+def bench(scene, map_folder):
+    made = BoxBench(scene, map_folder)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def volume(bench):
+    return add_patient(0)
+
+
+def rois(scene) -> list:
+    return nodes_of_class(scene, "vtkMRMLMarkupsROINode")
+
+
+# -- where the structures are
+
+
+def test_boxes_of_the_library_hold_the_structures(bench):
+    volumes = [add_patient(number) for number in range(3)]
+    bench.find(volumes, ORGANS)
+    overlaps = []
+    for number, each in enumerate(volumes):
+        boxes = bench.boxes(each)
+        assert set(boxes) == set(ORGANS)
+        for name in ORGANS:
+            assert share_inside(boxes[name].box, truth(number)[name].voxels_ras) > 0.99, name
+            overlaps.append(intersection_over_union(boxes[name].box, truth(number)[name].box_ras))
+    assert min(overlaps) > 0.25
+    assert np.mean(overlaps) > 0.4
+    assert bench.said == []
+
+
+def test_a_higher_recall_grows_the_box_outward(bench, volume):
+    bench.find([volume], ["liver"], 0.5)
+    small = bench.boxes(volume)["liver"].box
+    bench.find([volume], ["liver"], 0.995)
+    large = bench.boxes(volume)["liver"].box
+    assert (large[0] < small[0]).all()
+    assert (large[1] > small[1]).all()
+
+
+def test_what_is_known_of_a_box_is_on_its_node(bench, volume):
+    bench.find([volume], ["kidney_left"], 0.9)
+    box = bench.boxes(volume)["kidney_left"]
+    assert box.node.GetName() == "kidney left in CT-1"
+    assert box.node.GetAttribute("AnatomicalEmbedding.Structure") == "kidney_left"
+    assert box.node.GetNodeReference("AnatomicalEmbedding.Volume") is volume
+    assert (box.found.status, box.found.recall, len(box.found.sigmaMm)) == (WHOLE, 0.9, 6)
+    described = box.node.GetNthControlPointDescription(0)
+    assert "whole" in described
+    assert "recall of 0.9" in described
+    assert "by the library" in described
+    assert Hierarchy.parentName(bench.scene, box.node) == "Boxes"
+
+
+def test_structures_that_the_scan_does_not_show_have_no_box(bench, volume):
+    bench.find([volume], ["brain", "liver"])
+    assert [node.GetName() for node in rois(bench.scene)] == ["liver in CT-1"]
+    cell = bench.logic.table([volume])["brain"][volume.GetID()]
+    assert (cell.found.status, cell.boxed) == (ABSENT, False)
+    assert "does not seem to show it" in cell.found.text
+
+
+def test_structures_that_the_scan_cuts_are_called_so(bench, volume):
+    bench.find([volume], ["aorta"])
+    found = bench.boxes(volume)["aorta"].found
+    assert found.status == CUT
+    assert "superior" in found.text
+
+
+# -- geometry
+
+
+def test_boxes_are_exact_under_a_parent_transform(bench, volume):
+    matrix = turned(37.0, (120.0, -60.0, 900.0))
+    moved = add_patient(0, "Moved", add_transform(bench.scene, matrix))
+    bench.find([volume, moved], ORGANS)
+    for name in ORGANS:
+        plain, other = bench.boxes(volume)[name], bench.boxes(moved)[name]
+        assert other.node.GetParentTransformNode() is moved.GetParentTransformNode()
+        np.testing.assert_allclose(other.box, plain.box, atol=1e-4)
+        world = corners(plain.box) @ matrix[:3, :3].T + matrix[:3, 3]
+        np.testing.assert_allclose(roi_corners_world(other.node), world, atol=1e-4)
+
+
+def test_boxes_of_oblique_scans_hold_the_structures(bench):
+    askew = turned(12.0, (40.0, 25.0, -30.0))
+    volume = add_turned(1, askew)
+    volume.SetAndObserveTransformNodeID(add_transform(bench.scene, turned(80.0, (5.0, 6.0, 7.0))).GetID())
+    bench.find([volume], ORGANS)
+    for name in ORGANS:
+        assert share_inside(bench.boxes(volume)[name].box, known_in(1, name, askew)) > 0.97, name
+
+
+def test_boxes_follow_a_volume_that_is_moved_later(bench, volume):
+    bench.find([volume], ["liver"])
+    box = bench.boxes(volume)["liver"]
+    before, matrix = box.box, turned(20.0, (30.0, 0.0, 10.0))
+    volume.SetAndObserveTransformNodeID(add_transform(bench.scene, matrix).GetID())
+    bench.step()
+    np.testing.assert_allclose(box.box, before, atol=1e-6)
+    world = corners(before) @ matrix[:3, :3].T + matrix[:3, 3]
+    np.testing.assert_allclose(roi_corners_world(box.node), world, atol=1e-4)
+    assert not box.edited
+
+
+def test_a_hardened_transform_leaves_boxes_where_they_are_in_the_world(bench):
+    volume = add_patient(0, parent=add_transform(bench.scene, turned(20.0, (30.0, 0.0, 10.0))))
+    bench.find([volume], ["liver"])
+    box = bench.boxes(volume)["liver"]
+    before = roi_corners_world(box.node)
+    volume.HardenTransform()
+    bench.step()
+    np.testing.assert_allclose(roi_corners_world(box.node), before, atol=1e-4)
+    low, high = before.min(axis=0), before.max(axis=0)
+    np.testing.assert_allclose(box.box, [low, high], atol=1e-3)
+
+
+# -- looks
+
+
+def test_boxes_look_like_boxes_and_are_told_apart(bench):
+    volumes = [add_patient(0), add_patient(1)]
+    bench.find(volumes, ORGANS)
+    colours = {}
+    for each in volumes:
+        for name, box in bench.boxes(each).items():
+            display = box.node.GetDisplayNode()
+            assert not display.GetFillVisibility()
+            assert not display.GetHandlesInteractive()
+            colours.setdefault(name, set()).add(display.GetSelectedColor())
+    assert all(len(of) == 1 for of in colours.values())
+    every = np.array([next(iter(of)) for of in colours.values()])
+    apart = np.abs(every[:, None] - every[None]).sum(axis=2) + 9 * np.eye(len(every))
+    assert apart.min() > 0.3
+
+
+@pytest.fixture
+def show(scene):
+    """show(volume): a slice view with the volume in it. Views outlive a scene, so they are removed."""
+    made = []
+
+    def show_in_view(volume):
+        view = scene.AddNewNodeByClass("vtkMRMLSliceNode")
+        composite = scene.AddNewNodeByClass("vtkMRMLSliceCompositeNode")
+        made.extend((view, composite))
+        for node in (view, composite):
+            node.SetLayoutName(f"View{len(made)}")
+        composite.SetBackgroundVolumeID(volume.GetID())
+        return view
+
+    yield show_in_view
+    for node in made:
+        scene.RemoveNode(node)
+
+
+def test_boxes_are_shown_in_the_views_of_their_volume(bench, show):
+    volumes = [add_patient(0), add_patient(1)]
+    views = [show(each) for each in volumes]
+    bench.find(volumes, ["liver"])
+    for each, view in zip(volumes, views, strict=True):
+        display = bench.boxes(each)["liver"].node.GetDisplayNode()
+        assert list(display.GetViewNodeIDs()) == [view.GetID()]
+    more = show(volumes[0])
+    bench.step()
+    shown = bench.boxes(volumes[0])["liver"].node.GetDisplayNode().GetViewNodeIDs()
+    assert set(shown) == {views[0].GetID(), more.GetID()}
+
+
+def test_a_jump_centres_the_views_and_lets_that_box_be_changed(bench, show):
+    matrix = turned(15.0, (10.0, 20.0, 30.0))
+    volume, other = add_patient(0, parent=add_transform(bench.scene, matrix)), add_patient(1)
+    view, elsewhere = show(volume), show(other)
+    bench.find([volume, other], ["liver", "spleen"])
+    still = slicer.util.arrayFromVTKMatrix(elsewhere.GetSliceToRAS())
+    assert bench.logic.jumpTo(volume, "spleen")
+    centre = bench.boxes(volume)["spleen"].box.mean(axis=0)
+    world = matrix[:3, :3] @ centre + matrix[:3, 3]
+    np.testing.assert_allclose(slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3], world, atol=1e-3)
+    np.testing.assert_array_equal(slicer.util.arrayFromVTKMatrix(elsewhere.GetSliceToRAS()), still)
+    movable = [node.GetName() for node in rois(bench.scene) if node.GetDisplayNode().GetHandlesInteractive()]
+    assert movable == ["spleen in CT-1"]
+    assert not bench.logic.jumpTo(volume, "brain")
+
+
+# -- again
+
+
+def test_finding_again_updates_the_same_nodes(bench, volume):
+    bench.find([volume], ORGANS, 0.5)
+    before = {name: (box.node.GetID(), box.box) for name, box in bench.boxes(volume).items()}
+    bench.find([volume], ORGANS, 0.99)
+    assert len(rois(bench.scene)) == len(ORGANS)
+    for name, box in bench.boxes(volume).items():
+        assert box.node.GetID() == before[name][0]
+        assert (box.box[1] > before[name][1][1]).all()
+        assert box.found.recall == 0.99
+
+
+def test_a_box_edited_by_hand_is_kept_until_the_user_asks(bench, volume):
+    bench.find([volume], ["liver", "spleen"])
+    liver = bench.boxes(volume)["liver"]
+    found = liver.box
+    liver.node.SetCenter(*(np.array(liver.node.GetCenter()) + (12.0, 0.0, 0.0)))
+    assert liver.edited
+    bench.find([volume], ["liver", "spleen"])
+    np.testing.assert_allclose(liver.box, found + (12.0, 0.0, 0.0), atol=1e-6)
+    assert len(bench.said) == 1
+    assert "CT-1" in bench.said[0]
+    assert "liver" in bench.said[0]
+    assert "spleen" not in bench.said[0]
+    assert bench.logic.table([volume])["liver"][volume.GetID()].edited
+    bench.find([volume], ["liver"], replaceEdited=True)
+    np.testing.assert_allclose(bench.boxes(volume)["liver"].box, found, atol=1e-6)
+    assert not liver.edited
+
+
+def test_an_edited_box_that_was_turned_is_straight_again_when_replaced(bench, volume):
+    bench.find([volume], ["liver"])
+    liver = bench.boxes(volume)["liver"]
+    found = liver.box
+    liver.node.SetAndObserveObjectToNodeMatrix(slicer.util.vtkMatrixFromArray(turned(30.0, (0.0, 0.0, 300.0))))
+    assert liver.edited
+    bench.find([volume], ["liver"], replaceEdited=True)
+    np.testing.assert_allclose(roi_corners_world(liver.node), corners(found), atol=1e-6)
+
+
+def test_a_box_without_its_point_is_made_anew(bench, volume):
+    bench.find([volume], ["liver"])
+    bench.boxes(volume)["liver"].node.RemoveAllControlPoints()
+    assert bench.logic.table([volume]) == {}
+    bench.find([volume], ["liver"])
+    assert [node.GetName() for node in rois(bench.scene)] == ["liver in CT-1"]
+    assert share_inside(bench.boxes(volume)["liver"].box, truth(0)["liver"].voxels_ras) > 0.99
+
+
+def test_other_voxels_make_boxes_outdated_and_finding_again_removes_what_is_gone(bench, volume):
+    bench.find([volume], ["urinary_bladder", "liver"])
+    assert not bench.logic.table([volume])["liver"][volume.GetID()].outdated
+    upper = slicer.util.arrayFromVolume(volume)[-18:].copy()
+    slicer.util.updateVolumeFromArray(volume, upper)
+    volume.SetOrigin(*(np.array(volume.GetOrigin()) + (0.0, 0.0, 4.0 * (len(patient(0).labels) - 18))))
+    bench.store.request([volume])
+    finish(bench.store)
+    assert bench.logic.table([volume])["liver"][volume.GetID()].outdated
+    bench.find([volume], ["kidney_left", "liver"])
+    assert bench.logic.table([volume])["kidney_left"][volume.GetID()].found.status == ABSENT
+    assert "kidney_left" not in bench.boxes(volume)
+
+
+def test_boxes_can_be_removed(bench, volume):
+    other = add_patient(1)
+    bench.find([volume, other], ["liver", "brain"])
+    bench.logic.removeBoxes([volume])
+    assert bench.logic.table([volume]) == {}
+    assert [node.GetName() for node in rois(bench.scene)] == ["liver in CT-2"]
+
+
+def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
+    volume = add_patient(0, parent=add_transform(bench.scene, turned(37.0, (1.0, 2.0, 3.0))))
+    bench.find([volume], ["liver", "spleen", "brain"], 0.9)
+    bench.boxes(volume)["spleen"].node.SetSize(50.0, 60.0, 70.0)
+    before = {name: roi_corners_world(box.node) for name, box in bench.boxes(volume).items()}
+    read_mrb(bench.scene, write_mrb(bench.scene, tmp_path / "scene.mrb"))
+    volume = bench.scene.GetFirstNodeByName("CT-1")
+    boxes = bench.boxes(volume)
+    for name, box in boxes.items():
+        np.testing.assert_allclose(roi_corners_world(box.node), before[name], atol=1e-3)
+    assert [boxes[name].edited for name in ("liver", "spleen")] == [False, True]
+    assert boxes["liver"].found.recall == 0.9
+    assert bench.logic.table([volume])["brain"][volume.GetID()].found.status == ABSENT
+    assert Hierarchy.parentName(bench.scene, boxes["liver"].node) == "Boxes"
+    bench.find([volume], ["liver"], 0.95)
+    assert len(rois(bench.scene)) == 2
+
+
+# -- in mid-search
+
+
+def start(bench, *volumes) -> None:
+    assert bench.logic.find(volumes, ORGANS, 0.99)
+    while not any(bench.store.state(each).status == "working" for each in volumes):
+        bench.step()
+
+
+def test_cancelling_ends_the_search(bench, volume):
+    start(bench, volume)
+    bench.logic.cancel()
+    assert not bench.logic.busy
+    finish(bench.store)
+    bench.step()
+    assert rois(bench.scene) == []
+
+
+def test_a_deleted_volume_is_left_out_and_the_others_are_found(bench, volume):
+    other = add_patient(1)
+    start(bench, volume, other)
+    bench.scene.RemoveNode(volume)
+    bench.finish()
+    assert {node.GetName() for node in rois(bench.scene)} == {f"{readable(name)} in CT-2" for name in ORGANS}
+
+
+def test_closing_the_scene_ends_the_search(bench, volume):
+    start(bench, volume)
+    bench.scene.Clear(0)
+    assert not bench.logic.busy
+    for _ in range(5):
+        bench.step()
+    assert rois(bench.scene) == []
+
+
+def test_other_weights_end_the_search_with_a_sentence(bench, volume, map_folder):
+    start(bench, volume)
+    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
+    bench.finish()
+    assert rois(bench.scene) == []
+    assert bench.said == ["Other weights were chosen during the search; find boxes again."]
+
+
+def test_voxels_changed_during_the_search_give_no_box(bench, volume):
+    start(bench, volume)
+    slicer.util.arrayFromVolume(volume)[:] = -1000
+    slicer.util.arrayFromVolumeModified(volume)
+    bench.finish()
+    assert rois(bench.scene) == []
+    assert "CT-1: was changed" in bench.said[0]
+
+
+def test_preparation_that_was_stopped_ends_the_search(bench, volume):
+    start(bench, volume)
+    bench.store.cancel()
+    bench.finish()
+    assert "CT-1" in bench.said[0]
+    assert rois(bench.scene) == []
+
+
+# -- what cannot be done
+
+
+def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
+    bad = slicer.util.addVolumeFromArray(np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty")
+    bench.find([bad, volume], ["liver"])
+    assert [node.GetName() for node in rois(bench.scene)] == ["liver in CT-1"]
+    assert len(bench.said) == 1
+    assert bench.said[0].startswith("Empty")
+
+
+@pytest.mark.parametrize(
+    ("volumes", "structures", "sentence"),
+    [(0, ["liver"], "No scan was chosen"), (1, [], "No structure was chosen")],
+)
+def test_nothing_to_look_for_is_said(bench, volume, volumes, structures, sentence):
+    assert not bench.logic.find([volume][:volumes], structures, 0.99)
+    assert sentence in bench.said[0]
+
+
+def test_a_recall_that_cannot_be_promised_is_refused_before_long_work(bench, volume):
+    assert bench.logic.find([volume], ["liver"], 0.9999)
+    bench.finish()
+    assert "cannot be promised" in bench.said[0]
+    assert bench.store.state(volume).status == "empty"
+
+
+def test_weights_without_a_library_say_so(bench, volume, map_folder):
+    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
+    assert bench.logic.libraryStructures() == []
+    assert bench.logic.find([volume], ["liver"], 0.9)
+    bench.finish()
+    assert "ape-ct-v3: no structure library ships for these weights" in bench.said[0]
+
+
+def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume, map_folder, tmp_path):
+    bench.logic.libraryPath = str(tmp_path / "mine.structures.safetensors")
+    Path(bench.logic.libraryPath).write_bytes(b"\xff" * 40)
+    assert bench.logic.libraryStructures() == []
+    assert bench.logic.find([volume], ["liver"], 0.9)
+    bench.finish()
+    assert "not a structure library, or damaged" in bench.said[-1]
+    bench.logic.libraryPath = str(resource("Structures") / "hybrid-ct-v2.structures.safetensors")
+    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
+    assert bench.logic.find([volume], ["liver"], 0.9)
+    bench.finish()
+    assert "built with other weights" in bench.said[-1]
+
+
+def test_an_unknown_structure_is_named(bench, volume):
+    assert bench.logic.find([volume], ["third_lung"], 0.9)
+    bench.finish()
+    assert "third_lung: not in this library" in bench.said[0]
+
+
+# -- names
+
+
+def test_the_librarys_names_are_told_without_torch(bench):
+    names = bench.logic.libraryStructures()
+    path = resource("Structures") / "hybrid-ct-v2.structures.safetensors"
+    assert sorted(names) == sorted(StructureLibrary.load(path).examples)
+    code = (
+        "import sys; from pathlib import Path; from AnatomicalEmbeddingLib.StructureNames import libraryFile, namesIn;"
+        "from AnatomicalEmbedding.resources import weights_file;"
+        "print(len(namesIn(libraryFile(weights_file()))), 'torch' in sys.modules)"
+    )
+    modules = Path(sys.modules["AnatomicalEmbeddingLib"].__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=modules, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(len(names)), "False"]
+    assert namesIn(Path("nowhere.safetensors")) == []
+
+
+def test_names_are_readable_and_spelt_one_way():
+    assert [readable("kidney_left"), titled("vertebra_t12")] == ["kidney left", "Vertebra T12"]
+    assert [spelt(" Left kidney "), spelt("vertebra T12"), spelt("Übergang-2")] == [
+        "kidney_left", "vertebra_t12", "übergang_2",
+    ]  # fmt: skip
+    assert sorted(["vertebra_t10", "vertebra_t2", "aorta"], key=sortKey) == ["aorta", "vertebra_t2", "vertebra_t10"]
+
+
+def test_an_roi_of_the_users_own_is_no_found_box(bench, volume):
+    add_roi(bench.scene, truth(0)["liver"].box_ras)
+    assert bench.boxes(volume) == {}

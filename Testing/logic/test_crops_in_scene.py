@@ -1,0 +1,236 @@
+"""Crops in a real scene: exactly the voxels of the source, where they were, with what the boxes hold."""
+
+import numpy as np
+import pytest
+import slicer
+import slicer.util
+import vtk
+from box_bench import BoxBench, add_roi, add_turned, corners, share_inside, truth
+from scans import add_patient, add_transform, turned
+
+from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbeddingLib import Hierarchy
+from AnatomicalEmbeddingLib.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.VolumeNodes import ijkToRas
+
+
+class CropBench(BoxBench):
+    def __init__(self, scene, folder) -> None:
+        super().__init__(scene, folder)
+        self.crops = CropLogic(scene, self.logic)
+        self.crops.said.connect(self.said.append)
+
+    def close(self) -> None:
+        self.crops.close()
+        super().close()
+
+    def run(self) -> None:
+        while self.crops.busy:
+            self.crops.poll()
+
+    def box(self, volume, structure: str, box: np.ndarray):
+        """A box of a structure without any search: the user's own example."""
+        return self.logic.examples.add(structure, add_roi(self.scene, box, f"{structure} box"), volume)
+
+
+@pytest.fixture
+def bench(scene, map_folder):
+    made = CropBench(scene, map_folder)
+    yield made
+    made.close()
+
+
+def block_of(volume, crop) -> np.ndarray:
+    """The source's voxels where the crop says that its own are; its grid must be the source's."""
+    offset = np.linalg.inv(ijkToRas(volume)) @ ijkToRas(crop)
+    np.testing.assert_allclose(offset[:3, :3], np.eye(3), atol=1e-12)
+    first = np.round(offset[:3, 3]).astype(int)
+    np.testing.assert_allclose(offset[:3, 3], first, atol=1e-9)
+    i, j, k = first
+    size = crop.GetImageData().GetDimensions()
+    return slicer.util.arrayFromVolume(volume)[k : k + size[2], j : j + size[1], i : i + size[0]]
+
+
+def assert_exact(volume, crop) -> None:
+    mine, voxels = slicer.util.arrayFromVolume(crop), block_of(volume, crop)
+    assert mine.dtype == slicer.util.arrayFromVolume(volume).dtype
+    np.testing.assert_array_equal(mine, voxels)
+    assert crop.GetTransformNodeID() == volume.GetTransformNodeID()
+
+
+def bounds(volume) -> np.ndarray:
+    """(2, 3) outer edges of an upright volume's voxels, its own RAS mm."""
+    found = np.zeros(6)
+    volume.GetBounds(found)
+    return found.reshape(3, 2).T
+
+
+def test_a_crop_holds_the_structure_and_exactly_its_voxels(bench):
+    volume = add_patient(0)
+    bench.find([volume], ["liver"])
+    (crop,) = bench.crops.crop(volume, ["liver"])
+    assert_exact(volume, crop)
+    assert share_inside(bounds(crop), truth(0)["liver"].voxels_ras) >= 0.99
+    box = np.clip(bench.boxes(volume)["liver"].box, *bounds(volume))
+    assert (bounds(crop)[0] <= box[0] + 1e-6).all()
+    assert (box[0] - bounds(crop)[0] < 4.0).all()
+    assert (bounds(crop)[1] >= box[1] - 1e-6).all()
+    assert (bounds(crop)[1] - box[1] < 4.0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.int32, np.uint8, np.float32, np.float64])
+def test_voxels_keep_their_type(bench, dtype):
+    voxels = np.random.default_rng(0).integers(0, 200, (20, 30, 40)).astype(dtype)
+    volume = slicer.util.addVolumeFromArray(voxels, np.diag([1.0, 1.5, 2.0, 1.0]), name="V")
+    bench.box(volume, "thing", np.array([[4.6, 10.0, 7.0], [20.0, 25.0, 21.0]]))
+    (crop,) = bench.crops.crop(volume, ["thing"])
+    assert_exact(volume, crop)
+    assert crop.GetImageData().GetScalarType() == volume.GetImageData().GetScalarType()
+    np.testing.assert_array_equal(slicer.util.arrayFromVolume(crop), voxels[4:11, 7:18, 5:21])
+    slicer.util.arrayFromVolume(crop)[:] = 0
+    assert slicer.util.arrayFromVolume(volume).any()  # a copy, not a view
+
+
+def test_oblique_volumes_below_transforms_are_cropped_on_their_own_grid(bench):
+    matrix = turned(33.0, (10.0, -5.0, 100.0))
+    volume = add_turned(0, turned(21.0, (4.0, 5.0, 6.0)))
+    volume.SetAndObserveTransformNodeID(add_transform(bench.scene, matrix).GetID())
+    bench.find([volume], ["spleen"])
+    (crop,) = bench.crops.crop(volume, ["spleen"])
+    assert_exact(volume, crop)
+    to_ijk = np.linalg.inv(ijkToRas(crop))
+    box = corners(bench.boxes(volume)["spleen"].box) @ to_ijk[:3, :3].T + to_ijk[:3, 3]
+    assert (box >= -0.5 - 1e-6).all()
+    assert (box <= np.array(crop.GetImageData().GetDimensions()) - 0.5 + 1e-6).all()
+
+
+def test_a_box_that_the_user_turned_and_moved_is_cropped_where_it_is(bench):
+    """The ROI below a transform of its own: what counts is where it is in the world."""
+    volume = add_patient(0, parent=add_transform(bench.scene, turned(30.0, (7.0, 8.0, 9.0))))
+    bench.find([volume], ["liver"])
+    box = bench.boxes(volume)["liver"]
+    centre = box.box.mean(axis=0)
+    extra = turned(15.0, (0.0, 0.0, 0.0))
+    world = turned(30.0, (7.0, 8.0, 9.0)) @ np.block([[np.eye(3), centre[:, None]], [np.zeros((1, 3)), 1]]) @ extra
+    box.node.SetAndObserveTransformNodeID(add_transform(bench.scene, world).GetID())
+    box.node.SetAndObserveObjectToNodeMatrix(vtk.vtkMatrix4x4())
+    box.node.SetSize(40.0, 50.0, 60.0)
+    (crop,) = bench.crops.crop(volume, ["liver"])
+    assert_exact(volume, crop)
+    half = np.abs(extra[:3, :3]) @ np.array([20.0, 25.0, 30.0])
+    np.testing.assert_allclose(bounds(crop), [centre - half, centre + half], atol=4.0)
+    assert (bounds(crop)[0] <= centre - half + 1e-3).all()
+    assert (bounds(crop)[1] >= centre + half - 1e-3).all()
+    assert crop.GetAttribute("AnatomicalEmbedding.CropRecall") is None  # of a box by hand nothing is promised
+
+
+def test_one_crop_around_all_or_one_each(bench):
+    volume = add_patient(0)
+    names = ["kidney_left", "kidney_right", "brain"]
+    bench.find([volume], names)
+    (whole,) = bench.crops.crop(volume, names)
+    left, right = bench.crops.crop(volume, names, separately=True)
+    assert [node.GetName() for node in (whole, left, right)] == ["CT-1 crop", "CT-1 kidney left", "CT-1 kidney right"]
+    for part in (left, right):
+        assert_exact(volume, part)
+        assert (bounds(part)[0] >= bounds(whole)[0] - 1e-6).all()
+        assert (bounds(part)[1] <= bounds(whole)[1] + 1e-6).all()
+    assert (np.minimum(bounds(left)[0], bounds(right)[0]) == bounds(whole)[0]).all()
+
+
+def test_a_margin_is_added_and_clipped_to_the_volume(bench):
+    volume = add_patient(0)
+    low, high = bounds(volume)
+    box = np.stack([low + 40.0, low + 80.0])
+    bench.box(volume, "thing", box)
+    (crop,) = bench.crops.crop(volume, ["thing"], marginMm=8.0)
+    np.testing.assert_allclose(bounds(crop), [low + 32.0, low + 88.0], atol=1e-6)
+    (crop,) = bench.crops.crop(volume, ["thing"], marginMm=60.0)
+    np.testing.assert_allclose(bounds(crop), [low, np.minimum(low + 140.0, high)], atol=1e-6)
+    assert_exact(volume, crop)
+
+
+def test_a_crop_says_where_it_comes_from_and_looks_like_its_source(bench):
+    volume = add_patient(0)
+    volume.GetDisplayNode().SetAutoWindowLevel(False)
+    volume.GetDisplayNode().SetWindowLevel(350.0, 40.0)
+    bench.find([volume], ["liver", "spleen"], 0.9)
+    (crop,) = bench.crops.crop(volume, ["liver", "spleen"], marginMm=5.0)
+    display = crop.GetDisplayNode()
+    assert (display.GetWindow(), display.GetLevel(), display.GetAutoWindowLevel()) == (350.0, 40.0, 0)
+    assert crop.GetNodeReference("AnatomicalEmbedding.SourceVolume") is volume
+    of = {what: crop.GetAttribute(f"AnatomicalEmbedding.Crop{what}") for what in ("Structures", "Recall", "MarginMm")}
+    assert of == {"Structures": "liver,spleen", "Recall": "0.9", "MarginMm": "5"}
+
+
+@pytest.mark.parametrize("items_there", [True, False])
+def test_a_crop_lies_beside_its_source_in_the_hierarchy(bench, items_there):
+    """Items of nodes are there in the application, and are not elsewhere."""
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(bench.scene)
+    volume = add_patient(0)
+    if items_there:
+        study = hierarchy.CreateStudyItem(hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "P"), "Study 1")
+        hierarchy.CreateItem(study, volume)
+    bench.find([volume], ["liver"])
+    (crop,) = bench.crops.crop(volume, ["liver"])
+    parent = hierarchy.GetItemParent(hierarchy.GetItemByDataNode(crop))
+    assert parent == hierarchy.GetItemParent(hierarchy.GetItemByDataNode(volume))
+    assert parent == (study if items_there else hierarchy.GetSceneItemID())
+    folder = hierarchy.GetItemParent(hierarchy.GetItemByDataNode(bench.boxes(volume)["liver"].node))
+    assert (hierarchy.GetItemName(folder), hierarchy.GetItemParent(folder)) == ("Boxes", parent)
+    bench.find([volume], ["spleen"])
+    assert hierarchy.GetItemParent(hierarchy.GetItemByDataNode(bench.boxes(volume)["spleen"].node)) == folder
+    assert Hierarchy.parentName(bench.scene, crop) == ("Study 1" if items_there else "")
+
+
+def test_a_batch_names_what_cannot_be_cropped_and_goes_on(bench):
+    volumes = [add_patient(number) for number in range(3)]
+    for number in (0, 2):
+        bench.box(volumes[number], "liver", truth(number)["liver"].box_ras)
+    assert bench.crops.start(volumes, ["liver"])
+    bench.run()
+    made = [node.GetName() for node in slicer.util.getNodesByClass("vtkMRMLScalarVolumeNode", bench.scene)][3:]
+    assert made == ["CT-1 crop", "CT-3 crop"]
+    assert bench.said[0].startswith("CT-2: has no box of liver")
+    assert bench.said[-1] == "2 crops made; 1 of 3 scans could not be cropped."
+
+
+def test_crops_again_get_names_of_their_own(bench):
+    volume = add_patient(0)
+    bench.box(volume, "liver", truth(0)["liver"].box_ras)
+    names = [bench.crops.crop(volume, ["liver"])[0].GetName() for _ in range(2)]
+    assert names == ["CT-1 crop", "CT-1 crop_1"]
+
+
+def test_a_box_beyond_the_volume_is_a_sentence(bench):
+    volume = add_patient(0)
+    bench.find([volume], ["liver", "spleen"])
+    liver = bench.boxes(volume)["liver"].node
+    liver.SetCenter(*(np.array(liver.GetCenter()) + 5000.0))
+    with pytest.raises(VolumeError, match="CT-1: the box lies outside this scan"):
+        bench.crops.crop(volume, ["liver"])
+    (only,) = bench.crops.crop(volume, ["liver", "spleen"], separately=True)
+    assert only.GetName() == "CT-1 spleen"
+    assert bench.said == ["liver in CT-1: the box lies outside this scan; nothing can be cropped."]
+
+
+def test_a_batch_survives_deleted_volumes_and_ends_with_the_scene(bench):
+    volumes = [add_patient(number) for number in range(3)]
+    for number, volume in enumerate(volumes):
+        bench.box(volume, "liver", truth(number)["liver"].box_ras)
+    bench.crops.start(volumes, ["liver"])
+    bench.crops.poll()
+    assert 0.3 < bench.crops.progress < 0.4
+    bench.scene.RemoveNode(volumes[1])
+    bench.run()
+    assert bench.said == ["2 crops made."]
+    bench.crops.start([volumes[0], volumes[2]], ["liver"])
+    bench.scene.Clear(0)
+    assert not bench.crops.busy
+    bench.crops.poll()
+
+
+def test_nothing_to_crop_is_said(bench):
+    assert not bench.crops.start([], ["liver"])
+    assert not bench.crops.start([add_patient(0)], [])
+    assert [said.split(";")[0] for said in bench.said] == ["No scan was chosen", "No structure was chosen"]

@@ -1,0 +1,150 @@
+"""Sample data: what is registered, and that the synthetic pair loads with neither network nor torch."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+import numpy as np
+import pytest
+import slicer
+import slicer.util
+from PIL import Image
+from sample_pair import SHOWN, make_pair
+
+from AnatomicalEmbeddingLib.SampleScans import CATEGORY, registerSampleData, sampleSources
+
+# Slicer/Slicer, Modules/Scripted/SampleData/SampleData.py
+PUBLIC = {
+    "CT-chest.nrrd": "4507b664690840abb6cb9af2d919377ffc4ef75b167cb6fd0f747befdb12e38e",
+    "CTA-cardio.nrrd": "3b0d4eb1a7d8ebb0c5a89cc0504640f76a030b4e869e33ff34c564c3d3b88ad2",
+    "CTLiver.nrrd": "e16eae0ae6fefa858c5c11e58f0f1bb81834d81b7102e021571056324ef6f37e",
+}
+WITHOUT_TORCH_AND_NETWORK = """
+import socket, sys
+def refuse(*_, **__):
+    raise OSError("the test has no network")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+sys.modules["torch"] = None  # importing it raises ModuleNotFoundError
+from urllib.request import urlretrieve
+from AnatomicalEmbeddingLib.SampleScans import sampleSources
+pair = sampleSources()[0]
+for uri, name in zip(pair["uris"], pair["fileNames"]):
+    urlretrieve(uri, sys.argv[1] + "/" + name)
+"""
+
+
+@pytest.fixture(scope="module")
+def patients():
+    return make_pair()
+
+
+@pytest.fixture(scope="module")
+def pair_files(tmp_path_factory) -> dict[str, Path]:
+    """Files of the pair by node name, fetched as the Sample Data module does, in a process without torch or network."""
+    folder = tmp_path_factory.mktemp("cache")
+    library = str(Path(sys.modules["AnatomicalEmbeddingLib"].__file__).parents[1])
+    code = f"import sys\nsys.path.insert(0, {library!r})\n{WITHOUT_TORCH_AND_NETWORK}"
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
+    pair = sampleSources()[0]
+    return {node: folder / name for node, name in zip(pair["nodeNames"], pair["fileNames"], strict=True)}
+
+
+def test_the_pair_is_complete_and_as_its_checksums_say(pair_files):
+    pair = sampleSources()[0]
+    assert list(pair_files) == ["PhantomA", "PhantomB", "PhantomA landmarks", "PhantomB truth"]
+    for path, checksum in zip(pair_files.values(), pair["checksums"], strict=True):
+        algorithm, digest = slicer.util.extractAlgoAndDigest(checksum)
+        assert algorithm == "SHA256"
+        assert slicer.util.computeChecksum(algorithm, str(path)) == digest
+
+
+@pytest.mark.parametrize(("name", "which"), [("PhantomA", 0), ("PhantomB", 1)])
+def test_scans_of_the_pair_are_the_generator_s(scene, logics, pair_files, patients, name, which):
+    node = logics["Volumes"].AddArchetypeVolume(str(pair_files[name]), name)
+    patient = patients[which]
+    different = np.abs(slicer.util.arrayFromVolume(node).astype(int) - patient.volume.voxels)
+    assert different.max() <= 1, "1 HU: rounding on other processors"
+    assert (different > 0).mean() < 1e-3
+    matrix = slicer.util.arrayFromVTKMatrix(_ijk_to_ras(node))
+    assert np.allclose(matrix, patient.volume.ijk_to_ras, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "which"), [("PhantomA landmarks", 0), ("PhantomB truth", 1)])
+def test_landmarks_of_the_pair_are_true(scene, logics, pair_files, patients, name, which):
+    node = scene.GetNodeByID(logics["Markups"].LoadMarkups(str(pair_files[name]), name))
+    truth = {label: place for label, place in patients[which].points_ras.items() if label in SHOWN}
+    found = {
+        node.GetNthControlPointLabel(n): node.GetNthControlPointPositionWorld(n)
+        for n in range(node.GetNumberOfControlPoints())
+    }
+    assert found.keys() == truth.keys()
+    for label, place in truth.items():
+        assert np.allclose(found[label], place, atol=1e-3), label
+
+
+def test_the_truth_is_locked_and_does_not_give_the_answers_away(scene, logics, pair_files):
+    node = scene.GetNodeByID(logics["Markups"].LoadMarkups(str(pair_files["PhantomB truth"]), "truth"))
+    assert node.GetLocked()
+    assert not node.GetDisplayNode().GetVisibility()
+
+
+def test_one_point_of_the_first_scan_is_not_in_the_second(patients):
+    assert [name for name in SHOWN if name not in patients[1].points_ras] == ["iliac_crest_left"]
+    assert all(name in patients[0].points_ras for name in SHOWN)
+
+
+def test_public_scans_are_slicer_s_own_with_its_checksums():
+    public = [source for source in sampleSources() if source["uris"][0].startswith("https:")]
+    assert {source["fileNames"][0]: source["checksums"][0] for source in public} == {
+        name: f"SHA256:{digest}" for name, digest in PUBLIC.items()
+    }
+    for source in public:
+        digest = source["checksums"][0].removeprefix("SHA256:")
+        assert source["uris"] == [f"{slicer.util.TESTING_DATA_URL}SHA256/{digest}"]
+
+
+def test_every_source_is_whole():
+    for source in sampleSources():
+        fields = ("uris", "fileNames", "nodeNames", "loadFileType", "checksums")
+        assert len({len(source[field]) for field in fields}) == 1
+        assert all(re.fullmatch(r"SHA256:[0-9a-f]{64}", checksum) for checksum in source["checksums"])
+        assert source["category"] == CATEGORY
+        with Image.open(source["thumbnailFileName"]) as picture:
+            assert picture.size == (260, 280)
+        for uri in source["uris"]:
+            parts = urlparse(uri)
+            assert parts.scheme == "https" or Path(url2pathname(parts.path)).is_file()
+
+
+def test_names_and_files_are_each_used_once():
+    names = [source["sampleName"] for source in sampleSources()]
+    files = [name for source in sampleSources() for name in source["fileNames"]]
+    assert len(set(names)) == len(names)
+    assert len(set(files)) == len(files)
+
+
+def test_registering_tells_the_sample_data_module_everything_and_downloads_nothing(monkeypatch):
+    from types import SimpleNamespace
+
+    told = []
+    logic = SimpleNamespace(registerCustomSampleDataSource=lambda **source: told.append(source))
+    monkeypatch.setitem(sys.modules, "SampleData", SimpleNamespace(SampleDataLogic=logic))
+    monkeypatch.setattr("urllib.request.urlretrieve", None)
+    registerSampleData()
+    assert told == sampleSources()
+
+
+def test_registering_again_gives_the_same_sources():
+    """The Sample Data module passes over a source that equals a registered one; four modules register."""
+    assert sampleSources() == sampleSources()
+
+
+def _ijk_to_ras(node):
+    import vtk
+
+    matrix = vtk.vtkMatrix4x4()
+    node.GetIJKToRASMatrix(matrix)
+    return matrix

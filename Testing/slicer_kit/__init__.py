@@ -1,0 +1,17 @@
+"""Test kit: scripted modules of 3D Slicer run on slicer-core and PySide6, without the application.
+
+`slicer_kit.scene` gives the MRML scene and logics and needs no Qt; `install()` adds doubles of what the application
+adds on top (qt, ctk, MRML widgets, slicer.app, ScriptedLoadableModule, parameterNodeWrapper ...) and returns the Kit.
+"""
+
+_kit = None
+
+
+def install():
+    """The Kit of this process; the first call puts the doubles into sys.modules and on `slicer`."""
+    global _kit
+    if _kit is None:
+        from slicer_kit.kit import Kit
+
+        _kit = Kit()
+    return _kit

@@ -1,0 +1,80 @@
+"""Dialogs never block a test: each is written down and answered at once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+# What a user who agrees, and who cancels every file dialog, would answer.
+DEFAULT_ANSWERS: dict[str, Any] = {
+    "info": True,
+    "warning": True,
+    "error": True,
+    "confirm": True,
+    "message": None,
+    "delay": None,
+    "dialog": 0,
+    "menu": None,
+    "open_file": "",
+    "open_files": [],
+    "save_file": "",
+    "directory": "",
+    "text": "",
+    "item": "",
+    "number": 0,
+    "color": None,
+    "url": True,
+}
+
+
+@dataclass(frozen=True)
+class Dialog:
+    """One dialog as the user would have seen it.
+
+    `kind` is a key of DEFAULT_ANSWERS; `text` is the message (of a file dialog: the start folder; of "url": the
+    address); `details` holds whatever else was given (filter, buttons, detailedText ...).
+    """
+
+    kind: str
+    text: str
+    title: str
+    details: dict
+    answer: Any
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+class Dialogs(list):
+    """The dialogs of this test, first to last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers: dict[str, Any] = {}
+
+    def answer(self, kind: str, value: Any) -> None:
+        """What the user answers to dialogs of this kind from now on: True/False to "confirm", a path to file dialogs.
+
+        A function is called with the Dialog's text and returns the answer.
+        """
+        if kind not in DEFAULT_ANSWERS:
+            raise ValueError(f"no dialogs of kind {kind!r}; there are {', '.join(DEFAULT_ANSWERS)}")
+        self._answers[kind] = value
+
+    def record(self, kind: str, text: str, title: str = "", **details) -> Any:
+        """Write a dialog down and return its answer."""
+        answer = self._answers.get(kind, DEFAULT_ANSWERS[kind])
+        if callable(answer):
+            answer = answer(text)
+        self.append(Dialog(kind, str(text), str(title or ""), details, answer))
+        return answer
+
+    def of(self, kind: str) -> list[Dialog]:
+        """The dialogs of one kind."""
+        return [dialog for dialog in self if dialog.kind == kind]
+
+    def reset(self) -> None:
+        """Forget dialogs and answers."""
+        self.clear()
+        self._answers.clear()
+
+
+DIALOGS = Dialogs()

@@ -1,0 +1,365 @@
+# ruff: noqa: N802, N803 - the names are those of Slicer and Qt
+"""The Kit: what tests of module widgets use to load modules, open them, press buttons and look at the outcome."""
+
+import importlib.util
+import inspect
+import logging
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("QT_FONT_DPI", "96")
+
+import slicer
+import slicer.util
+from PySide6 import QtCore, QtGui, QtWidgets
+
+from slicer_kit import packaging_double, qt_double, sample_data
+from slicer_kit.dialogs import DIALOGS
+from slicer_kit.exceptions import SlotErrors
+from slicer_kit.qt_messages import QtWarnings
+from slicer_kit.scene import read_mrb, shared_core, write_mrb
+from slicer_kit.vtk_errors import vtk_errors
+
+SLICER_MODULES = Path(__file__).resolve().parents[2] / "SlicerModules"
+_FONTS = ("Noto Sans", "DejaVu Sans", "Liberation Sans")
+
+
+class Module:
+    """A loaded scripted module, as `slicer.modules.<name>` shows it."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name, self.path = name, str(path)
+        self.python = None  # the imported module file
+        self.instance = None  # its ScriptedLoadableModule
+        self.panel = None  # the qSlicerScriptedLoadableModuleWidget, once opened
+        self.widget = None  # its ScriptedLoadableModuleWidget, once opened
+
+    @property
+    def title(self) -> str:
+        return self.instance.parent.title
+
+    def logic(self) -> None:
+        """Scripted modules have no C++ logic; their Python logic is `widget.logic`."""
+
+    def widgetRepresentation(self):
+        return self.panel
+
+
+class ModuleHeader:
+    """`parent` of a ScriptedLoadableModule: only the fields of qSlicerScriptedLoadableModule can be set."""
+
+    __slots__ = (
+        "acknowledgementText",
+        "associatedNodeTypes",
+        "categories",
+        "contributors",
+        "dependencies",
+        "helpText",
+        "hidden",
+        "icon",
+        "index",
+        "name",
+        "path",
+        "title",
+        "widgetRepresentationCreationEnabled",
+    )
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name, self.path = name, path
+        self.hidden, self.index, self.icon = False, -1, None
+
+
+class Kit:
+    """One per process, made by `slicer_kit.install()`."""
+
+    def __init__(self) -> None:
+        self.core = shared_core()
+        self.scene = self.core.scene
+        self.vtk_errors = vtk_errors()
+        self.slot_errors = SlotErrors()
+        self.qt_warnings = QtWarnings()
+        self.dialogs = DIALOGS
+        self.packaging = packaging_double
+        self.sample_data = sample_data.sources
+        self.status_messages: list[str] = []
+        self.selected_module = ""
+        self.settings_path = Path(tempfile.gettempdir()) / "slicer-kit-unused.ini"
+        self.modules: dict[str, Module] = {}
+        self.qt_warnings.start()
+        self._qt = QtWidgets.QApplication.instance() or QtWidgets.QApplication(["Slicer"])
+        _set_looks(self._qt)
+        qt_double.set_settings_path(str(self.settings_path))
+        qt_double.build()
+        _install_slicer_doubles()
+        from slicer_kit.application import Application
+
+        self.app = slicer.app = Application(self.core, self._qt)
+        self._patch_util()
+
+    # -- state of a test
+
+    def reset(self, settings_path: Path | str | None = None) -> None:
+        """As after a start of the application: empty scene, no settings, no dialogs, no modules open."""
+        self.close_all()
+        for module in list(self.modules.values()):
+            self._unload(module)
+        self.core.clear()
+        self.dialogs.reset()
+        packaging_double.reset()
+        self.sample_data.clear()
+        self.status_messages.clear()
+        self.selected_module = ""
+        self.app._testing = False
+        if settings_path is not None:
+            self.settings_path = Path(settings_path)
+            qt_double.set_settings_path(str(settings_path))
+        interaction = self.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+        interaction.SetCurrentInteractionMode(interaction.ViewTransform)
+        self._forget_errors()
+
+    def _forget_errors(self) -> None:
+        for errors in (self.slot_errors, self.vtk_errors, self.qt_warnings):
+            errors.clear()
+
+    def take_errors(self) -> str:
+        """What slots and observers raised and VTK and Qt complained of since the last look; empty where nothing."""
+        found = {
+            "exceptions in slots or observers": self.slot_errors.text(),
+            "VTK errors": "\n".join(self.vtk_errors),
+            "Qt warnings": "\n".join(self.qt_warnings),
+        }
+        self._forget_errors()
+        return "\n".join(f"{title}:\n{text}" for title, text in found.items() if text)
+
+    def verify(self) -> None:
+        """AssertionError where there is anything to take."""
+        errors = self.take_errors()
+        assert not errors, errors
+
+    def expect_slot_error(self, kind: type[Exception], match: str = ""):
+        """Context: what happens inside raises this exception in a slot (shown to the user or not)."""
+        return self.slot_errors.expected(kind, match)
+
+    # -- modules
+
+    def load_module(self, name_or_path: str | Path) -> Module:
+        """Import a module file as the application does at its start: by name from SlicerModules/, or by path."""
+        path = Path(name_or_path)
+        if path.suffix != ".py":
+            path = SLICER_MODULES / f"{name_or_path}.py"
+        module = Module(path.stem, path)
+        self.modules[module.name] = module
+        if str(path.parent) not in sys.path:
+            sys.path.append(str(path.parent))
+        spec = importlib.util.spec_from_file_location(module.name, path)
+        module.python = sys.modules[module.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module.python)
+        setattr(slicer.modules, module.name.lower(), module)
+        module.instance = getattr(module.python, module.name)(ModuleHeader(module.name, str(path)))
+        setattr(slicer.modules, f"{module.name}Instance", module.instance)
+        self.app.startupCompleted.emit()
+        for entry in list(self.app.__dict__.get("_slicer_kit_connections", [])):
+            self.app.disconnect(*entry[:2])  # the application starts once
+        return module
+
+    def open(self, module: Module | str):
+        """Select the module: its panel is built the first time, the module open before is left. Returns the widget."""
+        module = self.modules[module] if isinstance(module, str) else module
+        for other in self.modules.values():
+            if other is not module:
+                self.leave(other)
+        if module.widget is None:
+            self._build(module)
+        if not module.panel.isEntered:
+            module.panel.isEntered = True
+            module.widget.enter()
+        self.selected_module = module.name
+        return module.widget
+
+    def leave(self, module: Module | str) -> None:
+        """Select nothing in its place: exit() of the module if it was entered."""
+        module = self.modules[module] if isinstance(module, str) else module
+        if module.panel is not None and module.panel.isEntered:
+            module.widget.exit()
+            module.panel.isEntered = False
+
+    def close(self, widget) -> None:
+        """What the application does with a module when it ends: exit(), cleanup(), and the panel is deleted."""
+        module = next(module for module in self.modules.values() if module.widget is widget)
+        self.leave(module)
+        self.app.moduleManager().moduleAboutToBeUnloaded.emit(module.name)
+        module.panel.hide()
+        module.panel.deleteLater()
+        module.panel = module.widget = None
+        delattr(slicer.modules, f"{module.name}Widget")
+        self.process_events()
+
+    def close_all(self) -> None:
+        """Close the widgets of all modules."""
+        for module in self.modules.values():
+            if module.widget is not None:
+                self.close(module.widget)
+
+    def _build(self, module: Module) -> None:
+        module.panel = slicer.qSlicerScriptedLoadableModuleWidget()
+        module.panel.moduleName = module.name
+        module.panel.setObjectName(f"{module.name}ModuleWidget")
+        module.panel.setLayout(QtWidgets.QVBoxLayout())
+        module.panel.setMRMLScene(self.scene)
+        module.widget = getattr(module.python, f"{module.name}Widget")(module.panel)
+        setattr(slicer.modules, f"{module.name}Widget", module.widget)
+        module.widget.setup()
+
+    def _unload(self, module: Module) -> None:
+        for name in (module.name.lower(), f"{module.name}Instance"):
+            if hasattr(slicer.modules, name):
+                delattr(slicer.modules, name)
+        sys.modules.pop(module.name, None)
+        del self.modules[module.name]
+
+    # -- the user
+
+    def click(self, button) -> None:
+        """Press a button as a user can: it must be visible in an open section and enabled."""
+        shown = [widget for widget in _with_parents(button) if widget.isHidden() and not widget.isWindow()]
+        assert not shown, f"{button.objectName} cannot be clicked: {shown[0].objectName} is hidden"
+        assert button.isEnabled(), f"{button.objectName} cannot be clicked: it is disabled ({button.toolTip})"
+        button.click()
+        self.process_events()
+
+    def spin(self, predicate, seconds: float = 10.0) -> None:
+        """Process Qt events until the predicate holds.
+
+        AssertionError where it does not within that time, or as soon as a slot raises.
+        """
+        known = len(self.slot_errors)
+        end = time.monotonic() + seconds
+        while not predicate():
+            if len(self.slot_errors) > known:
+                raise AssertionError(f"an exception in a slot while waiting:\n{self.slot_errors.text()}")
+            if time.monotonic() > end:
+                raise AssertionError(f"not so within {seconds} s: {inspect.getsource(predicate).strip()}")
+            self.process_events()
+            time.sleep(0.002)
+
+    def process_events(self) -> None:
+        """One round of Qt events, deferred deletions included."""
+        self._qt.processEvents()
+        QtCore.QCoreApplication.sendPostedEvents(None, QtCore.QEvent.Type.DeferredDelete)
+
+    def grab(self, widget, path: Path | str, width: int = 480, height: int | None = None) -> Path:
+        """Screenshot (PNG) of a module widget's panel or of any Qt widget, as high as its contents."""
+        panel = widget if isinstance(widget, QtWidgets.QWidget) else widget.parent
+        was_hidden = panel.isHidden()
+        panel.resize(width, height or 200)
+        panel.show()
+        for _ in range(3):  # word wrap settles the height only after the width
+            self.process_events()
+            wanted = panel.layout().totalHeightForWidth(width) if panel.layout() is not None else -1
+            panel.resize(width, height or max(wanted, panel.sizeHint.height() if wanted < 0 else wanted))
+        self.process_events()
+        if not panel.grab().save(str(path)):
+            raise OSError(f"{path}: the screenshot could not be written")
+        panel.setHidden(was_hidden)
+        return Path(path)
+
+    def close_scene(self) -> None:
+        """File > Close Scene."""
+        self.scene.Clear(0)
+
+    def save_scene(self, path: Path | str) -> Path:
+        """Save the scene as .mrb."""
+        return write_mrb(self.scene, path)
+
+    def load_scene(self, path: Path | str) -> None:
+        """Load a .mrb in place of the scene."""
+        read_mrb(self.scene, path)
+
+    # -- slicer.util without windows
+
+    def _patch_util(self) -> None:
+        util = slicer.util
+        util._messageDisplay = self._message_display
+        util.messageBox = self._message_box
+        util.delayDisplay = self._delay_display
+        util.showStatusMessage = self._show_status_message
+        util.selectModule = self._select_module
+        util.resetSliceViews = util.resetThreeDViews = lambda: None
+
+    def _message_display(self, level, text, _testing_value, mainWindowNeeded=False, **options):
+        logging.log(level, text)
+        kind = {logging.WARNING: "warning", logging.ERROR: "error"}.get(level, "info")
+        title = options.pop("windowTitle", None) or f"{self.app.applicationName} {kind}"
+        return self._ask_or_tell(kind, text, title, options)
+
+    def _message_box(self, text, parent=None, windowTitle=None, **options):
+        return self._ask_or_tell("info", text, windowTitle, options)
+
+    def _ask_or_tell(self, kind: str, text: str, title: str | None, options: dict):
+        """A dialog with one button tells, with more it asks."""
+        ok = QtWidgets.QMessageBox.StandardButton.Ok
+        buttons = options.get("standardButtons") or ok
+        answer = self.dialogs.record(kind if buttons == ok else "confirm", text, title, **options)
+        return qt_double.button_for(answer, buttons)
+
+    def _delay_display(self, message, autoCloseMsec=1000, parent=None, **_options):
+        logging.info(message)
+        self.dialogs.record("delay", message)
+        self.process_events()
+
+    def _show_status_message(self, message, duration=0) -> bool:
+        self.status_messages.append(message)
+        return True
+
+    def _select_module(self, module) -> None:
+        name = module if isinstance(module, str) else module.name
+        if self.app.moduleManager().module(name) is None:
+            raise RuntimeError(f"no module named {name} is loaded")
+        if name in self.modules:
+            self.open(name)
+        else:
+            for other in self.modules.values():
+                self.leave(other)
+            self.selected_module = name
+
+
+def _with_parents(widget):
+    while widget is not None:
+        yield widget
+        widget = widget.parentWidget()
+
+
+def _install_slicer_doubles() -> None:
+    """Put the parts of the `slicer` package that slicer-core lacks into place; the order follows their needs."""
+    from slicer_kit import ctk_double, mrml_widgets
+
+    ctk_double.build()
+    mrml_widgets.build()
+    from slicer_kit import parameter_node, scripted_module
+
+    for name, double in (
+        ("packaging", packaging_double),
+        ("ScriptedLoadableModule", scripted_module),
+        ("parameterNodeWrapper", parameter_node),
+    ):
+        setattr(slicer, name, double)
+        sys.modules[f"slicer.{name}"] = double
+    sys.modules["SampleData"] = sample_data
+    slicer.qSlicerScriptedLoadableModule = Module
+
+
+def _set_looks(application: QtWidgets.QApplication) -> None:
+    """Looks of a screenshot that do not depend on the machine: Fusion, light, a sans serif font."""
+    application.setStyle("Fusion")
+    palette = QtGui.QPalette(QtGui.QColor("#f4f5f6"))
+    palette.setColor(QtGui.QPalette.ColorRole.Base, QtGui.QColor("#ffffff"))
+    palette.setColor(QtGui.QPalette.ColorRole.AlternateBase, QtGui.QColor("#f1f3f5"))
+    palette.setColor(QtGui.QPalette.ColorRole.Highlight, QtGui.QColor("#3b78c3"))
+    application.setPalette(palette)
+    families = set(QtGui.QFontDatabase.families())
+    family = next((name for name in _FONTS if name in families), application.font().family())
+    application.setFont(QtGui.QFont(family, 9))

@@ -1,0 +1,359 @@
+# ruff: noqa: N801, N802, N803, N815 - the names are those of Slicer and Qt
+"""Doubles of qMRMLNodeComboBox and qMRMLCheckableNodeComboBox on the real scene."""
+
+from typing import ClassVar
+
+import shiboken6
+import slicer
+import vtk
+from PySide6 import QtCore, QtGui, QtWidgets
+
+from slicer_kit.dialogs import DIALOGS
+from slicer_kit.pythonqt import stored, wrapped
+
+_NODE_SIGNALS = {
+    f"{name}(vtkMRMLNode*)": name
+    for name in (
+        "currentNodeChanged",
+        "nodeActivated",
+        "nodeAdded",
+        "nodeAddedByUser",
+        "nodeAddedByUserAction",
+        "nodeAboutToBeEdited",
+    )
+}
+
+
+class SceneObservation:
+    """Observers of VTK objects that call a widget for as long as its Qt side exists."""
+
+    def __init__(self, widget: QtWidgets.QWidget) -> None:
+        self._widget = widget
+        self._tags: list[tuple[object, int]] = []
+
+    def add(self, caller, events, slot) -> None:
+        def guarded(*arguments):
+            if shiboken6.isValid(self._widget):
+                slot(*arguments)
+
+        for event in events:
+            self._tags.append((caller, caller.AddObserver(event, guarded)))
+
+    def clear(self) -> None:
+        for caller, tag in self._tags:
+            caller.RemoveObserver(tag)
+        self._tags.clear()
+
+
+@wrapped
+class qMRMLNodeComboBox(QtWidgets.QWidget):
+    """Selects one of the scene's nodes.
+
+    Empty and disabled until setMRMLScene(); without noneEnabled the first node of an empty list selects itself; a node
+    that leaves the scene leaves the list.
+    """
+
+    SIGNALS: ClassVar = _NODE_SIGNALS | {
+        "currentNodeChanged(bool)": "validNodeChanged",
+        "currentNodeIDChanged(QString)": "currentNodeIDChanged",
+        "currentNodeRenamed(QString)": "currentNodeRenamed",
+    }
+    currentNodeChanged = QtCore.Signal(object)
+    validNodeChanged = QtCore.Signal(bool)
+    currentNodeIDChanged = QtCore.Signal(str)
+    currentNodeRenamed = QtCore.Signal(str)
+    nodeActivated = QtCore.Signal(object)
+    nodeAdded = QtCore.Signal(object)
+    nodeAddedByUser = QtCore.Signal(object)
+    nodeAddedByUserAction = QtCore.Signal(object)
+    nodeAboutToBeEdited = QtCore.Signal(object)
+
+    nodeTypes, setNodeTypes = stored("nodeTypes", "QStringList", [], "_refresh")
+    showHidden, setShowHidden = stored("showHidden", bool, False, "_refresh")
+    showChildNodeTypes, setShowChildNodeTypes = stored("showChildNodeTypes", bool, True, "_refresh")
+    hideChildNodeTypes, setHideChildNodeTypes = stored("hideChildNodeTypes", "QStringList", [], "_refresh")
+    noneEnabled, setNoneEnabled = stored("noneEnabled", bool, False, "_refresh")
+    noneDisplay, setNoneDisplay = stored("noneDisplay", str, "None", "_refresh")
+    addEnabled, setAddEnabled = stored("addEnabled", bool, True)
+    removeEnabled, setRemoveEnabled = stored("removeEnabled", bool, True)
+    editEnabled, setEditEnabled = stored("editEnabled", bool, False)
+    renameEnabled, setRenameEnabled = stored("renameEnabled", bool, False)
+    selectNodeUponCreation, setSelectNodeUponCreation = stored("selectNodeUponCreation", bool, True)
+    interactionNodeSingletonTag, setInteractionNodeSingletonTag = stored(
+        "interactionNodeSingletonTag", str, "Singleton"
+    )
+    sizeAdjustPolicy, setSizeAdjustPolicy = stored("sizeAdjustPolicy", int, 0)
+    baseName = QtCore.Property(str, lambda self: self._base_name(), lambda self, name: self.setBaseName(name))
+    currentNodeID = QtCore.Property(
+        str, lambda self: self._current.GetID() if self._current else "", lambda self, node: self.setCurrentNodeID(node)
+    )
+
+    def __init__(self, parent=None) -> None:
+        super().__init__(parent)
+        self._scene = None
+        self._current = None
+        self._requested = None
+        self._listed: list = []
+        self._attributes: dict[tuple[str, str], str | None] = {}
+        self._base_names: dict[str, str] = {}
+        self._type_labels: dict[str, str] = {}
+        self._scene_observers = SceneObservation(self)
+        self._node_observers = SceneObservation(self)
+        self._combo = QtWidgets.QComboBox()
+        layout = QtWidgets.QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._combo)
+        self._combo.activated.connect(self._on_activated)
+        self.setSizePolicy(QtWidgets.QSizePolicy.Policy.Preferred, QtWidgets.QSizePolicy.Policy.Fixed)
+        self._combo.setSizePolicy(QtWidgets.QSizePolicy.Policy.Expanding, QtWidgets.QSizePolicy.Policy.Fixed)
+        self._combo.setMinimumContentsLength(10)
+        self.setEnabled(False)
+
+    # -- scene and list
+
+    def mrmlScene(self):
+        return self._scene
+
+    def setMRMLScene(self, scene) -> None:
+        if scene is self._scene:
+            return
+        self._scene_observers.clear()
+        self._scene = scene
+        if scene is not None:
+            events = (scene.NodeAddedEvent, scene.NodeRemovedEvent, scene.EndBatchProcessEvent)
+            self._scene_observers.add(scene, events, self._on_scene)
+        self.setEnabled(scene is not None)
+        requested, self._requested = self._requested, None
+        self._refresh(select=requested)
+
+    def _on_scene(self, caller, _event) -> None:
+        if not caller.IsBatchProcessing():
+            self._refresh()
+
+    def nodes(self) -> list:
+        return list(self._listed)
+
+    def nodeCount(self) -> int:
+        return len(self._listed)
+
+    def nodeFromIndex(self, index: int):
+        return self._listed[index] if 0 <= index < len(self._listed) else None
+
+    def addAttribute(self, nodeType: str, name: str, value=None) -> None:
+        self._attributes[nodeType, name] = value
+        self._refresh()
+
+    def removeAttribute(self, nodeType: str, name: str) -> None:
+        self._attributes.pop((nodeType, name), None)
+        self._refresh()
+
+    def _candidates(self) -> list:
+        if self._scene is None or not self.nodeTypes:
+            return []
+        nodes = [self._scene.GetNthNode(index) for index in range(self._scene.GetNumberOfNodes())]
+        return [node for node in nodes if any(node.IsA(kind) for kind in self.nodeTypes)]
+
+    def _is_shown(self, node) -> bool:
+        if not self.showChildNodeTypes and node.GetClassName() not in self.nodeTypes:
+            return False
+        if any(node.IsA(kind) for kind in self.hideChildNodeTypes):
+            return False
+        if node.GetHideFromEditors() and not self.showHidden:
+            return False
+        for (kind, name), value in self._attributes.items():
+            has = node.GetAttribute(name)
+            if node.IsA(kind) and (has is None or (value is not None and has != str(value))):
+                return False
+        return True
+
+    def _refresh(self, select=None) -> None:
+        before, row = self._listed, self._listed.index(self._current) if self._current in self._listed else -1
+        candidates = self._candidates()
+        self._listed = [node for node in candidates if self._is_shown(node)]
+        self._node_observers.clear()
+        for node in candidates:
+            self._node_observers.add(node, (vtk.vtkCommand.ModifiedEvent,), self._on_node_modified)
+        if select is not None and select in self._listed:
+            chosen = select
+        elif self._current in self._listed:
+            chosen = self._current
+        elif self._current is not None:  # it left the list: like QComboBox, take what is now at its place
+            chosen = self._listed[min(row, len(self._listed) - 1)] if self._listed else None
+        elif not before and not self.noneEnabled:
+            chosen = self._listed[0] if self._listed else None
+        else:
+            chosen = None
+        self._show_list(chosen)
+        self._select(chosen)
+        for node in self._listed:
+            if node not in before:
+                self.nodeAdded.emit(node)
+
+    def _on_node_modified(self, node, _event) -> None:
+        if self._scene is None or self._scene.IsBatchProcessing():
+            return
+        if (node in self._listed) != self._is_shown(node):
+            self._refresh()
+        elif node in self._listed:
+            index = self._combo.findData(node.GetID())
+            if index >= 0 and self._combo.itemText(index) != node.GetName():
+                self._combo.setItemText(index, node.GetName())
+
+    def _show_list(self, chosen) -> None:
+        self._combo.blockSignals(True)
+        self._combo.clear()
+        kind = self.nodeTypeLabel(self.nodeTypes[0]) if self.nodeTypes else "node"
+        self._combo.setPlaceholderText(f"Select a {kind}")
+        if self.noneEnabled and self._scene is not None:
+            self._combo.addItem(self.noneDisplay, "")
+        for node in self._listed:
+            self._combo.addItem(node.GetName(), node.GetID())
+        self._combo.setCurrentIndex(self._combo.findData(chosen.GetID() if chosen is not None else ""))
+        self._combo.blockSignals(False)
+
+    # -- selection
+
+    def currentNode(self):
+        return self._current
+
+    def setCurrentNode(self, node) -> None:
+        if isinstance(node, str):
+            raise TypeError("setCurrentNode() takes a node; for an ID use setCurrentNodeID()")
+        if node is not None and not isinstance(node, slicer.vtkMRMLNode):
+            raise TypeError(f"setCurrentNode() takes a node, not {node!r}")
+        if self._scene is None:
+            self._requested = node
+            return
+        chosen = node if node in self._listed else None
+        self._combo.setCurrentIndex(self._combo.findData(chosen.GetID() if chosen is not None else ""))
+        self._select(chosen)
+
+    def setCurrentNodeID(self, nodeID: str) -> None:
+        found = next((node for node in self._listed if node.GetID() == nodeID), None)
+        self.setCurrentNode(found)
+
+    def setCurrentNodeIndex(self, index: int) -> None:
+        self.setCurrentNode(self.nodeFromIndex(index))
+
+    def _select(self, node) -> None:
+        if node is self._current:
+            return
+        self._current = node
+        self.currentNodeChanged.emit(node)
+        self.validNodeChanged.emit(node is not None)
+        self.currentNodeIDChanged.emit(node.GetID() if node is not None else "")
+
+    def _on_activated(self, index: int) -> None:
+        self.setCurrentNodeID(self._combo.itemData(index))
+        self.nodeActivated.emit(self._current)
+
+    # -- creating, renaming, removing
+
+    def _base_name(self, node_type: str = "") -> str:
+        return self._base_names.get(node_type or next(iter(self.nodeTypes), ""), "")
+
+    def setBaseName(self, name: str, nodeType: str = "") -> None:
+        for kind in [nodeType] if nodeType else self.nodeTypes:
+            self._base_names[kind] = name
+
+    def setNodeTypeLabel(self, label: str, nodeType: str) -> None:
+        self._type_labels[nodeType] = label
+        self._show_list(self._current)
+
+    def nodeTypeLabel(self, nodeType: str) -> str:
+        known = self._scene.GetTypeDisplayNameByClassName(nodeType) if self._scene is not None else ""
+        return self._type_labels.get(nodeType) or known or "node"
+
+    def addNode(self, nodeType: str = ""):
+        """What "Create new ..." does before its own signal; None for a type that is not among nodeTypes."""
+        kind = nodeType or next(iter(self.nodeTypes), "")
+        if kind not in self.nodeTypes:
+            return None
+        base = self._base_name(kind) or self._scene.GetTypeDisplayNameByClassName(kind)
+        node = self._scene.AddNewNodeByClass(kind, self._scene.GenerateUniqueName(base))
+        for (attribute_type, name), value in self._attributes.items():
+            if node.IsA(attribute_type):
+                node.SetAttribute(name, str(value) if value is not None else "")
+        if self.selectNodeUponCreation:
+            self.setCurrentNode(node)
+        self.nodeAddedByUser.emit(node)
+        return node
+
+    def removeCurrentNode(self) -> None:
+        self._scene.RemoveNode(self._current)
+
+    def renameCurrentNode(self) -> None:
+        if self._current is not None:
+            name = DIALOGS.record("text", "New name:", "Rename", start=self._current.GetName())
+            if name:
+                self._current.SetName(name)
+                self.currentNodeRenamed.emit(name)
+
+    def editCurrentNode(self) -> None:
+        self.nodeAboutToBeEdited.emit(self._current)
+
+
+@wrapped
+class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
+    """Checks any number of the scene's nodes; no parameter can be bound to it."""
+
+    checkedNodesChanged = QtCore.Signal()
+
+    def __init__(self, parent=None) -> None:
+        self._checked: list = []
+        super().__init__(parent)
+
+    def checkedNodes(self) -> list:
+        return [node for node in self._listed if node in self._checked]
+
+    def uncheckedNodes(self) -> list:
+        return [node for node in self._listed if node not in self._checked]
+
+    def allChecked(self) -> bool:
+        return not self.uncheckedNodes()
+
+    def noneChecked(self) -> bool:
+        return not self.checkedNodes()
+
+    def checkState(self, node) -> QtCore.Qt.CheckState:
+        return QtCore.Qt.CheckState.Checked if node in self.checkedNodes() else QtCore.Qt.CheckState.Unchecked
+
+    def setCheckState(self, node, state) -> None:
+        """A node that is not listed stays unchecked."""
+        state = QtCore.Qt.CheckState(state)
+        if node not in self._listed or self.checkState(node) == state:
+            return
+        if state == QtCore.Qt.CheckState.Checked:
+            self._checked.append(node)
+        else:
+            self._checked.remove(node)
+        self._show_text()
+        self.checkedNodesChanged.emit()
+
+    def check(self, node) -> None:
+        self.setCheckState(node, QtCore.Qt.CheckState.Checked)
+
+    def uncheck(self, node) -> None:
+        self.setCheckState(node, QtCore.Qt.CheckState.Unchecked)
+
+    def setUserCheckable(self, node, checkable: bool) -> None:
+        """Whether the user may change the check mark; nothing here is clicked in the list."""
+
+    def _refresh(self, select=None) -> None:
+        super()._refresh(select)
+        gone = [node for node in self._checked if node not in self._listed]
+        for node in gone:
+            self._checked.remove(node)
+        self._show_text()
+        if gone:
+            self.checkedNodesChanged.emit()
+
+    def _show_text(self) -> None:
+        names = ", ".join(node.GetName() for node in self.checkedNodes())
+        everything = bool(names) and self.allChecked() and len(self._listed) > 1
+        palette = self._combo.palette
+        role = QtGui.QPalette.ColorRole
+        palette.setColor(role.PlaceholderText, palette.color(role.Text if names else role.Mid))
+        self._combo.setPalette(palette)
+        self._combo.setCurrentIndex(-1)
+        self._combo.setPlaceholderText("All" if everything else names or "None")

@@ -1,0 +1,187 @@
+# ruff: noqa: N802 - the names are those of Slicer and Qt
+"""The `qt` module: PySide6 under PythonQt's conventions; dialogs never block, settings are the test's own."""
+
+import sys
+import types
+
+from PySide6 import QtCore, QtGui, QtWidgets
+
+from slicer_kit import pythonqt
+from slicer_kit.dialogs import DIALOGS
+from slicer_kit.ui_loader import QUiLoader
+
+_OK = QtWidgets.QMessageBox.StandardButton.Ok
+_YES_NO = QtWidgets.QMessageBox.StandardButton.Yes | QtWidgets.QMessageBox.StandardButton.No
+_settings_path = ""
+
+
+def build() -> types.ModuleType:
+    """Make the module, patch PySide6 and put it into sys.modules as `qt`."""
+    pythonqt.apply()
+    module = types.ModuleType("qt", __doc__)
+    for source in (QtCore, QtGui, QtWidgets):
+        for name in dir(source):  # not vars(): PySide6 makes its classes when they are first asked for
+            if not name.startswith("_"):
+                setattr(module, name, getattr(source, name))
+    module.QProcess = QProcess
+    module.QSettings = QSettings
+    module.QUiLoader = QUiLoader
+    module.QFileDialog = QFileDialog
+    module.QInputDialog = QInputDialog
+    module.QMessageBox = QMessageBox
+    module.QColorDialog = QColorDialog
+    module.QDesktopServices = QDesktopServices
+    for name in ("exec", "exec_"):
+        setattr(QtWidgets.QDialog, name, _exec_dialog)
+        setattr(QtWidgets.QMenu, name, _exec_menu)
+    sys.modules["qt"] = module
+    return module
+
+
+def set_settings_path(path: str) -> None:
+    """Where `qt.QSettings()` reads and writes from now on."""
+    global _settings_path
+    _settings_path = str(path)
+
+
+@pythonqt.wrapped
+class QProcess(QtCore.QProcess):
+    """PySide6's file-like classes cannot be patched; this one has signals that modules need."""
+
+    connect, disconnect = pythonqt.connect, pythonqt.disconnect
+
+
+@pythonqt.wrapped
+class QSettings(QtCore.QSettings):
+    """The application's settings, in a file of the test's own.
+
+    Values come back as they do after a restart of the application on Linux: numbers and booleans as strings, a list of
+    one as its only element, an empty list as None. A module that forgets to convert them fails here.
+    """
+
+    def __init__(self, *arguments) -> None:
+        if arguments:
+            super().__init__(*arguments)
+        else:
+            super().__init__(_settings_path, QtCore.QSettings.Format.IniFormat)
+
+    def value(self, key: str, default=None):
+        if not self.contains(key):
+            return default
+        stored = super().value(key)
+        if isinstance(stored, bool):
+            return "true" if stored else "false"
+        if isinstance(stored, int | float):
+            return str(stored)
+        if isinstance(stored, list) and len(stored) < 2:
+            return str(stored[0]) if stored else None
+        return stored
+
+
+def _exec_dialog(dialog, *_arguments):
+    labels = [label.text for label in dialog.findChildren(QtWidgets.QLabel)]
+    text = dialog.text if isinstance(dialog, QtWidgets.QMessageBox) else "\n".join(labels)
+    return DIALOGS.record("dialog", text, dialog.windowTitle, widget=type(dialog).__name__)
+
+
+def _exec_menu(menu, *_arguments):
+    """The answer is the text of the chosen action; the action is triggered."""
+    chosen = DIALOGS.record("menu", "\n".join(action.text for action in menu.actions()), menu.title)
+    for action in menu.actions():
+        if chosen is not None and action.text.replace("&", "") == chosen:
+            action.trigger()
+            return action
+    return None
+
+
+@pythonqt.wrapped
+class QFileDialog(QtWidgets.QFileDialog):
+    """Static functions answer with DIALOGS; like PythonQt they return the path alone, not a pair."""
+
+    @staticmethod
+    def getOpenFileName(parent=None, caption="", directory="", filter="", *_more):
+        return DIALOGS.record("open_file", directory, caption, filter=filter)
+
+    @staticmethod
+    def getOpenFileNames(parent=None, caption="", directory="", filter="", *_more):
+        return DIALOGS.record("open_files", directory, caption, filter=filter)
+
+    @staticmethod
+    def getSaveFileName(parent=None, caption="", directory="", filter="", *_more):
+        return DIALOGS.record("save_file", directory, caption, filter=filter)
+
+    @staticmethod
+    def getExistingDirectory(parent=None, caption="", directory="", *_more):
+        return DIALOGS.record("directory", directory, caption)
+
+
+@pythonqt.wrapped
+class QInputDialog(QtWidgets.QInputDialog):
+    """Static functions answer with DIALOGS; PythonQt returns the value alone, the start value where cancelled."""
+
+    @staticmethod
+    def getText(parent=None, title="", label="", echo=None, text="", *_more):
+        return DIALOGS.record("text", label, title, start=text)
+
+    @staticmethod
+    def getItem(parent=None, title="", label="", items=(), *_more):
+        return DIALOGS.record("item", label, title, items=list(items))
+
+    @staticmethod
+    def getInt(parent=None, title="", label="", *_more):
+        return int(DIALOGS.record("number", label, title))
+
+    @staticmethod
+    def getDouble(parent=None, title="", label="", *_more):
+        return float(DIALOGS.record("number", label, title))
+
+
+@pythonqt.wrapped
+class QMessageBox(QtWidgets.QMessageBox):
+    """Static functions answer with DIALOGS: True is the agreeing button among those shown, False the other."""
+
+    @staticmethod
+    def information(parent, title, text, *buttons):
+        return button_for(DIALOGS.record("info", text, title), *buttons[:1] or (_OK,))
+
+    @staticmethod
+    def warning(parent, title, text, *buttons):
+        return button_for(DIALOGS.record("warning", text, title), *buttons[:1] or (_OK,))
+
+    @staticmethod
+    def critical(parent, title, text, *buttons):
+        return button_for(DIALOGS.record("error", text, title), *buttons[:1] or (_OK,))
+
+    @staticmethod
+    def question(parent, title, text, *buttons):
+        return button_for(DIALOGS.record("confirm", text, title), *buttons[:1] or (_YES_NO,))
+
+    @staticmethod
+    def about(parent, title, text):
+        DIALOGS.record("info", text, title)
+
+
+def button_for(answer: bool, shown):
+    """The agreeing or refusing button among the standard buttons shown."""
+    kinds = QtWidgets.QMessageBox.StandardButton
+    order = (kinds.Yes, kinds.Ok, kinds.Save, kinds.Retry, kinds.Open, kinds.Apply)
+    refusal = (kinds.No, kinds.Cancel, kinds.Close, kinds.Discard, kinds.Abort)
+    wanted = order if answer else refusal
+    return next((kind for kind in wanted if kind & shown), kinds.NoButton)
+
+
+@pythonqt.wrapped
+class QColorDialog(QtWidgets.QColorDialog):
+    @staticmethod
+    def getColor(initial=None, parent=None, title="", *_more):
+        answer = DIALOGS.record("color", "", title)
+        return QtGui.QColor(answer) if answer is not None else QtGui.QColor()
+
+
+class QDesktopServices:
+    @staticmethod
+    def openUrl(url):
+        """Write the address down; like the original it takes a QUrl and no string."""
+        if not isinstance(url, QtCore.QUrl):
+            raise TypeError(f"openUrl() takes a QUrl, not {url!r}")
+        return DIALOGS.record("url", url.toString())

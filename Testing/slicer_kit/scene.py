@@ -1,0 +1,162 @@
+# ruff: noqa: N802 - the names are those of Slicer and Qt
+"""The MRML scene and the module logics on slicer-core, without Qt and without the application."""
+
+import atexit
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import slicer
+
+from slicer_kit import i18n
+from slicer_kit.vtk_errors import silent_vtk, vtk_errors
+
+LOGIC_CLASSES = {
+    "Volumes": "vtkSlicerVolumesLogic",
+    "Markups": "vtkSlicerMarkupsLogic",
+    "CropVolume": "vtkSlicerCropVolumeLogic",
+    "Segmentations": "vtkSlicerSegmentationsModuleLogic",
+    "Transforms": "vtkSlicerTransformLogic",
+    "SubjectHierarchy": "vtkSlicerSubjectHierarchyModuleLogic",
+    "Units": "vtkSlicerUnitsLogic",
+    "Colors": "vtkSlicerColorLogic",
+    "Sequences": "vtkSlicerSequencesLogic",
+    "Tables": "vtkSlicerTablesLogic",
+    "Texts": "vtkSlicerTextsLogic",
+    "Plots": "vtkSlicerPlotsLogic",
+    "Terminologies": "vtkSlicerTerminologiesModuleLogic",
+    "Models": "vtkSlicerModelsLogic",
+    "VolumeRendering": "vtkSlicerVolumeRenderingLogic",
+}
+SINGLETONS = {
+    "vtkMRMLSelectionNode": "Singleton",
+    "vtkMRMLInteractionNode": "Singleton",
+    "vtkMRMLCrosshairNode": "default",
+}
+
+
+class CoreModule:
+    """A C++ module as `slicer.modules.<name>` shows it: a name and a logic, no file and no widget here."""
+
+    def __init__(self, name: str, logic=None) -> None:
+        self.name = self.title = name
+        self._logic = logic
+
+    def logic(self):
+        return self._logic
+
+    def widgetRepresentation(self):
+        return None
+
+
+class Modules:
+    """`slicer.modules`: one attribute a loaded module, in lower case."""
+
+
+@dataclass
+class SlicerCore:
+    """The scene, the application logic and the module logics by module name."""
+
+    scene: object
+    application_logic: object
+    logics: dict = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Close the scene as File > Close Scene does, and drop what the application keeps across a close:
+        parameter nodes, so that the next test starts like a freshly started application."""
+        self.scene.Clear(0)
+        for node in nodes_of_class(self.scene, "vtkMRMLScriptedModuleNode"):
+            self.scene.RemoveNode(node)
+
+
+def make_scene() -> SlicerCore:
+    """A scene with the logics of the core modules; sets `slicer.mrmlScene` and `slicer.modules` (logics only).
+
+    Needs no Qt. Errors that VTK reports here are known and harmless (colour and terminology files of the application
+    are absent) and are not shown.
+    """
+    errors = vtk_errors()
+    with silent_vtk():
+        core = _make_core()
+    errors.clear()
+    slicer.mrmlScene = core.scene
+    slicer.modules = Modules()
+    for name, logic in core.logics.items():
+        setattr(slicer.modules, name.lower(), CoreModule(name, logic))
+    slicer.i18n = sys.modules["slicer.i18n"] = i18n
+    return core
+
+
+_shared: SlicerCore | None = None
+
+
+def shared_core() -> SlicerCore:
+    """The one scene of this process (`slicer.util` works on `slicer.mrmlScene`, so tests share it and clear it)."""
+    global _shared
+    if _shared is None:
+        _shared = make_scene()
+    return _shared
+
+
+def _make_core() -> SlicerCore:
+    scene = slicer.vtkMRMLScene()
+    application_logic = slicer.vtkSlicerApplicationLogic()
+    application_logic.SetMRMLScene(scene)
+    core = SlicerCore(scene, application_logic)
+    for name, class_name in LOGIC_CLASSES.items():
+        logic_class = getattr(slicer, class_name, None)
+        if logic_class is None:
+            continue
+        logic = logic_class()
+        if hasattr(logic, "SetMRMLApplicationLogic"):
+            logic.SetMRMLApplicationLogic(application_logic)
+        logic.SetMRMLScene(scene)
+        application_logic.SetModuleLogic(name, logic)
+        core.logics[name] = logic
+    for class_name, tag in SINGLETONS.items():
+        if scene.GetSingletonNode(tag, class_name) is None:
+            node = getattr(slicer, class_name)()
+            node.SetSingletonTag(tag)
+            scene.AddNode(node)
+    _set_cache_folder(scene)
+    return core
+
+
+def _set_cache_folder(scene) -> None:
+    """Without a cache folder ReadFromMRB gives an empty scene and no error."""
+    folder = tempfile.mkdtemp(prefix="slicer-kit-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    cache = slicer.vtkCacheManager()
+    cache.SetRemoteCacheDirectory(folder)
+    scene.SetCacheManager(cache)
+    io_manager = slicer.vtkDataIOManager()
+    io_manager.SetCacheManager(cache)
+    scene.SetDataIOManager(io_manager)
+
+
+def nodes_of_class(scene, class_name: str) -> list:
+    """Nodes of a class and its subclasses, in scene order."""
+    nodes = [scene.GetNthNode(index) for index in range(scene.GetNumberOfNodes())]
+    return [node for node in nodes if node.IsA(class_name)]
+
+
+def write_mrb(scene, path: Path | str) -> Path:
+    """Save the scene as a bundle; storable nodes get the storage node that the application would give them."""
+    for node in nodes_of_class(scene, "vtkMRMLStorableNode"):
+        if node.GetSaveWithScene():
+            node.AddDefaultStorageNode()
+    if not scene.WriteToMRB(str(path)):
+        raise OSError(f"{path}: the scene could not be written")
+    return Path(path)
+
+
+def read_mrb(scene, path: Path | str, clear: bool = True) -> None:
+    """Load a bundle, by default in place of what is in the scene.
+
+    Raises OSError where there is no such file; a broken bundle shows as VTK errors.
+    """
+    if not Path(path).is_file():
+        raise OSError(f"{path}: no such file")
+    scene.ReadFromMRB(str(path), clear)

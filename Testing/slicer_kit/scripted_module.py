@@ -1,0 +1,119 @@
+# ruff: noqa: N802, N803 - the names are those of Slicer and Qt
+"""Double of slicer.ScriptedLoadableModule: the base classes of a scripted module, of its widget, logic and test."""
+
+import logging
+import unittest
+from pathlib import Path
+
+import qt
+import slicer
+
+__all__ = [  # noqa: RUF022 - modules import * from here
+    "ScriptedLoadableModule",
+    "ScriptedLoadableModuleWidget",
+    "ScriptedLoadableModuleLogic",
+    "ScriptedLoadableModuleTest",
+]
+
+
+class ScriptedLoadableModule:
+    """The module itself: sets the header fields of `parent`."""
+
+    def __init__(self, parent) -> None:
+        super().__init__()
+        self.parent = parent
+        self.moduleName = type(self).__name__
+        parent.title = ""
+        parent.categories = []
+        parent.dependencies = []
+        parent.contributors = []
+        parent.helpText = ""
+        parent.acknowledgementText = ""
+        for extension in (".svg", ".png"):
+            icon = Path(parent.path).parent / "Resources" / "Icons" / f"{self.moduleName}{extension}"
+            if icon.is_file():
+                parent.icon = qt.QIcon(str(icon))
+                break
+
+    def resourcePath(self, filename: str) -> str:
+        return str(Path(self.parent.path).parent / "Resources" / filename)
+
+    def getDefaultModuleDocumentationLink(self, docPage: str | None = None) -> str:
+        page = docPage or f"user_guide/modules/{self.moduleName.lower()}.html"
+        address = slicer.app.documentationBaseUrl + page
+        return f'<p>For more information see the <a href="{address}">online documentation</a>.</p>'
+
+
+class ScriptedLoadableModuleWidget:
+    """The module's panel; `parent` is the widget to build it into."""
+
+    def __init__(self, parent=None) -> None:
+        super().__init__()
+        self.moduleName = type(self).__name__.removesuffix("Widget")
+        self.developerMode = slicer.util.settingsValue("Developer/DeveloperMode", False, converter=slicer.util.toBool)
+        self.parent = parent
+        self.layout = parent.layout()
+        slicer.app.moduleManager().connect("moduleAboutToBeUnloaded(QString)", self._onModuleAboutToBeUnloaded)
+
+    def resourcePath(self, filename: str) -> str:
+        return str(Path(slicer.util.modulePath(self.moduleName)).parent / "Resources" / filename)
+
+    def setup(self) -> None:
+        """Build the panel; derived classes call this first."""
+
+    def enter(self) -> None:
+        """The user has selected the module."""
+
+    def exit(self) -> None:
+        """The user has left the module."""
+
+    def cleanup(self) -> None:
+        """The module is about to be unloaded."""
+
+    def _onModuleAboutToBeUnloaded(self, moduleName: str) -> None:
+        if moduleName == self.moduleName:
+            self.cleanup()
+            slicer.app.moduleManager().disconnect("moduleAboutToBeUnloaded(QString)", self._onModuleAboutToBeUnloaded)
+
+
+class ScriptedLoadableModuleLogic:
+    """Computation without widgets, and the module's parameter node in the scene."""
+
+    def __init__(self, parent=None) -> None:
+        super().__init__()
+        self.moduleName = type(self).__name__.removesuffix("Logic")
+        self.isSingletonParameterNode = True
+
+    def getParameterNode(self):
+        """The module's parameter node, created where the scene has none."""
+        if self.isSingletonParameterNode:
+            node = slicer.mrmlScene.GetSingletonNode(self.moduleName, "vtkMRMLScriptedModuleNode")
+            if node is not None and node.GetAttribute("ModuleName") != self.moduleName:
+                node.SetAttribute("ModuleName", self.moduleName)  # closing the scene took it away
+        else:
+            node = next(iter(self.getAllParameterNodes()), None)
+        return node if node is not None else slicer.mrmlScene.AddNode(self.createParameterNode())
+
+    def getAllParameterNodes(self) -> list:
+        nodes = slicer.util.getNodesByClass("vtkMRMLScriptedModuleNode")
+        return [node for node in nodes if node.GetAttribute("ModuleName") == self.moduleName]
+
+    def createParameterNode(self):
+        """A parameter node that is not in the scene yet."""
+        node = slicer.vtkMRMLScriptedModuleNode()
+        if self.isSingletonParameterNode:
+            node.SetSingletonTag(self.moduleName)
+        node.SetModuleName(self.moduleName)
+        node.SetAttribute("ModuleName", self.moduleName)
+        node.SetName(slicer.mrmlScene.GenerateUniqueName(self.moduleName))
+        return node
+
+
+class ScriptedLoadableModuleTest(unittest.TestCase):
+    """The self test of a module, run by the application's Test button."""
+
+    def delayDisplay(self, message: str, requestedDelay=None, msec=None) -> None:
+        logging.info(message)
+
+    def runTest(self) -> None:
+        logging.warning("No test is defined in %s", type(self).__name__)

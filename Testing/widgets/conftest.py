@@ -1,0 +1,38 @@
+"""Fixtures of the widget tests: module widgets on the test kit."""
+
+import pytest
+
+
+@pytest.fixture
+def kit(tmp_path, monkeypatch):
+    """The kit as after a start of Slicer; the test fails on VTK errors and on exceptions in slots and observers."""
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    from slicer_kit import install
+
+    kit = install()
+    kit.slot_errors.start()
+    kit.reset(tmp_path / "Slicer.ini")
+    yield kit
+    try:
+        kit.verify()
+        kit.close_all()
+        kit.verify()
+    finally:
+        kit.reset()
+        kit.slot_errors.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Look for swallowed exceptions while the test still runs, so that it counts as failed; where it fails anyway, show
+    them with the failure."""
+    kit = item.funcargs.get("kit")
+    try:
+        result = yield
+    except BaseException:
+        if kit is not None:
+            item.add_report_section("call", "swallowed errors", kit.take_errors())
+        raise
+    if kit is not None:
+        kit.verify()
+    return result

@@ -1,0 +1,72 @@
+# ruff: noqa: N802 - the names are those of the engine
+"""Engines whose work is known beforehand, for panels that only show it, and small scans for them."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import slicer.util
+
+from AnatomicalEmbeddingLib.Engine import Engine
+
+
+def add_ct(name: str = "CT"):
+    """A volume node that passes for a CT: a block of tissue in air, 10 mm voxels."""
+    voxels = np.full((20, 20, 20), -1000, np.int16)
+    voxels[4:16, 4:16, 4:16] = 40
+    return slicer.util.addVolumeFromArray(voxels, np.diag([10.0, 10.0, 10.0, 1.0]), name=name)
+
+
+class InstantEngine(Engine):
+    """Embeds at once; a map is the name of its scan. missing, warning, weights: what the user's computer is like."""
+
+    missing: ClassVar[list[str]] = []
+    warning: ClassVar[str | None] = None
+    weights: ClassVar[Path | None] = None
+    released: ClassVar[int] = 0
+
+    @classmethod
+    def missingPackages(cls) -> list[str]:
+        return list(cls.missing)
+
+    def weightsPath(self) -> Path:
+        return type(self).weights or super().weightsPath()
+
+    def memoryWarning(self) -> str | None:
+        return type(self).warning
+
+    def embed(self, volume, progress, cancelled):
+        progress(0.4, "embedding")
+        return volume.name
+
+    def release(self) -> None:
+        type(self).released += 1
+
+
+class HeldEngine(InstantEngine):
+    """Reports 40 % of a scan and goes on only when told to, or when cancelled."""
+
+    go: ClassVar[threading.Event] = threading.Event()
+    ended: ClassVar[list[str]] = []
+
+    def embed(self, volume, progress, cancelled):
+        from AnatomicalEmbedding.errors import CancelledError
+
+        progress(0.4, "embedding")
+        while not type(self).go.wait(0.01):
+            if cancelled():
+                type(self).ended.append(volume.name)
+                raise CancelledError(volume.name)
+        return volume.name
+
+
+def fresh(engine: type[InstantEngine]) -> type[InstantEngine]:
+    """A class of the engine's kind whose settings are the test's own."""
+    return type(
+        engine.__name__,
+        (engine,),
+        {"missing": [], "warning": None, "weights": None, "released": 0, "go": threading.Event(), "ended": []},
+    )

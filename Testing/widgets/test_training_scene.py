@@ -1,0 +1,150 @@
+"""The training module in its application: parameters in scene and settings, plots, closing, a real child process."""
+
+import sys
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from made_up_training import choose_all, load_training, open_panel
+from training_runs import fake_engine
+
+from AnatomicalEmbeddingLib.TrainingLog import Validations
+from AnatomicalEmbeddingLib.TrainingProcess import STOPPED, TrainingProcess
+from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings
+
+
+@pytest.fixture
+def module(kit, monkeypatch, tmp_path):
+    return load_training(kit, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def panel(kit, module):
+    """The opened panel of a new scene."""
+    return open_panel(kit, module)
+
+
+@pytest.fixture
+def ready(panel, tmp_path):
+    """A panel in which all that a run needs is chosen."""
+    choose_all(panel, tmp_path)
+    return panel
+
+
+def test_parameter_node_mirrors_the_settings(panel):
+    node = panel.widget._parameterNode
+    for field in fields(TrainingSettings):
+        expected = list(field.default) if isinstance(field.default, tuple) else field.default
+        if field.name != "runFolder":
+            assert getattr(node, field.name) == expected, field.name
+
+
+def test_every_control_is_kept_in_the_scene(ready, tmp_path):
+    ui, scene = ready.ui, tmp_path / "scene.mrb"
+    ui.validationFolderEdit.currentPath = str(tmp_path)
+    ui.recipeCombo.currentIndex = 1
+    ui.startCombo.currentIndex = 1
+    ui.minutesSpin.value, ui.stepsSpin.value, ui.validateSpin.value, ui.threadsSpin.value = 7, 8, 9, 2
+    ui.deviceCombo.currentIndex = 1
+    ui.optionsEdit.text = "--seed 3"
+    chosen = ready.panel.form.settings()
+    assert all(getattr(chosen, f.name) != f.default for f in fields(TrainingSettings))
+    ready.kit.save_scene(scene)
+    ready.kit.close_scene()
+    assert ready.panel.form.settings().minutes == 60
+    ready.kit.load_scene(scene)
+    assert ready.panel.form.settings() == chosen
+
+
+def test_a_new_scene_starts_with_the_last_run_of_this_computer(ready, tmp_path):
+    ready.ui.minutesSpin.value = 17
+    ready.start()
+    (tmp_path / "training-1").mkdir()
+    ready.process.end(STOPPED)
+    ready.kit.close_scene()
+    settings = ready.panel.form.settings()
+    assert settings.minutes == 17
+    assert settings.scanFolders == (str(tmp_path / "scans"),)
+    assert settings.runFolder == str(tmp_path / "training-2")
+
+
+def test_damaged_stored_settings_are_defaults(kit, module):
+    from AnatomicalEmbeddingLib import ModuleSettings
+
+    ModuleSettings.setValue("training", "[1")
+    panel = open_panel(kit, module)
+    assert panel.panel.form.settings().minutes == 60
+
+
+def test_a_run_goes_on_when_the_scene_closes(ready):
+    settings = ready.panel.form.settings()
+    ready.start()
+    ready.progress(5)
+    ready.kit.close_scene()
+    assert ready.process.running
+    assert not ready.process.stopping
+    ready.progress(6)
+    assert "Step 6" in ready.status
+    assert ready.panel.form.settings() == settings
+    assert ready.widget._parameterNode.runFolder == settings.runFolder
+
+
+def test_plots_follow_the_run_and_come_back_after_the_scene_was_closed(kit, module, monkeypatch, tmp_path):
+    shown = []
+    monkeypatch.setattr(module.python, "showChart", shown.append)
+    panel = open_panel(kit, module)
+    choose_all(panel, tmp_path)
+    assert not panel.ui.plotLossButton.enabled
+    panel.start()
+    panel.progress(1)
+    curves = panel.widget.logic.curves
+    assert curves.lossChart is None  # nobody has asked for it
+    kit.click(panel.ui.plotLossButton)
+    assert shown == [curves.lossChart]
+    panel.process.validated.emit(Validations(np.array([1]), {"phantom": np.array([9.0])}))
+    panel.tick()
+    kit.click(panel.ui.plotValidationButton)
+    assert shown[-1] is curves.validationChart
+    assert curves.validationChart.GetNumberOfPlotSeriesNodes() == 1
+    kit.close_scene()
+    panel.progress(2)
+    table = curves.lossChart.GetNthPlotSeriesNode(0).GetTableNode()
+    assert table.GetNumberOfRows() == 2
+
+
+def test_chart_is_shown_only_where_there_are_views(kit, module):
+    module.python.showChart(None)  # the kit has no main window: nothing to show it in
+
+
+def test_closing_the_application_closes_the_process(ready):
+    ready.start()
+    process = ready.process
+    ready.kit.close(ready.widget)
+    assert process.closed
+
+
+def test_a_process_is_followed_by_the_timer_to_its_end(kit, tmp_path, monkeypatch):
+    """A real child process, whose trainer is made up."""
+    module = load_training(kit, monkeypatch, tmp_path)
+    monkeypatch.setattr(module.python, "TrainingProcess", TrainingProcess)
+    monkeypatch.setattr(module.python, "pythonCommand", lambda: [sys.executable])
+    panel = open_panel(kit, module)
+    body = """
+for n in (1, 2):
+    step(n, 2)
+(folder / "checkpoint.pt").touch()
+(folder / "loss.csv").write_text("step,loss,learning_rate,minutes\\n1,1.0,0,0.1\\n2,1.0,0,0.1\\n")
+(folder / "weights.safetensors").touch()
+print(json.dumps({"weights": str(folder / "weights.safetensors"), "steps": 2, "minutes": 0.1}))
+return 0
+"""
+    panel.process.engineParent = fake_engine(tmp_path / "engine", body)
+    (tmp_path / "scans").mkdir()
+    panel.panel.form.show(
+        TrainingSettings(scanFolders=(str(tmp_path / "scans"),), runFolder=str(tmp_path / "run"), steps=2)
+    )
+    panel.start()
+    assert panel.process.running
+    kit.spin(lambda: not panel.process.running, seconds=60)
+    assert "Finished after 2 steps" in panel.status
+    assert panel.ui.useButton.enabled
