@@ -1,12 +1,17 @@
 """Maps kept on disk, found again by content hash of the scan and hash of the weights; bounded in size."""
 
+from __future__ import annotations
+
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .embedding import EmbeddingMap, Provenance
 from .errors import MapError
+
+if TYPE_CHECKING:
+    from .embedding import EmbeddingMap, Provenance
 
 DEFAULT_LIMIT_BYTES = 2 * 2**30
 
@@ -28,6 +33,8 @@ class MapCache:
 
     def get(self, provenance: Provenance) -> EmbeddingMap | None:
         """The map of this scan by these weights, or None. A damaged file counts as absent and is removed."""
+        from .embedding import EmbeddingMap  # loads torch, which those who only look at the folder need not
+
         path = self._path(provenance)
         if not path.exists():
             return None
@@ -51,22 +58,27 @@ class MapCache:
             return
 
     def size_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self._files())
+        return sum(_size(path) for path in self._files())
 
     def count(self) -> int:
         return len(self._files())
 
     def shrink(self, limit_bytes: int) -> int:
-        """Remove the least recently used maps until at most `limit_bytes` are kept; returns how many went."""
-        oldest_first = sorted(self._files(), key=lambda path: path.stat().st_mtime_ns)
+        """Remove the least recently used maps until at most `limit_bytes` are kept; returns how many went.
+
+        Maps that another program holds stay.
+        """
+        oldest_first = sorted(self._files(), key=_last_used)
         excess = self.size_bytes() - limit_bytes
         removed = 0
         for path in oldest_first:
             if excess <= 0:
                 break
-            excess -= path.stat().st_size
-            path.unlink(missing_ok=True)
-            removed += 1
+            size = _size(path)
+            with suppress(OSError):
+                path.unlink()
+                excess -= size
+                removed += 1
         return removed
 
     def _files(self) -> list[Path]:
@@ -74,3 +86,17 @@ class MapCache:
 
     def _path(self, provenance: Provenance) -> Path:
         return self.folder / f"{provenance.scan_hash[:24]}-{provenance.weights_hash[:16]}.map.safetensors"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # another program has just removed it
+        return 0
+
+
+def _last_used(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

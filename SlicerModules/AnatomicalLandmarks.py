@@ -98,7 +98,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
         self.addObserver(scene, scene.NodeAddedEvent, self._onScansChanged)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onScansChanged)
-        self.addObserver(scene, scene.EndImportEvent, self._onScansChanged)
+        self.addObserver(scene, scene.EndBatchProcessEvent, self._onScansChanged)
         ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
         ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onPointsAdded)
@@ -125,6 +125,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         self.session.detach(self)
 
     def enter(self):
+        self.setupPanel.refresh()
         self.initializeParameterNode()
         self.shortcut.setEnabled(True)
 
@@ -205,13 +206,12 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
             self._parameterNode.targets = list(self.ui.targetSelector.checkedNodes())
 
     def _onScansChanged(self, caller, event):
-        if not slicer.mrmlScene.IsBatchProcessing():
-            self._onParameters()
+        self._onParameters()
 
     def _onParameters(self, caller=None, event=None):
         """The parameter node changed: bring logic and panel in line with it."""
         node = self._parameterNode
-        if node is None or self._readingNode or slicer.mrmlScene.IsImporting():
+        if node is None or self._readingNode or slicer.mrmlScene.IsBatchProcessing():  # of which importing is one
             return
         self._readingNode = True
         self._offered = ctVolumes(slicer.mrmlScene)

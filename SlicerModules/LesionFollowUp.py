@@ -84,7 +84,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.logic = LesionFollowUpLogic().landmarks(scene, self.session.store)
         self.studyTable = StudyTable(ui.studyArea.layout(), self.session)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
-        self.matchTable = MatchTable(ui.matchArea.layout(), self.logic)
+        self.matchTable = MatchTable(ui.matchArea.layout(), self.logic, _("Lesion"), self._studyName)
         self.studyTable.changed.connect(self._onParameters)
         self.studyTable.said.connect(self.say)
         self.logic.said.connect(self.say)
@@ -102,6 +102,12 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         ui.undoButton.connect("clicked(bool)", lambda: self.logic.undo())
         ui.redoButton.connect("clicked(bool)", lambda: self.logic.redo())
         self.initializeParameterNode()
+
+    def _studyName(self, volumeNode) -> str:
+        """A study's date, or its name where it has none."""
+        studies = [study for patient in patients(slicer.mrmlScene) for study in patient.studies]
+        text = next((study.dateText for study in studies if study.volume is volumeNode), "")
+        return text or volumeNode.GetName()
 
     def cleanup(self):
         self.setParameterNode(None)
@@ -197,7 +203,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
 
     def _onParameters(self, caller=None, event=None):
         """The parameter node, or a study, has changed: bring logic and panel in line with it."""
-        if self._parameterNode is None or self._reading:
+        if self._parameterNode is None or self._reading or slicer.mrmlScene.IsBatchProcessing():
             return  # of a scene that is being loaded, volumes may not be there yet
         self._reading = True
         try:

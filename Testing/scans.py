@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import slicer.util
 import vtk
-from AnatomicalEmbeddingLib.Engine import Choice, Engine
-from AnatomicalEmbeddingLib.MapStore import MapStore
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
+from AnatomicalEmbeddingLib.Engine import Choice, Engine
+from AnatomicalEmbeddingLib.MapStore import MapStore
 
 SEEDS = (71, 72, 73)  # no weights were trained on them
 

@@ -11,7 +11,7 @@ import slicer.util
 from . import Hierarchy, Views
 from .BoxNodes import FoundBox, absentIn, boxesByVolume, boxesIn, keepAbsent
 from .BoxSearch import BoxSearch
-from .MapStore import MapStore
+from .MapStore import EMPTY, READY, MapStore
 from .Signal import Signal
 from .StructureExamples import StructureExamples
 from .StructureFinder import madeFrom
@@ -48,6 +48,8 @@ class BoxLogic:
         self._search.changed.connect(self.changed.emit)
         self._search.said.connect(self.said.emit)
         self._parents, self._views = self._transforms(), self._shownVolumes()
+        self._drawn, self._dirty = self._lastDrawn(), False
+        store.changed.connect(self._onMap)
 
     def libraryStructures(self) -> list[str]:
         """Names of what can be found without examples, sorted; none where the weights have no library."""
@@ -82,13 +84,15 @@ class BoxLogic:
         return self._search.progress
 
     def poll(self) -> None:
-        """To be called a few times a second, after the store's: goes on with a search, and follows views and volumes."""
+        """To be called a few times a second, after the store's: goes on, and lets boxes follow views and volumes."""
         self._followTransforms()
         self._followViews()
+        self._followHands()
         self._search.poll()
 
     def close(self) -> None:
         """Cancel, end the thread, stop observing; nothing in the scene changes."""
+        self.store.changed.disconnect(self._onMap)
         self._search.close()
         self.examples.close()
 
@@ -183,6 +187,25 @@ class BoxLogic:
             for boxes in boxesByVolume(self.scene).values():
                 for box in boxes.values():
                     box.showOnlyInOwnViews(self.scene)
+
+    def _lastDrawn(self) -> tuple[int, ...]:
+        """How many ROIs there are, and when the last one was changed."""
+        changed = [node.GetMTime() for node in slicer.util.getNodesByClass("vtkMRMLMarkupsROINode", self.scene)]
+        return len(changed), max(changed, default=0)
+
+    def _followHands(self) -> None:
+        """Tell of boxes that the user has changed or removed, once the mouse rests."""
+        now = self._lastDrawn()
+        if now != self._drawn:
+            self._drawn, self._dirty = now, True
+        elif self._dirty:
+            self._dirty = False
+            self.changed.emit()
+
+    def _onMap(self, volumeId: str) -> None:
+        """Another map, or none any more, may make boxes outdated."""
+        node = self.scene.GetNodeByID(volumeId)
+        self._dirty = self._dirty or node is None or self.store.state(node).status in (EMPTY, READY)
 
 
 def _isOutdated(found: FoundBox | None, source: str) -> bool:

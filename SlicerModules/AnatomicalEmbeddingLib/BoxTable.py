@@ -26,6 +26,7 @@ class BoxTable:
         self._volumes: list = []
         self._structures: list[str] = []
         tableWidget.verticalHeader().setVisible(False)
+        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
         tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         tableWidget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
@@ -96,11 +97,11 @@ def _shown(cell: Cell | None) -> tuple[str, str, str]:
         return "\u2605 " + _("example"), _("Marked in this scan by your own example."), _BY_HAND
     if cell.found is None:
         return "\u270e " + _("by hand"), _("A box of your own."), _BY_HAND
-    tip = [cell.found.text]
+    tip = cell.found.text
     if cell.outdated:
-        tip.append(_("found with other weights, or before the scan changed; find boxes again"))
+        tip = _("{found}; with other weights, or before the scan changed: find boxes again").format(found=tip)
     if cell.edited:
-        return "\u270e " + _("edited"), "; ".join([_("changed by hand; found as: "), *tip]), _BY_HAND
+        return "\u270e " + _("edited"), _("Changed by hand. Was found: {found}").format(found=tip), _BY_HAND
     sign, word, colour = "\u2713", _("whole"), _WHOLE
     if cell.found.status == ABSENT:
         sign, word, colour = "\u2013", _("not in scan"), _NOTHING
@@ -108,4 +109,4 @@ def _shown(cell: Cell | None) -> tuple[str, str, str]:
         sign, word, colour = "\u25e7", _("cut"), _DOUBTFUL
     if cell.outdated:
         word, colour = _("{status}, outdated").format(status=word), _DOUBTFUL
-    return f"{sign} {word}", "; ".join(tip), colour
+    return f"{sign} {word}", tip, colour

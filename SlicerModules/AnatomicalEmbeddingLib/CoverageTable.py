@@ -28,6 +28,7 @@ class CoverageTable:
         header.setSectionResizeMode(1, qt.QHeaderView.Stretch)
         header.setSectionResizeMode(2, qt.QHeaderView.ResizeToContents)
         tableWidget.verticalHeader().setVisible(False)
+        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
 
     def setVolumes(self, nodes: Sequence) -> None:
         """The volumes of the rows."""
@@ -50,4 +51,3 @@ class CoverageTable:
                 item.setBackground(qt.QBrush(qt.QColor(_FAULT if fault else _PLAIN)))
                 item.setForeground(qt.QBrush(qt.QColor("#202020")))
                 self.widget.setItem(n, column, item)
-        self.widget.resizeRowsToContents()

@@ -148,6 +148,7 @@ class CropLogic:
         block = voxel_block(matrix, voxels.shape, box, volume.GetName())
         name = Hierarchy.freeName(self.scene, f"{volume.GetName()} {suffix}")
         crop = self.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
+        _note(crop, volume, found, marginMm)  # before anyone takes it for another CT
         slicer.util.updateVolumeFromArray(crop, voxels[block].copy())
         first = np.array([part.start for part in reversed(block)])
         crop.CopyOrientation(volume)
@@ -156,7 +157,6 @@ class CropLogic:
         crop.SetVoxelValueUnits(volume.GetVoxelValueUnits())
         crop.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
         _copyLooks(volume, crop)
-        _note(crop, volume, found, marginMm)
         Hierarchy.placeBeside(self.scene, crop, volume)
         return crop
 

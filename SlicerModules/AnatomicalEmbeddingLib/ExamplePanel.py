@@ -34,6 +34,7 @@ class ExamplePanel:
         self.table.setHorizontalHeaderLabels([_("Structure"), _("Marked by"), _("Scan")])
         self.table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.Stretch)
         self.table.verticalHeader().setVisible(False)
+        self.table.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         self.table.connect("itemChanged(QTableWidgetItem*)", self._onItem)
         self.table.connect("itemSelectionChanged()", self._showButtons)
         ui.markingSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._onMarking)
@@ -81,6 +82,9 @@ class ExamplePanel:
                     item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
                 self.table.setItem(row, column, item)
         self._filling = False
+        count = len(self._rows)
+        title = _("My examples ({count})").format(count=count) if count else _("My examples")
+        self.ui.structureTabs.setTabText(self.ui.structureTabs.indexOf(self.ui.examplesTab), title)
         self._showButtons()
 
     def _onItem(self, item) -> None:

@@ -90,9 +90,10 @@ class MapStore:
         engine = self.engine
         self._worker.submit(node.GetID(), lambda progress, cancelled: engine.embed(copy.volume(), progress, cancelled))
 
-    def cancel(self) -> None:
-        """Stop all work under way; maps that are ready stay."""
-        for volumeId in self._worker.cancel():
+    def cancel(self, volumeNodes: Iterable | None = None) -> None:
+        """Stop the work under way on some volumes, or on all; maps that are ready stay."""
+        keys = [None] if volumeNodes is None else [node.GetID() for node in volumeNodes]
+        for volumeId in [volumeId for key in keys for volumeId in self._worker.cancel(key)]:
             self._drop(volumeId)
 
     def poll(self) -> None:
@@ -108,13 +109,20 @@ class MapStore:
                 self._drop(event.key)
 
     def choose(self, choice: Choice) -> None:
-        """Use other weights or another device from now on. Other weights: all maps are dropped, work is cancelled."""
+        """Use other weights or another device from now on. Work under way is cancelled; with other weights all maps are
+        dropped, with another device the work begins anew.
+        """
         if choice == self.engine.choice:
             return
         sameMaps = choice.weights == self.engine.choice.weights
+        nodes = [self.scene.GetNodeByID(volumeId) for volumeId in self._worker.cancel()]
+        for node in nodes:
+            self._drop(node.GetID())
         self.engine.release()
         self.engine = type(self.engine)(choice)
-        if not sameMaps:
+        if sameMaps:
+            self.request(nodes)
+        else:
             self.clear()
 
     def clear(self) -> None:

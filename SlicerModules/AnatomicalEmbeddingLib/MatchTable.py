@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import qt
 from slicer.i18n import tr as _
 
@@ -22,10 +24,16 @@ _PLAIN = "#ffffff"
 class MatchTable:
     """Shows a LandmarkLogic's rows. Double click: all views jump there. Labels are edited in place. A right click on an
     answer offers what can be done with it.
+
+    header: of the points' column. columnName: header of a scan's column, by default the name of its node.
     """
 
-    def __init__(self, parentLayout, logic: LandmarkLogic) -> None:
+    def __init__(
+        self, parentLayout, logic: LandmarkLogic, header: str = "", columnName: Callable[[object], str] | None = None
+    ) -> None:
         self.logic = logic
+        self._header = header or _("Landmark")
+        self._columnName = columnName or (lambda node: node.GetName())
         self.widget = qt.QTableWidget()
         self.widget.setObjectName("matchTable")
         self.widget.setSelectionBehavior(qt.QAbstractItemView.SelectItems)
@@ -49,7 +57,7 @@ class MatchTable:
     def update(self) -> None:
         """Show what the logic knows now."""
         self._rows, targets = self.logic.rows(), self.logic.targets
-        headers = [_("Landmark"), *(node.GetName() for node in targets)]
+        headers = [self._header, *(self._columnName(node) for node in targets)]
         self._filling = True
         try:
             table = self.widget

@@ -84,7 +84,7 @@ class PreparationBar:
 
     def _onClicked(self) -> None:
         if self._working:
-            self.session.store.cancel()
+            self.session.store.cancel(self._volumes)
         else:
             self.session.store.request(self._volumes)
         self.update()

@@ -13,9 +13,10 @@ import qt
 import slicer.util
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.cache import MapCache, default_folder
+
 from . import ModuleSettings
 from .ComboBoxes import fillComboBox
-from .MapFolder import MapFolder, sizeText
 from .PackageSetup import InstallError, install, installedVersion, torchIsTooOld
 from .Session import Session
 from .StatusText import BAD, GOOD, WARNING, coloured
@@ -125,7 +126,7 @@ class SetupPanel:
         self.ui.weightsSelector.toolTip = str(path)
         if path.is_file():
             text = coloured(
-                _("Found: {name} ({size})").format(name=path.name, size=sizeText(path.stat().st_size)), GOOD
+                _("Found: {name} ({size})").format(name=path.name, size=_sizeText(path.stat().st_size)), GOOD
             )
             card = path.with_suffix(".md")
             if card.is_file():
@@ -172,14 +173,15 @@ class SetupPanel:
 
     # -- maps on disk ------------------------------------------------------------------------------------------------
 
-    def _folder(self) -> MapFolder:
-        return MapFolder.of(ModuleSettings.cacheFolder())
+    def _maps(self) -> MapCache:
+        folder = ModuleSettings.cacheFolder()
+        return MapCache(Path(folder) if folder else default_folder())
 
     def _showCache(self) -> None:
-        folder = self._folder()
-        count = folder.count()
-        self.ui.cacheStatus.text = _("{count} maps, {size}").format(count=count, size=sizeText(folder.sizeBytes()))
-        self.ui.cacheStatus.toolTip = str(folder.path)
+        maps = self._maps()
+        count = maps.count()
+        self.ui.cacheStatus.text = _("{count} maps, {size}").format(count=count, size=_sizeText(maps.size_bytes()))
+        self.ui.cacheStatus.toolTip = str(maps.folder)
         self.ui.clearCacheButton.enabled = count > 0
         blocked = self.ui.cacheLimitSpinBox.blockSignals(True)
         self.ui.cacheLimitSpinBox.value = ModuleSettings.cacheLimitMb()
@@ -187,7 +189,7 @@ class SetupPanel:
         self.ui.cacheMessage.visible = bool(self.ui.cacheMessage.text)
 
     def _onOpenCache(self) -> None:
-        folder = self._folder().path
+        folder = self._maps().folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -200,16 +202,18 @@ class SetupPanel:
         qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(folder)))
 
     def _onChooseCache(self) -> None:
-        folder = qt.QFileDialog.getExistingDirectory(self.widget, _("Folder of maps"), str(self._folder().path))
+        folder = qt.QFileDialog.getExistingDirectory(self.widget, _("Folder of maps"), str(self._maps().folder))
         if folder:
             ModuleSettings.setCacheFolder(folder)
             self._sayOfCache(_("Maps are kept in {folder} from now on.").format(folder=folder))
 
     def _onClearCache(self) -> None:
-        folder = self._folder()
-        removed, freed = folder.clear()
-        text = _("Removed {count} maps, freed {size}.").format(count=removed, size=sizeText(freed))
-        left = folder.count()
+        maps = self._maps()
+        before = maps.size_bytes()
+        removed = maps.shrink(0)
+        freed = _sizeText(before - maps.size_bytes())
+        text = _("Removed {count} maps, freed {size}.").format(count=removed, size=freed)
+        left = maps.count()
         if left:
             text += " " + _("{count} are in use and stay; try again later.").format(count=left)
         self._sayOfCache(text)
@@ -272,3 +276,10 @@ def _torchText(missing: bool) -> str:
     if found and torchIsTooOld():
         return coloured(_("Too old: {version}; 2.4 or newer is needed").format(version=found), WARNING)
     return coloured(_("Not installed"), BAD)
+
+
+def _sizeText(size: int) -> str:
+    """Bytes in words: "340 MB", "2.1 GB"."""
+    if size >= 10**9:
+        return f"{size / 10**9:.1f} GB"
+    return f"{size / 10**6:.0f} MB" if size >= 10**6 or size == 0 else f"{max(round(size / 1000), 1)} kB"

@@ -37,12 +37,13 @@ def _clicks(kit, folder: str) -> list[float]:
     """Milliseconds from the event of a placed point to all answers in the scene and in the panel's table."""
     import slicer
     import vtk
-    from AnatomicalEmbeddingLib import ModuleSettings
 
     from AnatomicalEmbedding.phantom import make_phantom
+    from AnatomicalEmbeddingLib import ModuleSettings
 
     ModuleSettings.setCacheFolder(folder)
-    patients = [make_phantom(20_001 + n, spacing=(2.0, 2.0, 3.0), coverage_mm=(150.0, 600.0)) for n in range(TARGETS + 1)]
+    seeds = range(20_001, 20_002 + TARGETS)
+    patients = [make_phantom(seed, spacing=(2.0, 2.0, 3.0), coverage_mm=(150.0, 600.0)) for seed in seeds]
     for n, patient in enumerate(patients):
         slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name=f"CT-{n + 1}")
     panel = kit.open("AnatomicalLandmarks")

@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 import slicer
 import vtk
+from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
+
 from AnatomicalEmbeddingLib.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, AnswerList
 from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.ResultsTable import COLUMNS, writeResults
-from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 from slicer_kit.scene import read_mrb, write_mrb
 
 NAMES = ("carina", "diaphragm_dome_right", "kidney_left_lower_pole")
 
 
-def tell(listNode, event: str, index: int) -> None:
+def tell(list_node, event: str, index: int) -> None:
     """Invoke an event of a point, as Slicer's markups widgets do for the mouse."""
     number = getattr(slicer.vtkMRMLMarkupsNode, event)
-    listNode.InvokeCustomModifiedEvent(number, np.array([index], dtype=np.int32))
+    list_node.InvokeCustomModifiedEvent(number, np.array([index], dtype=np.int32))
 
 
 class Bench:
@@ -42,19 +43,19 @@ class Bench:
         points = self.logic.points
         return points.GetNthControlPointID(points.AddControlPointWorld(vtk.vtkVector3d(*world), name))
 
-    def drag(self, listNode, pointId: str, world) -> None:
+    def drag(self, list_node, point_id: str, world) -> None:
         """Drag a point, with the events of a mouse."""
-        index = listNode.GetControlPointIndexByID(pointId)
-        tell(listNode, "PointStartInteractionEvent", index)
-        listNode.SetNthControlPointPositionWorld(index, *world)
-        tell(listNode, "PointEndInteractionEvent", index)
+        index = list_node.GetControlPointIndexByID(point_id)
+        tell(list_node, "PointStartInteractionEvent", index)
+        list_node.SetNthControlPointPositionWorld(index, *world)
+        tell(list_node, "PointEndInteractionEvent", index)
 
-    def answer(self, pointId: str, volume):
-        return self.logic.answersIn(volume).answers[pointId]
+    def answer(self, point_id: str, volume):
+        return self.logic.answersIn(volume).answers[point_id]
 
-    def found(self, pointId: str, volume):
+    def found(self, point_id: str, volume):
         each = self.logic.answersIn(volume)
-        return each.worldOf(each.answers[pointId])
+        return each.worldOf(each.answers[point_id])
 
 
 @pytest.fixture
@@ -74,10 +75,10 @@ def pair(bench):
 
 def test_a_click_is_answered_where_the_anatomy_is(bench, pair):
     for name in NAMES:
-        pointId = bench.place(name)
-        error = np.linalg.norm(bench.found(pointId, pair[1]) - patient(1).points_ras[name])
+        point_id = bench.place(name)
+        error = np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras[name])
         assert error < 8.0, name
-        answer = bench.answer(pointId, pair[1])
+        answer = bench.answer(point_id, pair[1])
         assert answer.status == MATCHED
         assert 0 < answer.errorMm < 30
         assert 0 < answer.probability < 1
@@ -86,11 +87,11 @@ def test_a_click_is_answered_where_the_anatomy_is(bench, pair):
 def test_each_target_has_a_list_of_its_own_that_says_what_answers_are_worth(bench):
     template, targets = add_patient(0), [add_patient(1, "A"), add_patient(2, "B")]
     bench.ready(template, *targets)
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     nodes = [bench.logic.answersIn(target).node for target in targets]
     assert [node.GetName() for node in nodes] == ["Landmarks in A", "Landmarks in B"]
     for target, node in zip(targets, nodes, strict=True):
-        answer = bench.answer(pointId, target)
+        answer = bench.answer(point_id, target)
         assert node.GetNthControlPointLabel(0) == "carina"
         assert f"{answer.errorMm:.1f} mm" in node.GetNthControlPointDescription(0)
         assert node.GetNthControlPointAssociatedNodeID(0) == target.GetID()
@@ -107,11 +108,11 @@ def test_a_point_that_the_target_does_not_show_is_missing(bench, scene):
     target = slicer.util.addVolumeFromArray(upper.voxels, upper.ijk_to_ras, name="Upper half")
     template = add_patient(0)
     bench.ready(template, target)
-    pointId = bench.place("kidney_left_lower_pole")
+    point_id = bench.place("kidney_left_lower_pole")
     node = bench.logic.answersIn(target).node
-    assert bench.answer(pointId, target).status == ABSENT
+    assert bench.answer(point_id, target).status == ABSENT
     assert node.GetNthControlPointPositionStatus(0) == node.PositionMissing
-    assert bench.found(pointId, target) is None
+    assert bench.found(point_id, target) is None
 
 
 @pytest.mark.parametrize("which", ["template", "target", "both"])
@@ -130,9 +131,9 @@ def test_parent_transforms_move_the_question_and_the_answer_and_nothing_else(ben
     world = patient(0).points_ras["carina"]
     if parents["template"] is not None:
         world = (move["template"] @ [*world, 1.0])[:3]
-    pointId = bench.place("carina", node=world)
+    point_id = bench.place("carina", node=world)
     want = (move["target"] @ [*expected, 1.0])[:3] if parents["target"] is not None else expected
-    assert np.allclose(bench.found(pointId, target), want, atol=1e-3)
+    assert np.allclose(bench.found(point_id, target), want, atol=1e-3)
 
 
 def test_oblique_and_flipped_storage_gives_the_same_answer(bench):
@@ -142,41 +143,41 @@ def test_oblique_and_flipped_storage_gives_the_same_answer(bench):
     flipped[:3, 3] = (volume.ijk_to_ras @ [volume.shape[2] - 1, 0, 0, 1.0])[:3]
     mirror = slicer.util.addVolumeFromArray(volume.voxels[:, :, ::-1].copy(), flipped, name="stored backwards")
     bench.ready(template, target, mirror)
-    pointId = bench.place("carina")
-    assert np.allclose(bench.found(pointId, mirror), bench.found(pointId, target), atol=1e-3)
+    point_id = bench.place("carina")
+    assert np.allclose(bench.found(point_id, mirror), bench.found(point_id, target), atol=1e-3)
 
 
 def test_answers_follow_when_the_target_is_moved_afterwards(bench, pair, scene):
-    pointId = bench.place("carina")
-    before = bench.found(pointId, pair[1])
+    point_id = bench.place("carina")
+    before = bench.found(point_id, pair[1])
     matrix = turned(40, (10, 20, 30))
     pair[1].SetAndObserveTransformNodeID(add_transform(scene, matrix).GetID())
     bench.logic.reconcile()
-    assert np.allclose(bench.found(pointId, pair[1]), (matrix @ [*before, 1.0])[:3], atol=1e-3)
+    assert np.allclose(bench.found(point_id, pair[1]), (matrix @ [*before, 1.0])[:3], atol=1e-3)
 
 
 def test_dragging_the_template_point_is_answered_on_release(bench, pair):
-    pointId = bench.place("carina")
-    bench.drag(bench.logic.points, pointId, patient(0).points_ras["kidney_left_lower_pole"])
-    error = bench.found(pointId, pair[1]) - patient(1).points_ras["kidney_left_lower_pole"]
+    point_id = bench.place("carina")
+    bench.drag(bench.logic.points, point_id, patient(0).points_ras["kidney_left_lower_pole"])
+    error = bench.found(point_id, pair[1]) - patient(1).points_ras["kidney_left_lower_pole"]
     assert np.linalg.norm(error) < 8.0
     assert bench.logic.answersIn(pair[1]).node.GetNumberOfControlPoints() == 1
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_answers_follow_the_drag_only_when_asked_to(bench, pair, live):
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     bench.logic.live = live
-    before, points = bench.found(pointId, pair[1]), bench.logic.points
+    before, points = bench.found(point_id, pair[1]), bench.logic.points
     tell(points, "PointStartInteractionEvent", 0)
     points.SetNthControlPointPositionWorld(0, *patient(0).points_ras["diaphragm_dome_right"])
-    moved = np.linalg.norm(bench.found(pointId, pair[1]) - before)
+    moved = np.linalg.norm(bench.found(point_id, pair[1]) - before)
     tell(points, "PointEndInteractionEvent", 0)
     assert bool(moved > 20) is live
 
 
 def test_rename_and_delete_are_mirrored_by_id(bench, pair):
-    first, second, third = (bench.place(name) for name in NAMES)
+    _first, second, third = (bench.place(name) for name in NAMES)
     points, node = bench.logic.points, bench.logic.answersIn(pair[1]).node
     points.SetNthControlPointLabel(1, "dome")
     bench.logic.poll()
@@ -190,11 +191,11 @@ def test_rename_and_delete_are_mirrored_by_id(bench, pair):
 
 def test_undo_and_redo_restore_points_answers_and_ids(bench, pair):
     first, second = bench.place("carina"), bench.place("diaphragm_dome_right")
-    places = [bench.found(pointId, pair[1]) for pointId in (first, second)]
+    places = [bench.found(point_id, pair[1]) for point_id in (first, second)]
     bench.logic.points.RemoveNthControlPoint(0)
     bench.logic.undo()
     assert [row.pointId for row in bench.logic.rows()] == [first, second]
-    assert np.allclose([bench.found(pointId, pair[1]) for pointId in (first, second)], places)
+    assert np.allclose([bench.found(point_id, pair[1]) for point_id in (first, second)], places)
     bench.logic.redo()
     assert [row.pointId for row in bench.logic.rows()] == [second]
     bench.logic.undo()
@@ -215,8 +216,8 @@ def test_points_placed_after_an_undo_get_ids_of_their_own(bench, pair):
     ids = [row.pointId for row in bench.logic.rows()]
     assert len(set(ids)) == 4
     labels = {row.pointId: row.label for row in bench.logic.rows()}
-    for pointId, label in labels.items():
-        assert np.linalg.norm(bench.found(pointId, pair[1]) - patient(1).points_ras[label]) < 12.0
+    for point_id, label in labels.items():
+        assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras[label]) < 12.0
 
 
 def test_the_scenes_own_undo_is_mirrored(bench, pair, scene):
@@ -237,57 +238,57 @@ def test_the_scenes_own_undo_is_mirrored(bench, pair, scene):
 
 
 def test_a_moved_answer_is_a_correction_that_stays(bench, pair):
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     node = bench.logic.answersIn(pair[1]).node
-    corrected = bench.found(pointId, pair[1]) + [5.0, 0, 0]
-    bench.drag(node, bench.answer(pointId, pair[1]).pointId, corrected)
-    assert bench.answer(pointId, pair[1]).status == MOVED
+    corrected = bench.found(point_id, pair[1]) + [5.0, 0, 0]
+    bench.drag(node, bench.answer(point_id, pair[1]).pointId, corrected)
+    assert bench.answer(point_id, pair[1]).status == MOVED
     assert "by hand" in node.GetNthControlPointDescription(0)
     bench.logic.matchAgain()
     bench.place("diaphragm_dome_right")
-    assert np.allclose(bench.found(pointId, pair[1]), corrected)
+    assert np.allclose(bench.found(point_id, pair[1]), corrected)
 
-    bench.drag(bench.logic.points, pointId, patient(0).points_ras["carina"] + 2.0)
-    answer = bench.answer(pointId, pair[1])
-    assert np.allclose(bench.found(pointId, pair[1]), corrected)
+    bench.drag(bench.logic.points, point_id, patient(0).points_ras["carina"] + 2.0)
+    answer = bench.answer(point_id, pair[1])
+    assert np.allclose(bench.found(point_id, pair[1]), corrected)
     assert answer.outdated
     assert not node.GetNthControlPointSelected(0)
 
-    bench.logic.matchAgain([pointId], pair[1], corrections=True)
-    assert bench.answer(pointId, pair[1]).status == MATCHED
-    assert np.linalg.norm(bench.found(pointId, pair[1]) - corrected) > 1.0
+    bench.logic.matchAgain([point_id], pair[1], corrections=True)
+    assert bench.answer(point_id, pair[1]).status == MATCHED
+    assert np.linalg.norm(bench.found(point_id, pair[1]) - corrected) > 1.0
 
 
 def test_deleting_an_answer_means_that_it_is_not_visible(bench, pair):
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     node = bench.logic.answersIn(pair[1]).node
     node.RemoveNthControlPoint(0)
-    assert bench.answer(pointId, pair[1]).status == REMOVED
+    assert bench.answer(point_id, pair[1]).status == REMOVED
     assert node.GetNthControlPointPositionStatus(0) == node.PositionMissing
     bench.logic.undo()
-    assert bench.answer(pointId, pair[1]).status == MATCHED
-    assert np.linalg.norm(bench.found(pointId, pair[1]) - patient(1).points_ras["carina"]) < 8.0
+    assert bench.answer(point_id, pair[1]).status == MATCHED
+    assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras["carina"]) < 8.0
 
 
 def test_not_visible_keeps_the_place_for_later(bench, pair):
-    pointId = bench.place("carina")
-    bench.logic.setNotVisible(pointId, pair[1])
-    assert bench.found(pointId, pair[1]) is None
-    bench.logic.setByHand(pointId, pair[1], patient(1).points_ras["carina"])
-    assert np.allclose(bench.found(pointId, pair[1]), patient(1).points_ras["carina"])
+    point_id = bench.place("carina")
+    bench.logic.setNotVisible(point_id, pair[1])
+    assert bench.found(point_id, pair[1]) is None
+    bench.logic.setByHand(point_id, pair[1], patient(1).points_ras["carina"])
+    assert np.allclose(bench.found(point_id, pair[1]), patient(1).points_ras["carina"])
 
 
 def test_a_point_outside_the_template_is_told_and_not_answered(bench, pair):
-    pointId = bench.place("carina", node=(0.0, 0.0, 5000.0))
+    point_id = bench.place("carina", node=(0.0, 0.0, 5000.0))
     assert bench.said
     assert "carina: outside Prior" in bench.said[-1]
     (row,) = bench.logic.rows()
     assert not row.inside
     assert row.answers == {}
-    bench.drag(bench.logic.points, pointId, patient(0).points_ras["carina"])
+    bench.drag(bench.logic.points, point_id, patient(0).points_ras["carina"])
     assert bench.logic.rows()[0].inside
-    assert bench.answer(pointId, pair[1]).status == MATCHED
-    bench.drag(bench.logic.points, pointId, (0.0, 0.0, 5000.0))
+    assert bench.answer(point_id, pair[1]).status == MATCHED
+    bench.drag(bench.logic.points, point_id, (0.0, 0.0, 5000.0))
     assert bench.logic.rows()[0].answers == {}
 
 
@@ -298,22 +299,22 @@ def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
         index = points.AddControlPointWorld(vtk.vtkVector3d(*place), "carina")
         points.SetNthControlPointAssociatedNodeID(index, pair[1].GetID())
     tell(points, "PointPositionDefinedEvent", index)
-    pointId = points.GetNthControlPointID(0)
+    point_id = points.GetNthControlPointID(0)
     found = np.array(points.GetNthControlPointPositionWorld(0))
     assert np.linalg.norm(found - patient(0).points_ras["carina"]) < 8.0
-    assert np.allclose(bench.found(pointId, pair[1]), place)
-    assert bench.answer(pointId, pair[1]).status == MOVED
+    assert np.allclose(bench.found(point_id, pair[1]), place)
+    assert bench.answer(point_id, pair[1]).status == MOVED
     assert "placed in Current" in bench.said[-1]
 
 
 def test_points_placed_before_scans_are_ready_are_answered_then(bench):
     template, target = add_patient(0), add_patient(1)
     bench.logic.setScans(template, [target])
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     assert bench.logic.answersIn(target) is None
     assert bench.store.busy
     finish(bench.store)
-    assert np.linalg.norm(bench.found(pointId, target) - patient(1).points_ras["carina"]) < 8.0
+    assert np.linalg.norm(bench.found(point_id, target) - patient(1).points_ras["carina"]) < 8.0
 
 
 def test_many_points_loaded_at_once_are_all_answered(bench, pair, scene):
@@ -334,10 +335,10 @@ def test_points_added_in_one_batch_are_answered(bench, pair, scene):
 
 
 def test_a_target_added_later_is_answered_and_a_removed_one_is_left_alone(bench, pair):
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     third = add_patient(2)
     bench.ready(pair[0], pair[1], third)
-    assert np.linalg.norm(bench.found(pointId, third) - patient(2).points_ras["carina"]) < 8.0
+    assert np.linalg.norm(bench.found(point_id, third) - patient(2).points_ras["carina"]) < 8.0
     node = bench.logic.answersIn(pair[1]).node
     bench.logic.setScans(pair[0], [third])
     bench.logic.points.RemoveNthControlPoint(0)
@@ -347,14 +348,14 @@ def test_a_target_added_later_is_answered_and_a_removed_one_is_left_alone(bench,
 def test_deleting_nodes_at_any_time_leaves_a_working_rest(bench, pair, scene):
     third = add_patient(2)
     bench.ready(pair[0], pair[1], third)
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     scene.RemoveNode(pair[1])
     assert bench.logic.targets == [third]
     assert [list(row.answers) for row in bench.logic.rows()] == [[third.GetID()]]
     scene.RemoveNode(bench.logic.answersIn(third).node)
     assert bench.logic.targets == []
     bench.logic.setScans(pair[0], [third])
-    assert bench.answer(pointId, third).status == MATCHED
+    assert bench.answer(point_id, third).status == MATCHED
     scene.RemoveNode(bench.logic.points)
     assert bench.logic.points is None
     assert bench.logic.rows() == []
@@ -387,7 +388,7 @@ def test_other_weights_replace_answers_and_keep_corrections(bench, pair):
 def test_an_mrb_keeps_answers_their_worth_and_the_pairing(bench, pair, scene, tmp_path):
     first, second = bench.place("carina"), bench.place("diaphragm_dome_right")
     bench.logic.setByHand(second, pair[1], patient(1).points_ras["diaphragm_dome_right"])
-    places = {pointId: bench.found(pointId, pair[1]) for pointId in (first, second)}
+    places = {point_id: bench.found(point_id, pair[1]) for point_id in (first, second)}
     answers = bench.logic.answersIn(pair[1]).answers
     read_mrb(scene, write_mrb(scene, tmp_path / "s.mrb"))
 
@@ -395,8 +396,8 @@ def test_an_mrb_keeps_answers_their_worth_and_the_pairing(bench, pair, scene, tm
     bench.logic.setScans(template, [target])
     bench.logic.setPoints(slicer.util.getNode("Landmarks"))
     assert bench.logic.answersIn(target).answers == answers
-    for pointId, place in places.items():
-        assert np.allclose(bench.found(pointId, target), place, atol=1e-3)
+    for point_id, place in places.items():
+        assert np.allclose(bench.found(point_id, target), place, atol=1e-3)
     bench.logic.prepare()
     finish(bench.store)
     assert bench.logic.answersIn(target).answers == answers  # same weights, same voxels: nothing is matched anew
@@ -408,7 +409,7 @@ def test_an_mrb_keeps_answers_their_worth_and_the_pairing(bench, pair, scene, tm
 def test_written_files_are_lps_and_exact(bench, pair, tmp_path):
     import json
 
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     node = bench.logic.answersIn(pair[1]).node
     node.AddDefaultStorageNode()
     storage = node.GetStorageNode()
@@ -417,7 +418,7 @@ def test_written_files_are_lps_and_exact(bench, pair, tmp_path):
     written = json.loads((tmp_path / "a.mrk.json").read_text())["markups"][0]
     assert written["coordinateSystem"] == "LPS"
     position = np.array(written["controlPoints"][0]["position"]) * [-1, -1, 1]
-    assert np.allclose(position, bench.found(pointId, pair[1]), atol=1e-3)
+    assert np.allclose(position, bench.found(point_id, pair[1]), atol=1e-3)
 
 
 def test_two_lists_of_one_template_do_not_mix(bench, pair, scene):
@@ -435,9 +436,9 @@ def test_two_lists_of_one_template_do_not_mix(bench, pair, scene):
 def test_two_volumes_of_one_name_get_answers_of_their_own(bench):
     template, targets = add_patient(0), [add_patient(1, "CT"), add_patient(2, "CT")]
     bench.ready(template, *targets)
-    pointId = bench.place("carina")
+    point_id = bench.place("carina")
     for number, target in enumerate(targets, start=1):
-        assert np.linalg.norm(bench.found(pointId, target) - patient(number).points_ras["carina"]) < 8.0
+        assert np.linalg.norm(bench.found(point_id, target) - patient(number).points_ras["carina"]) < 8.0
 
 
 def test_placeholders_without_a_place_are_no_question(bench, pair, scene):

@@ -8,11 +8,11 @@ import weakref
 import numpy as np
 import pytest
 import slicer.util
-from AnatomicalEmbeddingLib.Engine import Choice, Engine
-from AnatomicalEmbeddingLib.MapStore import EMPTY, FAILED, READY, MapStore
 from scans import add_patient, finish, make_store
 
 from AnatomicalEmbedding.errors import CancelledError
+from AnatomicalEmbeddingLib.Engine import Choice, Engine
+from AnatomicalEmbeddingLib.MapStore import EMPTY, FAILED, READY, MapStore
 
 
 class SlowEngine(Engine):
@@ -55,12 +55,12 @@ def store(scene, map_folder):
 def test_a_scan_is_embedded_in_the_background_with_progress(scene, store, tmp_path):
     store.choose(Choice(device="cpu", cacheFolder=None))
     node, seen = add_patient(0), []
-    store.changed.connect(lambda volumeId: seen.append((volumeId, store.state(node).share, store.state(node).what)))
+    store.changed.connect(lambda volume_id: seen.append((volume_id, store.state(node).share, store.state(node).what)))
     assert store.request([node]) == [node]
     assert store.map(node) is None
     finish(store)
     assert store.state(node).status == READY
-    assert {volumeId for volumeId, _, _ in seen} == {node.GetID()}
+    assert {volume_id for volume_id, _, _ in seen} == {node.GetID()}
     shares = [share for _, share, _ in seen]
     assert shares == sorted(shares)
     assert "embedding" in {what for _, _, what in seen}
@@ -162,6 +162,29 @@ def test_another_device_keeps_the_maps(scene, store):
     kept = store.map(node)
     store.choose(store.engine.choice._replace(device="auto"))
     assert store.map(node) is kept
+
+
+def test_another_device_in_mid_computation_begins_anew(scene, slow):
+    nodes, old = [add_patient(0), add_patient(1)], slow.engine
+    slow.request(nodes)
+    assert old.started.wait(5)
+    slow.choose(Choice(device="cpu"))
+    assert old.ended.wait(5)
+    assert slow.engine is not old
+    assert slow.engine.started.wait(5)
+    slow.engine.go.set()
+    finish(slow)
+    assert [slow.state(node).status for node in nodes] == [READY, READY]
+
+
+def test_some_scans_are_cancelled_and_others_go_on(scene, slow):
+    first, second = add_patient(0), add_patient(1)
+    slow.request([first, second])
+    slow.cancel([first])
+    slow.engine.go.set()
+    finish(slow)
+    assert slow.state(first).status == EMPTY
+    assert slow.state(second).status == READY
 
 
 def test_missing_packages_and_weights_are_told_and_tried_again(scene, slow):

@@ -4,27 +4,28 @@ import numpy as np
 import pytest
 import slicer
 import slicer.util
+from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
+
 from AnatomicalEmbeddingLib import Views
 from AnatomicalEmbeddingLib.AnatomicalCrosshair import AnatomicalCrosshair
-from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 
 
 def add_view(scene, tag: str, volume, orientation: str = "Axial"):
     """A slice view as the application's layout makes it: a slice node and what it shows."""
-    sliceNode = scene.GetSingletonNode(tag, "vtkMRMLSliceNode")
-    if sliceNode is None:
-        sliceNode = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that the scene knows
-        sliceNode.UnRegister(None)
-        sliceNode.SetSingletonTag(tag)
-        sliceNode.SetLayoutName(tag)
-        sliceNode.SetName(tag)
-        sliceNode.SetOrientation(orientation)
-        sliceNode = scene.AddNode(sliceNode)
+    slice_node = scene.GetSingletonNode(tag, "vtkMRMLSliceNode")
+    if slice_node is None:
+        slice_node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that the scene knows
+        slice_node.UnRegister(None)
+        slice_node.SetSingletonTag(tag)
+        slice_node.SetLayoutName(tag)
+        slice_node.SetName(tag)
+        slice_node.SetOrientation(orientation)
+        slice_node = scene.AddNode(slice_node)
     composite = slicer.vtkMRMLSliceCompositeNode()
     composite.SetSingletonTag(tag)
     composite.SetLayoutName(tag)
     scene.AddNode(composite).SetBackgroundVolumeID(None if volume is None else volume.GetID())
-    return sliceNode
+    return slice_node
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def views(scene):
             scene.RemoveNode(scene.GetNthNodeByClass(n, name))
 
 
-def centre(sliceNode) -> np.ndarray:
-    matrix = sliceNode.GetSliceToRAS()
+def centre(slice_node) -> np.ndarray:
+    matrix = slice_node.GetSliceToRAS()
     return np.array([matrix.GetElement(n, 3) for n in range(3)])
 
 
@@ -52,7 +53,7 @@ def test_views_are_found_by_what_they_show(scene, views):
 
 
 def test_a_jump_moves_the_scans_views_and_no_others(scene, views):
-    first, second, (axial, coronal, other) = views
+    first, _second, (axial, coronal, other) = views
     before = centre(other)
     Views.jump(scene, first, (10.0, 20.0, 30.0))
     assert np.allclose(centre(axial), (10, 20, 30))
@@ -64,7 +65,7 @@ def test_a_jump_moves_the_scans_views_and_no_others(scene, views):
 
 
 def test_a_list_is_shown_in_the_views_of_its_scan_only(scene, views):
-    first, second, (axial, coronal, other) = views
+    first, _second, (axial, coronal, other) = views
     display = add_points(scene, {}).GetDisplayNode()
     Views.showOnlyIn(display, scene, first)
     assert set(display.GetViewNodeIDs()) == {axial.GetID(), coronal.GetID()}
@@ -122,11 +123,11 @@ def crosshair(scene, views, map_folder):
     store.close()
 
 
-def move_mouse(scene, sliceNode, ras) -> None:
+def move_mouse(scene, slice_node, ras) -> None:
     """As the application's views do."""
-    toView = np.linalg.inv(slicer.util.arrayFromVTKMatrix(sliceNode.GetXYToRAS()))
-    xyz = (toView @ [*ras, 1.0])[:3]
-    scene.GetFirstNodeByClass("vtkMRMLCrosshairNode").SetCursorPositionXYZ(list(xyz), sliceNode)
+    to_view = np.linalg.inv(slicer.util.arrayFromVTKMatrix(slice_node.GetXYToRAS()))
+    xyz = (to_view @ [*ras, 1.0])[:3]
+    scene.GetFirstNodeByClass("vtkMRMLCrosshairNode").SetCursorPositionXYZ(list(xyz), slice_node)
 
 
 def test_the_other_scan_follows_the_mouse_to_the_same_anatomy(scene, views, crosshair):
@@ -141,7 +142,7 @@ def test_the_other_scan_follows_the_mouse_to_the_same_anatomy(scene, views, cros
 
 
 def test_a_moved_scan_is_followed_in_the_world(scene, views, crosshair):
-    first, second, (axial, _, _) = views
+    _first, second, (axial, _, _) = views
     move_mouse(scene, axial, patient(0).points_ras["carina"])
     plain = np.array(crosshair.marker(second).GetNthControlPointPositionWorld(0))
     matrix = turned(30, (50, 60, 70))

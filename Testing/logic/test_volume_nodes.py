@@ -1,16 +1,16 @@
-"""Volume nodes: which are CTs, points between world and volume under any transform, and what an embedding depends on."""
+"""Volume nodes: which are CTs, points between world and volume, and what an embedding depends on."""
 
 import numpy as np
 import pytest
 import slicer
 import slicer.util
 import vtk
-from AnatomicalEmbeddingLib import VolumeNodes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scans import add_patient, add_transform, patient, turned
 
 from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbeddingLib import VolumeNodes
 
 
 def test_only_scalar_volumes_with_voxels_are_cts(scene):

@@ -4,9 +4,9 @@ import threading
 import time
 
 import pytest
-from AnatomicalEmbeddingLib.Worker import Worker
 
 from AnatomicalEmbedding.errors import CancelledError, VolumeError
+from AnatomicalEmbeddingLib.Worker import Worker
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from PySide6 import QtCore, QtGui, QtWidgets
 
 _wrapped: set[type] = set()  # classes that stand for C++ classes: attributes other than their properties are refused
-_plain_getattribute = QtCore.QObject.__getattribute__
 # PySide6 itself keeps the signals and slots of objects that C++ made as attributes
 _SET_BY_PYSIDE = (QtCore.SignalInstance, types.BuiltinFunctionType)
 _lenient = False
@@ -34,7 +33,7 @@ def apply() -> None:
     _keep_none_alive()
     QtCore.QObject.name = QtCore.QObject.objectName
     QtCore.QObject.className = lambda self: next(cls.__name__ for cls in type(self).__mro__ if cls in _wrapped)
-    QtCore.QObject.__getattribute__ = _getattribute
+    QtCore.QObject.__getattribute__ = getattribute_of(QtCore.QObject)
     for cls in classes:  # each has one of its own
         cls.__setattr__ = _setattr
     _compare_with_numbers(QtCore.Qt.CheckState)
@@ -149,18 +148,26 @@ class _SingleShot:
         timer.setSingleShot(value)
 
 
-def _getattribute(self, name):
-    # PySide6 looks `connect` up in C++ before any class attribute, so it is caught here
-    if name not in ("connect", "disconnect"):
-        return _plain_getattribute(self, name)
-    ours = connect if name == "connect" else disconnect
+def getattribute_of(cls: type, **methods):
+    """`__getattribute__` for a PySide6 class that looks some functions up in C++ before any class attribute: connect
+    and disconnect on all QObjects, `methods` besides."""
+    plain = cls.__getattribute__
+    ours = {"connect": connect, "disconnect": disconnect}
 
-    def by_signature_or_pysides_own(*arguments):
-        if len(arguments) < 3 and isinstance(arguments[0], str):
-            return ours(self, *arguments)
-        return _plain_getattribute(self, name)(*arguments)  # called by PySide6 itself, e.g. in QTimer.singleShot
+    def getattribute(self, name):
+        if name in methods:
+            return types.MethodType(methods[name], self)
+        if name not in ours:
+            return plain(self, name)
 
-    return by_signature_or_pysides_own
+        def by_signature_or_pysides_own(*arguments):
+            if len(arguments) < 3 and isinstance(arguments[0], str):
+                return ours[name](self, *arguments)
+            return plain(self, name)(*arguments)  # called by PySide6 itself, e.g. in QTimer.singleShot
+
+        return by_signature_or_pysides_own
+
+    return getattribute
 
 
 def _setattr(self, name, value):

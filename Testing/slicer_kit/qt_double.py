@@ -23,6 +23,7 @@ def build() -> types.ModuleType:
         for name in dir(source):  # not vars(): PySide6 makes its classes when they are first asked for
             if not name.startswith("_"):
                 setattr(module, name, getattr(source, name))
+    module.QMenu = QMenu
     module.QProcess = QProcess
     module.QSettings = QSettings
     module.QUiLoader = QUiLoader
@@ -33,7 +34,6 @@ def build() -> types.ModuleType:
     module.QDesktopServices = QDesktopServices
     for name in ("exec", "exec_"):
         setattr(QtWidgets.QDialog, name, _exec_dialog)
-        setattr(QtWidgets.QMenu, name, _exec_menu)
     sys.modules["qt"] = module
     return module
 
@@ -42,13 +42,6 @@ def set_settings_path(path: str) -> None:
     """Where `qt.QSettings()` reads and writes from now on."""
     global _settings_path
     _settings_path = str(path)
-
-
-@pythonqt.wrapped
-class QProcess(QtCore.QProcess):
-    """PySide6's file-like classes cannot be patched; this one has signals that modules need."""
-
-    connect, disconnect = pythonqt.connect, pythonqt.disconnect
 
 
 @pythonqt.wrapped
@@ -78,6 +71,13 @@ class QSettings(QtCore.QSettings):
         return stored
 
 
+@pythonqt.wrapped
+class QProcess(QtCore.QProcess):
+    """A child process; PySide6 looks its functions up in its own way."""
+
+    __getattribute__ = pythonqt.getattribute_of(QtCore.QProcess)
+
+
 def _exec_dialog(dialog, *_arguments):
     labels = [label.text for label in dialog.findChildren(QtWidgets.QLabel)]
     text = dialog.text if isinstance(dialog, QtWidgets.QMessageBox) else "\n".join(labels)
@@ -92,6 +92,13 @@ def _exec_menu(menu, *_arguments):
             action.trigger()
             return action
     return None
+
+
+@pythonqt.wrapped
+class QMenu(QtWidgets.QMenu):
+    """A menu that does not wait for a choice; PySide6 looks its functions up in its own way."""
+
+    __getattribute__ = pythonqt.getattribute_of(QtWidgets.QMenu, exec=_exec_menu, exec_=_exec_menu)
 
 
 @pythonqt.wrapped

@@ -13,13 +13,13 @@ _TESTING = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTING), str(_TESTING.parent / "SlicerModules"), str(_TESTING.parent)]
 
 import slicer.util  # noqa: E402
-from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic  # noqa: E402
 from mouse_views import MouseView, make_application  # noqa: E402
 from scans import add_points, finish, make_store  # noqa: E402
 from vtkmodules.vtkFiltersCore import vtkImageAppend  # noqa: E402
 from vtkmodules.vtkIOImage import vtkPNGReader, vtkPNGWriter  # noqa: E402
 
 from AnatomicalEmbedding.phantom import make_phantom  # noqa: E402
+from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic  # noqa: E402
 
 OUTPUT = _TESTING.parent / "Resources" / "Screenshots" / "slice-views.png"
 _SEEDS, _POINT = (20_001, 20_002), "carina"
@@ -50,7 +50,7 @@ def main() -> None:
         for node in (logic.points, logic.answersIn(volumes[1]).node):
             node.GetDisplayNode().SetTextScale(5.0)
         logic.jumpTo(logic.rows()[0].pointId)
-        _write([[_grabbed(view, Path(folder) / f"{r}{c}.png") for c, view in enumerate(row)] for r, row in enumerate(views)])
+        _write([[_grabbed(view, Path(folder) / f"{view.tag}.png") for view in row] for row in views])
         logic.close()
         store.close()
 

@@ -28,7 +28,7 @@ class MouseView:
 
     def __init__(self, app: SlicerApp, tag: str, volume, orientation: str = "Axial") -> None:
         properties = ViewProps(orientation=orientation, label=tag, color="#5D8CAE")
-        self._app = app
+        self._app, self.tag = app, tag
         self.view = app.view_manager.create_view(ViewLayoutDefinition(tag, ViewType.SLICE_VIEW, properties))
         window = self.view.render_window()
         window.SetShowWindow(False)

@@ -5,11 +5,12 @@ import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
-from AnatomicalEmbeddingLib.AnatomicalCrosshair import AnatomicalCrosshair  # noqa: E402
-from AnatomicalEmbeddingLib.AnswerList import MATCHED, MOVED  # noqa: E402
-from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic  # noqa: E402
-from mouse_views import MouseView  # noqa: E402
-from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned  # noqa: E402
+from mouse_views import MouseView
+from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
+
+from AnatomicalEmbeddingLib.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.AnswerList import MATCHED, MOVED
+from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic
 
 
 class Bench:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-MODULE = '''
+MODULE = """
 import enum
 from typing import Annotated
 
@@ -66,8 +66,9 @@ class KitDemoWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.node = KitDemoParameterNode(self.logic.getParameterNode())
         self.tag = self.node.connectGui(self.ui)
         self.addObserver(self.node, vtk.vtkCommand.ModifiedEvent, self.onModified)
-        self.addObserver(slicer.mrmlScene, slicer.mrmlScene.StartCloseEvent, lambda *_: self.calls.append("start close"))
-        self.addObserver(slicer.mrmlScene, slicer.mrmlScene.EndCloseEvent, lambda *_: self.calls.append("end close"))
+        scene = slicer.mrmlScene
+        self.addObserver(scene, scene.StartCloseEvent, lambda *_: self.calls.append("start close"))
+        self.addObserver(scene, scene.EndCloseEvent, lambda *_: self.calls.append("end close"))
         self.ui.applyButton.connect("clicked(bool)", self.onApply)
 
     def onModified(self, caller, event):
@@ -91,7 +92,7 @@ class KitDemoWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
 class KitDemoLogic(ScriptedLoadableModuleLogic):
     def run(self, scan):
         raise ValueError("no engine")
-'''
+"""
 
 _SCENE_CONNECTION = """
   <connection><sender>KitDemo</sender><signal>mrmlSceneChanged(vtkMRMLScene*)</signal>
@@ -139,7 +140,7 @@ ALL_SELECTORS = ("scanSelector", "scansSelector", "pointsSelector", "placeWidget
 
 
 def write_demo(folder: Path, connected: tuple[str, ...] = ALL_SELECTORS, replace: tuple[str, str] = ("", "")) -> Path:
-    """Write the module; `connected` widgets get the scene, `replace` changes a text of the .ui file. Returns the .py."""
+    """Write the module; `connected` widgets get the scene, `replace` changes the .ui file. Returns the .py."""
     connections = "".join(_SCENE_CONNECTION.format(receiver=receiver) for receiver in connected)
     ui = UI.replace("SCENE_CONNECTIONS", connections)
     if replace[0]:

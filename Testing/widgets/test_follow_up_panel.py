@@ -198,7 +198,7 @@ def test_the_user_chooses_prior_and_current(kit, panel, three):
 
 def test_a_deleted_prior_is_replaced(kit, panel, three):
     kit.scene.RemoveNode(three[0])
-    kit.spin(lambda: column(panel.studyTable.widget, 1) == ["B", "C"])
+    kit.spin(lambda: column(panel.studyTable.widget, 1) == ["2023-09-01", "2024-03-01"])
     assert panel.logic.template is three[1]
     assert panel.logic.targets == [three[2]]
 
@@ -211,7 +211,7 @@ def test_lesions_are_found_in_all_other_studies_where_they_are(kit, panel, three
     mark(panel, *NAMES)
     table = panel.matchTable.widget
     assert column(table, 0) == ["L1", "L2"]
-    assert [table.horizontalHeaderItem(n).text() for n in (1, 2)] == ["B", "C"]
+    assert [table.horizontalHeaderItem(n).text() for n in (1, 2)] == ["2023-09-01", "2024-03-01"]
     for number, volume in ((1, three[1]), (2, three[2])):
         each = panel.logic.answersIn(volume)
         for row, name in zip(panel.logic.rows(), NAMES, strict=True):
@@ -326,6 +326,13 @@ def test_closing_the_scene_while_working_empties_the_panel(kit, panel):
     assert entries(panel.ui.priorSelector) == []
     assert not panel.session.store.busy
     kit.spin(lambda: qt_labels.plain(panel.preparation.label.text) == "No scans chosen.")
+
+
+def test_closing_the_scene_empties_the_panel_behind_another_module(kit, module, panel):
+    kit.leave(module)
+    kit.close_scene()
+    assert panel.studyTable.widget.rowCount == 0
+    assert panel.logic.template is None
 
 
 def test_the_panel_closed_while_working_gives_everything_back(kit, module, three):

@@ -1,4 +1,4 @@
-"""The test kit: modules are loaded, opened and closed as in the application, and nothing that goes wrong goes unseen."""
+"""The test kit: modules are loaded, opened and closed as in Slicer, and nothing that goes wrong goes unseen."""
 
 import os
 import subprocess

@@ -59,17 +59,17 @@ class TestWhileWorking:
         return fresh(HeldEngine)
 
     def test_progress_is_shown_and_can_be_cancelled(self, kit, bar, engine, session):
-        volumes = [add_ct("CT-1"), add_ct("CT-2")]
+        volumes = [add_ct("CT <1>"), add_ct("CT-2")]
         bar.setVolumes(volumes)
         kit.click(bar.button)
-        kit.spin(lambda: "CT-1: embedding 40 %" in plain(bar.label.text))
+        kit.spin(lambda: "CT <1>: embedding 40 %" in plain(bar.label.text))
         assert "0 of 2 scans ready" in plain(bar.label.text)
         assert bar.progressBar.value == 20
         assert bar.button.text == "Cancel"
         kit.click(bar.button)
         assert plain(bar.label.text) == "0 of 2 scans ready"
         assert bar.button.text == "Prepare scans"
-        kit.spin(lambda: engine.ended == ["CT-1"])
+        kit.spin(lambda: engine.ended == ["CT <1>"])
         assert not session.store.busy
 
     def test_what_is_ready_stays_after_cancel(self, kit, bar, engine, session):

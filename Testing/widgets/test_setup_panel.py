@@ -1,8 +1,8 @@
 """The set-up section of the modules: what is said, installed, remembered and removed."""
 
 import builtins
+import subprocess
 import sys
-from subprocess import CalledProcessError
 
 import pytest
 import qt_labels
@@ -224,7 +224,7 @@ def test_a_failing_installation_is_said(kit, open_panel, engine, monkeypatch):
     extension = kit.packaging.install_pytorch_extension(torch_installed=False)
 
     def fail(self, **options):
-        raise CalledProcessError(1, "pip install torch")
+        raise subprocess.CalledProcessError(1, "pip install torch")
 
     monkeypatch.setattr(extension, "installTorch", fail)
     panel = open_panel()
@@ -436,20 +436,15 @@ def test_another_folder_and_limit_are_remembered(kit, open_panel, settings, sess
     assert settings.choice().cacheFolder is None
 
 
-def test_the_folder_shown_is_the_engine_s(open_panel, settings, monkeypatch, tmp_path):
-    from AnatomicalEmbedding.cache import MapCache, default_folder
-    from AnatomicalEmbeddingLib.MapFolder import MapFolder
-
-    settings.setCacheFolder("")
-    for name in ("ANATEMB_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-        assert MapFolder.of("").path == default_folder()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert MapFolder.of("").path == default_folder()
+def test_the_engine_s_folder_is_shown_without_torch(kit, open_panel, settings, monkeypatch, tmp_path):
     monkeypatch.setenv("ANATEMB_CACHE", str(tmp_path / "own"))
+    settings.setCacheFolder("")
     make_maps(tmp_path / "own", 10, 20)
-    found, kept = MapFolder.of(""), MapCache(default_folder())
-    assert (found.count(), found.sizeBytes()) == (kept.count(), kept.size_bytes()) == (2, 30)
+    panel = open_panel()
+    assert panel.ui.cacheStatus.text.startswith("2 maps")
+    assert panel.ui.cacheStatus.toolTip == str(tmp_path / "own")
+    code = "import sys, AnatomicalEmbedding.cache; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 # -- several panels

@@ -1,0 +1,367 @@
+"""Anatomical ROI: boxes of organs and other structures in CTs, and crops to them."""
+
+from typing import Annotated
+
+import qt
+import slicer
+import vtk
+from slicer import vtkMRMLScalarVolumeNode
+from slicer.i18n import tr as _
+from slicer.i18n import translate
+from slicer.parameterNodeWrapper import WithinRange, parameterNodeWrapper
+from slicer.ScriptedLoadableModule import (
+    ScriptedLoadableModule,
+    ScriptedLoadableModuleLogic,
+    ScriptedLoadableModuleTest,
+    ScriptedLoadableModuleWidget,
+)
+from slicer.util import VTKObservationMixin
+
+from AnatomicalEmbeddingLib.BoxLogic import BoxLogic
+from AnatomicalEmbeddingLib.BoxTable import BoxTable
+from AnatomicalEmbeddingLib.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.CoverageTable import CoverageTable
+from AnatomicalEmbeddingLib.CropLogic import CropLogic, isCrop
+from AnatomicalEmbeddingLib.ExamplePanel import ExamplePanel
+from AnatomicalEmbeddingLib.LockYield import LockYield
+from AnatomicalEmbeddingLib.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Session import sharedSession
+from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.StatusLines import StatusLines
+from AnatomicalEmbeddingLib.StructureList import StructureList
+from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes
+
+
+class AnatomicalROI(ScriptedLoadableModule):
+    def __init__(self, parent):
+        ScriptedLoadableModule.__init__(self, parent)
+        self.parent.title = _("Anatomical ROI")
+        self.parent.categories = [translate("qSlicerAbstractCoreModule", "Registration")]
+        self.parent.dependencies = []
+        self.parent.contributors = ["AnatomicalEmbedding developers"]
+        self.parent.helpText = _(
+            "Finds boxes of organs and other structures in CTs, by a library that needs no example, or by one to five "
+            "examples of yours. Boxes are grown until they are expected to hold the share of a structure that you ask "
+            "for. Crops scans to boxes and keeps their voxels exactly. Tells which part of the body a scan holds, and "
+            "whether it is mirrored or upside down. Research software, not a medical device. "
+            'See the <a href="{url}">documentation</a>.'
+        ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
+        self.parent.acknowledgementText = _(
+            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
+        )
+        slicer.app.connect("startupCompleted()", registerSampleData)
+
+
+@parameterNodeWrapper
+class AnatomicalROIParameterNode:
+    """targets: scans that are looked at and cropped, unless allTargets. structures: those that are ticked, in the
+    library or among the examples. recall: share of a structure that its box is to hold. replaceEdited: also boxes that
+    were changed by hand. separately: one crop for each structure. marginMm: around crops. exampleVolume: of the next
+    example. libraryFile: a structure library; "": the one that ships.
+    """
+
+    targets: list[vtkMRMLScalarVolumeNode]
+    allTargets: bool = True
+    structures: list[str]
+    recall: Annotated[float, WithinRange(0.5, 0.995)] = 0.99
+    replaceEdited: bool = False
+    separately: bool = False
+    marginMm: Annotated[float, WithinRange(0.0, 500.0)] = 0.0
+    exampleVolume: vtkMRMLScalarVolumeNode
+    libraryFile: str = ""
+
+
+class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
+    def __init__(self, parent=None):
+        ScriptedLoadableModuleWidget.__init__(self, parent)
+        VTKObservationMixin.__init__(self)
+        self.boxes = self.crops = self.coverage = None
+        self._parameterNode = self._parameterNodeGuiTag = None
+        self._readingNode = False
+        self._offered = []
+        self._targets = []
+
+    def setup(self):
+        ScriptedLoadableModuleWidget.setup(self)
+        self.session = sharedSession()
+        self.session.attach(self)
+        uiWidget = slicer.util.loadUI(self.resourcePath("UI/AnatomicalROI.ui"))
+        self.setupPanel = SetupPanel(self.layout, self.session)
+        self.layout.addWidget(uiWidget)
+        self.ui = ui = slicer.util.childWidgetVariables(uiWidget)
+        uiWidget.setMRMLScene(slicer.mrmlScene)
+
+        scene, store = slicer.mrmlScene, self.session.store
+        self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
+        self.status, self._lockYield = StatusLines(ui.statusLabel), LockYield()
+        self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
+        self.structureList = StructureList(ui.searchEdit, ui.structureList, ui.countLabel, ui.clearStructuresButton)
+        self.examplePanel = ExamplePanel(ui, self.boxes.examples)
+        self.boxTable = BoxTable(ui.boxTable, self.boxes)
+        self.coverageTable = CoverageTable(ui.coverageTable, self.coverage)
+        for source in (self.boxes, self.crops, self.coverage, self.examplePanel, self.boxTable):
+            source.said.connect(self.status.say)
+        for source in (self.boxes, self.crops, self.coverage):
+            source.changed.connect(self._showState)
+        for source in (self.structureList, self.examplePanel):
+            source.changed.connect(self._onStructures)
+        self.examplePanel.added.connect(self._onExamplesAdded)
+        self.session.ticked.connect(self._onTick)
+        self.session.chosen.connect(self._onSettings)
+
+        self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
+        self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
+        for event in (scene.NodeAddedEvent, scene.NodeRemovedEvent, scene.EndImportEvent, scene.EndBatchProcessEvent):
+            self.addObserver(scene, event, self._onScansChanged)
+        ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
+        ui.libraryFileEdit.connect("currentPathChanged(QString)", self._onLibraryFile)
+        ui.findButton.connect("clicked(bool)", self.onFind)
+        ui.removeBoxesButton.connect("clicked(bool)", lambda: self.boxes.removeBoxes(self._targets))
+        ui.cropButton.connect("clicked(bool)", self.onCrop)
+        ui.orientationButton.connect("clicked(bool)", self.onCheckOrientation)
+        ui.coverageSection.connect("contentsCollapsed(bool)", self._showCoverage)
+        self.initializeParameterNode()
+
+    def cleanup(self):
+        self.setParameterNode(None)
+        self.removeObservers()
+        self._lockYield.setWorking(False)
+        self.session.ticked.disconnect(self._onTick)
+        self.session.chosen.disconnect(self._onSettings)
+        for part in (self.boxTable, self.examplePanel, self.preparation, self.setupPanel):
+            part.close()
+        for logic in (self.coverage, self.crops, self.boxes):
+            logic.close()
+        self.session.detach(self)
+
+    def enter(self):
+        self.initializeParameterNode()
+        self.examplePanel.update()
+
+    def exit(self):
+        self.ui.placeWidget.setPlaceModeEnabled(False)
+
+    def onSceneStartClose(self, caller, event):
+        self.setParameterNode(None)
+        self.status.clear()
+
+    def onSceneEndClose(self, caller, event):
+        if self.parent.isEntered:
+            self.initializeParameterNode()
+
+    def initializeParameterNode(self):
+        """Take up what the scene holds."""
+        self.setParameterNode(AnatomicalROILogic().getParameterNode())
+
+    def setParameterNode(self, parameterNode):
+        """Bind the panel to a parameter node, or to none."""
+        if self._parameterNode is not None:
+            self._parameterNode.disconnectGui(self._parameterNodeGuiTag)
+            self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+        self._parameterNode = parameterNode
+        if parameterNode is not None:
+            self._parameterNodeGuiTag = parameterNode.connectGui(self.ui)
+            self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+            self._onParameters()
+
+    # -- what the user does
+
+    def onFind(self):
+        """Find boxes, or stop."""
+        if self.boxes.busy:
+            self.boxes.cancel()
+            return
+        self.status.clear()
+        node = self._parameterNode
+        self.boxes.find(self._targets, list(node.structures), node.recall, node.replaceEdited)
+
+    def onCrop(self):
+        """Crop the scans, or stop."""
+        if self.crops.busy:
+            self.crops.cancel()
+            return
+        self.status.clear()
+        node = self._parameterNode
+        self.crops.start(self._targets, list(node.structures), node.separately, node.marginMm)
+
+    def onCheckOrientation(self):
+        """Check the scans' orientation, or stop."""
+        if self.coverage.busy:
+            self.coverage.cancel()
+            return
+        self.status.clear()
+        self.coverage.check(self._targets)
+
+    def _onStructures(self):
+        if self._parameterNode is not None and not self._readingNode:
+            self._parameterNode.structures = self._ticked()
+
+    def _onExamplesAdded(self, structures):
+        if self._parameterNode is not None:
+            chosen = [*self._parameterNode.structures, *structures]
+            self._parameterNode.structures = list(dict.fromkeys(chosen))
+
+    def _ticked(self):
+        return list(dict.fromkeys([*self.structureList.chosen, *self.examplePanel.chosen]))
+
+    def _onTargetsChecked(self):
+        if self._parameterNode is None or self._readingNode or self._parameterNode.allTargets:
+            return
+        if self._offered == ctVolumes(slicer.mrmlScene):  # else scans came or went, and the user has chosen nothing
+            self._parameterNode.targets = list(self.ui.targetSelector.checkedNodes())
+
+    def _onLibraryFile(self, path):
+        if self._parameterNode is not None and not self._readingNode:
+            self._parameterNode.libraryFile = path.strip()
+
+    # -- following the scene
+
+    def _onScansChanged(self, caller, event):
+        if not slicer.mrmlScene.IsBatchProcessing() and ctVolumes(slicer.mrmlScene) != self._offered:
+            self._onParameters()
+
+    def _onSettings(self, key):
+        self._showLibrary()
+        self._showState()
+
+    def _onParameters(self, caller=None, event=None):
+        """The parameter node changed: bring panel and logic in line with it."""
+        node = self._parameterNode
+        if node is None or self._readingNode or slicer.mrmlScene.IsImporting():
+            return
+        self._readingNode = True
+        self._offered = ctVolumes(slicer.mrmlScene)
+        try:
+            everything = [volume for volume in self._offered if not isCrop(volume)]
+            self._targets = everything if node.allTargets else [v for v in self._offered if v in list(node.targets)]
+            if node.allTargets and list(node.targets) != self._targets:  # what a choice by hand starts from
+                node.targets = self._targets
+            self.ui.targetSelector.enabled = not node.allTargets
+            for volume in self._offered:
+                chosen = qt.Qt.Checked if volume in self._targets else qt.Qt.Unchecked
+                if self.ui.targetSelector.checkState(volume) != chosen:
+                    self.ui.targetSelector.setCheckState(volume, chosen)
+            self.preparation.setVolumes(self._targets)
+            self.boxTable.setVolumes(self._targets)
+            self.coverageTable.setVolumes(self._targets)
+            if self.ui.libraryFileEdit.currentPath != node.libraryFile:
+                self.ui.libraryFileEdit.currentPath = node.libraryFile
+            self.boxes.libraryPath = node.libraryFile
+            self._showLibrary()
+        finally:
+            self._readingNode = False
+        self._showState()
+
+    def _showLibrary(self):
+        self.structureList.setNames(self.boxes.libraryStructures())
+        if self._parameterNode is not None:
+            structures = list(self._parameterNode.structures)
+            self.structureList.setChosen(structures)
+            self.examplePanel.setChosen(structures)
+
+    def _onTick(self):
+        self.boxes.poll()
+        self.crops.poll()
+        self.coverage.poll()
+        self._showProgress()
+        self._showCoverage()
+        self._lockYield.setWorking((self.boxes.busy or self.coverage.busy) and not self.session.store.busy)
+
+    # -- showing
+
+    def _showState(self):
+        """What can be done now; a tool tip tells what is missing where it cannot."""
+        ui, node = self.ui, self._parameterNode
+        scans, missing = len(self._targets), ""
+        if node is None or not scans:
+            missing = _("Load a CT, or tick the scans to look in.")
+        elif not self._ticked():
+            missing = _("Tick at least one structure, in the library or among your examples.")
+        crop = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
+        found = _("Look for what is ticked above; scans that are not prepared are prepared first.")
+        cropped = _("New volumes beside the scans with exactly their voxels, around the boxes as they are now.")
+        turned = _("Are scans mirrored or upside down? Three more embeddings each; not told of a head or a leg alone.")
+        for button, busy, text, why, tip in (
+            (ui.findButton, self.boxes.busy, _("Find boxes"), missing, found),
+            (ui.cropButton, self.crops.busy, crop if scans else _("Crop"), missing, cropped),
+            (ui.orientationButton, self.coverage.busy, _("Check orientation"), "" if scans else missing, turned),
+        ):
+            button.text = _("Cancel") if busy else text
+            button.enabled = busy or not why
+            button.toolTip = _("Stop; what is done stays.") if busy else why or tip
+        ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not self.boxes.busy
+        self._showProgress()
+        self._showCoverage()
+
+    def _showProgress(self):
+        for bar, busy, share, what in (
+            (self.ui.findProgressBar, self.boxes.busy, *self.boxes.progress),
+            (self.ui.orientationProgressBar, self.coverage.busy, self.coverage.progress, _("checking")),
+        ):
+            bar.setVisible(busy)  # whether the panel is shown or not, so `visible` cannot be asked
+            if busy:
+                bar.value = round(100 * share)
+                bar.format = f"{what}  %p%"
+
+    def _showCoverage(self):
+        if not self.ui.coverageSection.collapsed:
+            self.coverageTable.update()
+
+
+class AnatomicalROILogic(ScriptedLoadableModuleLogic):
+    """Use from Python: `store = MapStore(scene); boxes, crops, coverage = AnatomicalROILogic().make(scene, store)`."""
+
+    def getParameterNode(self):
+        return AnatomicalROIParameterNode(super().getParameterNode())
+
+    def make(self, scene, store):
+        """The logics of boxes, crops and coverage; they need no panel."""
+        boxes = BoxLogic(scene, store)
+        return boxes, CropLogic(scene, boxes), CoverageLogic(scene, store)
+
+
+class AnatomicalROITest(ScriptedLoadableModuleTest):
+    """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
+
+    def setUp(self):
+        slicer.mrmlScene.Clear()
+
+    def runTest(self):
+        self.setUp()
+        self.test_LiverOfASyntheticPatient()
+
+    def test_LiverOfASyntheticPatient(self):
+        import time
+
+        import numpy as np
+
+        from AnatomicalEmbedding.phantom import make_phantom
+        from AnatomicalEmbeddingLib.BoxNodes import boxesIn
+        from AnatomicalEmbeddingLib.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.MapStore import MapStore
+
+        patient = make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
+        volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")
+        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
+        boxes, crops, coverage = AnatomicalROILogic().make(slicer.mrmlScene, store)
+        try:
+            self.assertTrue(boxes.find([volume], ["liver"], 0.99))
+            while boxes.busy:
+                store.poll()
+                boxes.poll()
+                time.sleep(0.05)
+            label = next(number for number, name in patient.label_names.items() if name == "liver")
+            voxels = np.argwhere(patient.labels == label)[:, ::-1]
+            matrix = patient.volume.ijk_to_ras
+            liver = voxels @ matrix[:3, :3].T + matrix[:3, 3]
+            low, high = boxesIn(slicer.mrmlScene, volume)["liver"].box
+            self.assertGreater(((liver >= low) & (liver <= high)).all(axis=1).mean(), 0.99)
+            (crop,) = crops.crop(volume, ["liver"])
+            self.assertEqual(crop.GetName(), "Patient crop")
+            self.assertTrue(coverage.row(volume).holds.startswith("from "))
+        finally:
+            coverage.close()
+            crops.close()
+            boxes.close()
+            store.close()
