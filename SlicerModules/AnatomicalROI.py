@@ -104,8 +104,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
             source.said.connect(self.status.say)
         for source in (self.boxes, self.crops, self.coverage):
             source.changed.connect(self._showState)
-        for source in (self.structureList, self.examplePanel):
-            source.changed.connect(self._onStructures)
+        self.structureList.changed.connect(lambda: self._onStructures(self.structureList))
+        self.examplePanel.changed.connect(lambda: self._onStructures(self.examplePanel))
         self.examplePanel.added.connect(self._onExamplesAdded)
         self.session.ticked.connect(self._onTick)
         self.session.chosen.connect(self._onSettings)
@@ -174,7 +174,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
             return
         self.status.clear()
         node = self._parameterNode
-        self.boxes.find(self._targets, list(node.structures), node.recall, node.replaceEdited)
+        self.boxes.find(self._targets, self._ticked(), node.recall, node.replaceEdited)
 
     def onCrop(self):
         """Crop the scans, or stop."""
@@ -183,7 +183,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
             return
         self.status.clear()
         node = self._parameterNode
-        self.crops.start(self._targets, list(node.structures), node.separately, node.marginMm)
+        self.crops.start(self._targets, self._ticked(), node.separately, node.marginMm)
 
     def onCheckOrientation(self):
         """Check the scans' orientation, or stop."""
@@ -193,9 +193,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.status.clear()
         self.coverage.check(self._targets)
 
-    def _onStructures(self):
+    def _onStructures(self, source):
+        """The user ticked in the library or among the examples; a structure of both is one wish."""
         if self._parameterNode is not None and not self._readingNode:
-            self._parameterNode.structures = self._ticked()
+            others = [name for name in self._parameterNode.structures if name not in source.names]
+            self._parameterNode.structures = [*others, *source.chosen]
 
     def _onExamplesAdded(self, structures):
         if self._parameterNode is not None:
@@ -203,6 +205,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
             self._parameterNode.structures = list(dict.fromkeys(chosen))
 
     def _ticked(self):
+        """Structures that are ticked and can be looked for now."""
         return list(dict.fromkeys([*self.structureList.chosen, *self.examplePanel.chosen]))
 
     def _onTargetsChecked(self):

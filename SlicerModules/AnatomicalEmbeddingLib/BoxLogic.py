@@ -153,8 +153,7 @@ class BoxLogic:
         for volume in volumeNodes:
             for box in boxesIn(self.scene, volume).values():
                 Hierarchy.removeNode(self.scene, box.node)
-            for structure in absentIn(volume):
-                keepAbsent(volume, structure, None)
+            keepAbsent(volume, dict.fromkeys(absentIn(volume)))
         self.changed.emit()
 
     # -- following views and volumes -----------------------------------------------------------------------------------

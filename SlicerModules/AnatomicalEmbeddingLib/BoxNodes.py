@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import colorsys
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 
@@ -176,16 +177,14 @@ def absentIn(volumeNode) -> dict[str, FoundBox]:
     return {name: _fromValues(values) for name, values in json.loads(text).items()} if text else {}
 
 
-def keepAbsent(volumeNode, structure: str, found: FoundBox | None) -> None:
-    """Remember that a structure is absent, or (None) that it is not known to be."""
-    known = {name: asdict(each) for name, each in absentIn(volumeNode).items()}
-    if found is None and structure not in known:
+def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
+    """Remember which structures are absent, and (None) which are not known to be; what is known of others stays."""
+    before = absentIn(volumeNode)
+    known = {name: found for name, found in {**before, **changes}.items() if found is not None}
+    if known == before:
         return
-    known.pop(structure, None)
-    if found is not None:
-        known[structure] = asdict(found)
     if known:
-        volumeNode.SetAttribute(_ABSENT, json.dumps(known))
+        volumeNode.SetAttribute(_ABSENT, json.dumps({name: asdict(found) for name, found in known.items()}))
     else:
         volumeNode.RemoveAttribute(_ABSENT)
 

@@ -220,27 +220,33 @@ class BoxSearch:
         if self.store.map(node) is not search.running.get(volumeId):
             self._finish(search, volumeId, f"{node.GetName()}: has changed meanwhile; find boxes again.")
             return
-        removeEmptied(self.scene, node)
-        boxes, palette, kept = boxesIn(self.scene, node), Palette(self.scene), []
-        for known, box in found:
-            old = boxes.get(known.structure)
-            if old is not None and old.edited and not search.replaceEdited:
-                kept.append(known.structure)
-            else:
-                self._write(node, known, box, old, palette)
+        self.scene.StartState(self.scene.BatchProcessState)  # views follow once, not for each of many boxes
+        try:
+            kept = self._write(node, found, search.replaceEdited)
+        finally:
+            self.scene.EndState(self.scene.BatchProcessState)
         self._finish(search, volumeId, _keptSentence(node, kept) if kept else "")
 
-    def _write(self, volume, known: FoundBox, box: np.ndarray, old: BoxNode | None, palette: Palette) -> None:
-        """One answer into the scene."""
-        if known.status == ABSENT:
-            keepAbsent(volume, known.structure, known)
-            if old is not None:
-                Hierarchy.removeNode(self.scene, old.node)
-            return
-        keepAbsent(volume, known.structure, None)
-        each = old or BoxNode.create(self.scene, known.structure, volume, palette.colour(known.structure))
-        each.write(box, known)
-        each.showOnlyInOwnViews(self.scene)
+    def _write(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> list[str]:
+        """Put the answers into the scene; returns the structures whose boxes were edited by hand and kept."""
+        removeEmptied(self.scene, volume)
+        boxes, palette, kept = boxesIn(self.scene, volume), Palette(self.scene), []
+        absent: dict[str, FoundBox | None] = {}
+        for known, box in found:
+            name, old = known.structure, boxes.get(known.structure)
+            if old is not None and old.edited and not replaceEdited:
+                kept.append(name)
+            elif known.status == ABSENT:
+                absent[name] = known
+                if old is not None:
+                    Hierarchy.removeNode(self.scene, old.node)
+            else:
+                absent[name] = None
+                each = old or BoxNode.create(self.scene, name, volume, palette.colour(name))
+                each.write(box, known)
+                each.showOnlyInOwnViews(self.scene)
+        keepAbsent(volume, absent)
+        return kept
 
     def _finish(self, search: _Search, volumeId: str, sentence: str = "") -> None:
         """A volume is done, or nothing more can be done about it."""

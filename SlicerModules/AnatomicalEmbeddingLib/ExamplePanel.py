@@ -56,9 +56,14 @@ class ExamplePanel:
         self.examples.changed.disconnect(self.update)
 
     @property
+    def names(self) -> list[str]:
+        """Structures that have an example."""
+        return list(dict.fromkeys(example.structure for example in self._rows))
+
+    @property
     def chosen(self) -> list[str]:
-        """Structures that are ticked and have an example."""
-        return [name for name in dict.fromkeys(example.structure for example in self._rows) if name in self._chosen]
+        """Of these, the ones that are ticked."""
+        return [name for name in self.names if name in self._chosen]
 
     def setChosen(self, names) -> None:
         """Tick these structures and no others; `changed` is not emitted."""

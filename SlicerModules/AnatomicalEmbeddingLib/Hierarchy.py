@@ -6,6 +6,7 @@ In the application every node has an item of its own; elsewhere, as in the brows
 from __future__ import annotations
 
 import slicer
+import vtk
 
 
 def itemOf(scene, node) -> int:
@@ -56,8 +57,9 @@ def _parentOf(scene, node) -> int:
 
 
 def _folder(hierarchy, parent: int, name: str) -> int:
-    children = slicer.util.getSubjectHierarchyItemChildren(parent)
-    for child in children:
+    children = vtk.vtkIdList()
+    hierarchy.GetItemChildren(parent, children)
+    for child in (children.GetId(n) for n in range(children.GetNumberOfIds())):
         if hierarchy.GetItemName(child) == name and hierarchy.GetItemDataNode(child) is None:
             return child
     return hierarchy.CreateFolderItem(parent, name)

@@ -22,12 +22,18 @@ def vtk_errors(_core) -> list:
 
 @pytest.fixture
 def scene(_core, vtk_errors):
-    """The MRML scene, empty; the test fails if VTK reported an error."""
+    """The MRML scene, empty; the test fails if VTK reported an error or an observer raised."""
+    from slicer_kit.exceptions import SlotErrors
+
     _core.clear()
     vtk_errors.clear()
+    raised = SlotErrors()
+    raised.start()
     yield _core.scene
+    raised.stop()
     reported = list(vtk_errors)
     vtk_errors.clear()
+    assert not raised, "exceptions in observers:\n" + raised.text()
     assert not reported, "VTK errors: " + "; ".join(reported)
 
 

@@ -15,11 +15,12 @@ os.environ.setdefault("QT_FONT_DPI", "96")
 
 import slicer
 import slicer.util
-from PySide6 import QtCore, QtGui, QtWidgets
+from PySide6 import QtCore, QtGui, QtTest, QtWidgets
 
 from slicer_kit import packaging_double, qt_double, sample_data
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.exceptions import SlotErrors
+from slicer_kit.hierarchy import HierarchyItems
 from slicer_kit.qt_messages import QtWarnings
 from slicer_kit.scene import read_mrb, shared_core, write_mrb
 from slicer_kit.vtk_errors import vtk_errors
@@ -31,8 +32,9 @@ _FONTS = ("Noto Sans", "DejaVu Sans", "Liberation Sans")
 class Module:
     """A loaded scripted module, as `slicer.modules.<name>` shows it."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, build) -> None:
         self.name, self.path = name, str(path)
+        self._build = build
         self.python = None  # the imported module file
         self.instance = None  # its ScriptedLoadableModule
         self.panel = None  # the qSlicerScriptedLoadableModuleWidget, once opened
@@ -46,6 +48,9 @@ class Module:
         """Scripted modules have no C++ logic; their Python logic is `widget.logic`."""
 
     def widgetRepresentation(self):
+        """The panel; built where it has not been yet, and not entered."""
+        if self.widget is None:
+            self._build(self)
         return self.panel
 
 
@@ -90,6 +95,7 @@ class Kit:
         self.settings_path = Path(tempfile.gettempdir()) / "slicer-kit-unused.ini"
         self.modules: dict[str, Module] = {}
         self.qt_warnings.start()
+        self._hierarchy_items = HierarchyItems(self.scene)
         self._qt = QtWidgets.QApplication.instance() or QtWidgets.QApplication(["Slicer"])
         _set_looks(self._qt)
         qt_double.set_settings_path(str(self.settings_path))
@@ -151,7 +157,7 @@ class Kit:
         path = Path(name_or_path)
         if path.suffix != ".py":
             path = SLICER_MODULES / f"{name_or_path}.py"
-        module = Module(path.stem, path)
+        module = Module(path.stem, path, self._build)
         self.modules[module.name] = module
         if str(path.parent) not in sys.path:
             sys.path.append(str(path.parent))
@@ -172,10 +178,9 @@ class Kit:
         for other in self.modules.values():
             if other is not module:
                 self.leave(other)
-        if module.widget is None:
-            self._build(module)
-        if not module.panel.isEntered:
-            module.panel.isEntered = True
+        panel = module.widgetRepresentation()
+        if not panel.isEntered:
+            panel.isEntered = True
             module.widget.enter()
         self.selected_module = module.name
         return module.widget
@@ -220,6 +225,9 @@ class Kit:
                 delattr(slicer.modules, name)
         sys.modules.pop(module.name, None)
         del self.modules[module.name]
+        folder = Path(module.path).parent
+        if folder != SLICER_MODULES and str(folder) in sys.path:
+            sys.path.remove(str(folder))
 
     # -- the user
 
@@ -229,6 +237,17 @@ class Kit:
         assert not shown, f"{button.objectName} cannot be clicked: {shown[0].objectName} is hidden"
         assert button.isEnabled(), f"{button.objectName} cannot be clicked: it is disabled ({button.toolTip})"
         button.click()
+        self.process_events()
+
+    def press(self, widget, keys: str) -> None:
+        """Type a key sequence, e.g. "Ctrl+Return", into a module widget's panel or any Qt widget."""
+        target = widget if isinstance(widget, QtWidgets.QWidget) else widget.parent
+        window = target.window()
+        window.show()
+        window.activateWindow()
+        target.setFocus()
+        self.process_events()
+        QtTest.QTest.keySequence(target, QtGui.QKeySequence(keys))
         self.process_events()
 
     def spin(self, predicate, seconds: float = 10.0) -> None:

@@ -17,6 +17,7 @@ _wrapped: set[type] = set()  # classes that stand for C++ classes: attributes ot
 # PySide6 itself keeps the signals and slots of objects that C++ made as attributes
 _SET_BY_PYSIDE = (QtCore.SignalInstance, types.BuiltinFunctionType)
 _lenient = False
+_ACCEPTED = {bool: (bool, int), int: int, float: (int, float), str: str, "QStringList": (list, tuple)}
 _CONNECTIONS = "_slicer_kit_connections"
 
 
@@ -30,7 +31,7 @@ def apply() -> None:
     for cls, name, replacement in replacements:
         setattr(cls, name, replacement)
     QtCore.QTimer.singleShot = _SingleShot(single_shot)
-    _keep_none_alive()
+    _keep_constants_alive()
     QtCore.QObject.name = QtCore.QObject.objectName
     QtCore.QObject.className = lambda self: next(cls.__name__ for cls in type(self).__mro__ if cls in _wrapped)
     QtCore.QObject.__getattribute__ = getattribute_of(QtCore.QObject)
@@ -40,11 +41,12 @@ def apply() -> None:
     _wrapped.update(classes)
 
 
-def _keep_none_alive() -> None:
-    """PySide6 6.12.0 gives None away without counting it, which ends a process of Python 3.11 after some thousand calls
-    ("deallocating None"); from Python 3.12 on None needs no counting."""
+def _keep_constants_alive() -> None:
+    """PySide6 6.12.0 gives None, True and False away without counting them, which ends a process of Python 3.11 after
+    some thousand calls ("deallocating None"); from Python 3.12 on they need no counting."""
     if sys.version_info < (3, 12):
-        ctypes.c_ssize_t.from_address(id(None)).value += 1 << 40
+        for constant in (None, True, False):
+            ctypes.c_ssize_t.from_address(id(constant)).value += 1 << 40
 
 
 def _compare_with_numbers(kind: type) -> None:
@@ -71,6 +73,9 @@ def lenient():
         _lenient = False
 
 
+_ACCEPTED = {bool: (bool, int), int: int, float: (int, float), str: str, "QStringList": (list, tuple)}
+
+
 def stored(name: str, kind, default, changed: str = ""):
     """A Qt property of a double and its setX: `text, setText = stored("text", str, "")`.
 
@@ -80,7 +85,11 @@ def stored(name: str, kind, default, changed: str = ""):
     def get(self):
         return self.__dict__.get(f"_stored_{name}", default)
 
+    accepted = _ACCEPTED.get(kind, object)
+
     def put(self, value):
+        if not isinstance(value, accepted):
+            raise TypeError(f"{name} of {type(self).__name__} takes {kind}, not {value!r}")
         before = get(self)
         self.__dict__[f"_stored_{name}"] = value
         if changed and value != before:
@@ -193,25 +202,36 @@ def connect(self, signature: str, slot) -> bool:
 
     Raises ValueError where the object has no signal of that exact signature (PythonQt only returns False).
     """
-    signal, arguments = _signal(self, signature)
-    count = min(arguments, _positional_arguments(slot, arguments))
+    normalized = _normalized(signature)
+    named = normalized.partition("(")[2].count(",") + (not normalized.endswith("()"))
+    count = min(named, _positional_arguments(slot, named))
 
     def forward(*values):
         return slot(*values[:count])
 
-    signal.connect(forward)
-    connections = self.__dict__.setdefault(_CONNECTIONS, [])
-    connections.append((_normalized(signature), slot, forward))
+    doubled = getattr(type(self), "SIGNALS", {}).get(normalized)
+    if doubled is not None:
+        getattr(self, doubled).connect(forward)
+    elif normalized in signal_signatures(type(self)):
+        QtCore.QObject.connect(self, QtCore.SIGNAL(normalized), forward)
+    else:
+        raise ValueError(f"{type(self).__name__} {self.objectName!r} has no signal {signature}")
+    self.__dict__.setdefault(_CONNECTIONS, []).append((normalized, slot, forward))
     return True
 
 
 def disconnect(self, signature: str, slot=None) -> bool:
     """Undo one connect() of the same signature and slot; False where there was none."""
+    normalized = _normalized(signature)
     connections = self.__dict__.get(_CONNECTIONS, [])
     for entry in reversed(connections):
-        if entry[0] == _normalized(signature) and (slot is None or entry[1] == slot):
+        if entry[0] == normalized and (slot is None or entry[1] == slot):
             connections.remove(entry)
-            _signal(self, signature)[0].disconnect(entry[2])
+            doubled = getattr(type(self), "SIGNALS", {}).get(normalized)
+            if doubled is not None:
+                getattr(self, doubled).disconnect(entry[2])
+            else:
+                QtCore.QObject.disconnect(self, QtCore.SIGNAL(normalized), entry[2])
             return True
     return False
 
@@ -237,16 +257,6 @@ def property_names(cls: type) -> frozenset[str]:
 
 def _normalized(signature: str) -> str:
     return bytes(QtCore.QMetaObject.normalizedSignature(signature).data()).decode()
-
-
-def _signal(self, signature: str):
-    """The bound signal and the number of arguments in the signature."""
-    normalized = _normalized(signature)
-    name, _, arguments = normalized.rstrip(")").partition("(")
-    doubled = getattr(type(self), "SIGNALS", {})
-    if normalized not in doubled and normalized not in signal_signatures(type(self)):
-        raise ValueError(f"{type(self).__name__} {self.objectName!r} has no signal {signature}")
-    return getattr(self, doubled.get(normalized, name)), len(arguments.split(",")) if arguments else 0
 
 
 def _positional_arguments(slot, limit: int) -> int:

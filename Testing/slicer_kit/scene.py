@@ -11,6 +11,7 @@ from pathlib import Path
 import slicer
 
 from slicer_kit import i18n
+from slicer_kit.hierarchy import clear_hierarchy
 from slicer_kit.vtk_errors import silent_vtk, vtk_errors
 
 LOGIC_CLASSES = {
@@ -69,6 +70,7 @@ class SlicerCore:
         self.scene.Clear(0)
         for node in nodes_of_class(self.scene, "vtkMRMLScriptedModuleNode"):
             self.scene.RemoveNode(node)
+        clear_hierarchy(self.scene)
 
 
 def make_scene() -> SlicerCore:

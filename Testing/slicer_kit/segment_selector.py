@@ -63,7 +63,7 @@ class qMRMLSegmentSelectorWidget(QtWidgets.QWidget):
         self._nodes.setCurrentNodeID(nodeID)
 
     def currentSegmentID(self) -> str:
-        return "" if self.multiSelection else self._segments.currentData() or ""
+        return "" if self.multiSelection else self._segments.currentData or ""
 
     def setCurrentSegmentID(self, segmentID: str) -> None:
         if not self.multiSelection:
@@ -90,7 +90,7 @@ class qMRMLSegmentSelectorWidget(QtWidgets.QWidget):
         self.validNodeChanged.emit(node is not None)
 
     def _populate(self, *_event) -> None:
-        before = self._segments.currentData() or ""
+        before = self._segments.currentData or ""
         node = self.currentNode()
         segmentation = node.GetSegmentation() if node is not None else None
         self._segments.blockSignals(True)
@@ -101,7 +101,7 @@ class qMRMLSegmentSelectorWidget(QtWidgets.QWidget):
         self._segments.setCurrentIndex(max(self._segments.findData(before), 0 if self._segments.count else -1))
         self._segments.blockSignals(False)
         self._segments.setHidden(self.multiSelection)
-        if (self._segments.currentData() or "") != before:
+        if (self._segments.currentData or "") != before:
             self.currentSegmentChanged.emit(self.currentSegmentID())
 
     def _on_segment(self, _index: int) -> None:

@@ -4,9 +4,8 @@ import pytest
 
 
 @pytest.fixture
-def kit(tmp_path, monkeypatch):
+def kit(tmp_path):
     """The kit as after a start of Slicer; the test fails on VTK errors and on exceptions in slots and observers."""
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     from slicer_kit import install
 
     kit = install()

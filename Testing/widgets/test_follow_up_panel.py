@@ -198,7 +198,7 @@ def test_the_user_chooses_prior_and_current(kit, panel, three):
 
 def test_a_deleted_prior_is_replaced(kit, panel, three):
     kit.scene.RemoveNode(three[0])
-    kit.spin(lambda: column(panel.studyTable.widget, 1) == ["2023-09-01", "2024-03-01"])
+    kit.spin(lambda: column(panel.studyTable.widget, 1) == ["B", "C"])
     assert panel.logic.template is three[1]
     assert panel.logic.targets == [three[2]]
 

@@ -323,3 +323,37 @@ def test_swallowed_errors_fail_their_test(tmp_path):
     assert [line.split()[1].rpartition("::test_")[2] for line in outcomes] == names, run.stdout
     assert all(line.startswith("FAILED") for line in outcomes)
     assert "1 passed" in run.stdout
+
+
+def test_keys_reach_shortcuts(kit, demo):
+    import qt
+
+    got = []
+    shortcut = qt.QShortcut(qt.QKeySequence("Ctrl+Return"), demo.parent)
+    shortcut.connect("activated()", lambda: got.append(1))
+    kit.press(demo, "Ctrl+Return")
+    assert got == [1]
+
+
+def test_subject_hierarchy_items_follow_nodes(kit, tmp_path):
+    import slicer
+    import vtk
+
+    def names():
+        hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(kit.scene)
+        items = vtk.vtkIdList()
+        hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), items, True)
+        return sorted(hierarchy.GetItemName(items.GetId(index)) for index in range(items.GetNumberOfIds()))
+
+    points = kit.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Points")
+    kit.scene.AddNewNodeByClass("vtkMRMLScriptedModuleNode", "Parameters")
+    volume = slicer.util.addVolumeFromArray(np.zeros((3, 4, 5), np.int16), name="CT")
+    assert names() == ["CT", "Points"]
+    kit.scene.RemoveNode(points)
+    assert names() == ["CT"]
+    kit.save_scene(tmp_path / "scene.mrb")
+    kit.close_scene()
+    assert names() == []
+    kit.load_scene(tmp_path / "scene.mrb")
+    assert names() == ["CT"]
+    assert volume.GetScene() is None

@@ -125,9 +125,9 @@ def test_validators_hold(make):
         score=Annotated[float, WithinRange(0, 1)],
         count=Annotated[int, Minimum(1), Maximum(3)],
         mode=Annotated[str, Choice(["a", "b"])],
-        default=Annotated[int, Default(7)],
+        size=Annotated[int, Default(7)],
     )
-    assert pn.default == 7
+    assert pn.size == 7
     for name, value in (("score", 1.5), ("count", 0), ("count", 4), ("mode", "c")):
         with pytest.raises(ValueError, match="Value must be"):
             setattr(pn, name, value)
