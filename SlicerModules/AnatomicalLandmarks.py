@@ -25,7 +25,7 @@ from AnatomicalEmbeddingLib.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Session import sharedSession
 from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.Views import showGrid
-from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes
+from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes, scans
 
 _MOST_ROWS = 6  # of the layout: more scans would make its views too small to see anything
 _CROSSHAIR_KEY = "Ctrl+Shift+A"
@@ -147,7 +147,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         """Take up what the scene holds; choose the first CT where nothing is chosen."""
         self.setParameterNode(AnatomicalLandmarksLogic().getParameterNode())
         if self._parameterNode.template is None:
-            volumes = ctVolumes(slicer.mrmlScene)
+            volumes = scans(slicer.mrmlScene)
             if volumes:
                 self._parameterNode.template = volumes[0]
 
@@ -220,7 +220,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
             if points is not None and isAnswers(points):
                 self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
                 node.points = points = None
-            targets = self._offered if node.allTargets else [t for t in node.targets if _ifHere(t)]
+            targets = scans(slicer.mrmlScene) if node.allTargets else [t for t in node.targets if _ifHere(t)]
             self.logic.live, self.logic.jumps = node.live, node.jump
             self.logic.effort = "thorough" if node.thorough else "standard"
             self.logic.setScans(template, targets)

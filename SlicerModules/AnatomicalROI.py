@@ -21,16 +21,15 @@ from AnatomicalEmbeddingLib.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.BoxTable import BoxTable
 from AnatomicalEmbeddingLib.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.CropLogic import CropLogic, isCrop
+from AnatomicalEmbeddingLib.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.ExamplePanel import ExamplePanel
-from AnatomicalEmbeddingLib.LockYield import LockYield
 from AnatomicalEmbeddingLib.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Session import sharedSession
 from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.StatusLines import StatusLines
 from AnatomicalEmbeddingLib.StructureList import StructureList
-from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes
+from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes, scans
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -94,7 +93,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
 
         scene, store = slicer.mrmlScene, self.session.store
         self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
-        self.status, self._lockYield = StatusLines(ui.statusLabel), LockYield()
+        self.status = StatusLines(ui.statusLabel)
+        self.session.addWork(self._isWorking)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
         self.structureList = StructureList(ui.searchEdit, ui.structureList, ui.countLabel, ui.clearStructuresButton)
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
@@ -126,7 +126,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
     def cleanup(self):
         self.setParameterNode(None)
         self.removeObservers()
-        self._lockYield.setWorking(False)
+        self.session.removeWork(self._isWorking)
         self.session.ticked.disconnect(self._onTick)
         self.session.chosen.disconnect(self._onSettings)
         for part in (self.boxTable, self.examplePanel, self.preparation, self.setupPanel):
@@ -236,7 +236,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self._readingNode = True
         self._offered = ctVolumes(slicer.mrmlScene)
         try:
-            everything = [volume for volume in self._offered if not isCrop(volume)]
+            everything = scans(slicer.mrmlScene)
             self._targets = everything if node.allTargets else [v for v in self._offered if v in list(node.targets)]
             if node.allTargets and list(node.targets) != self._targets:  # what a choice by hand starts from
                 node.targets = self._targets
@@ -269,7 +269,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.coverage.poll()
         self._showProgress()
         self._showCoverage()
-        self._lockYield.setWorking((self.boxes.busy or self.coverage.busy) and not self.session.store.busy)
+
+    def _isWorking(self):
+        return self.boxes.busy or self.coverage.busy
 
     # -- showing
 

@@ -13,19 +13,13 @@ from . import Hierarchy
 from .BoxLogic import BoxLogic
 from .Signal import Signal
 from .StructureNames import readable
-from .VolumeNodes import hasVoxels, ijkToRas
+from .VolumeNodes import CROP_ROLE, hasVoxels, ijkToRas
 
-SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"
 STRUCTURES, RECALL, MARGIN = (
     f"AnatomicalEmbedding.{what}" for what in ("CropStructures", "CropRecall", "CropMarginMm")
 )
 
 _ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies on the borders of voxels
-
-
-def isCrop(volumeNode) -> bool:
-    """Was the volume cut from another one?"""
-    return volumeNode.GetNodeReferenceID(SOURCE_ROLE) is not None
 
 
 @dataclass(eq=False)
@@ -163,7 +157,7 @@ class CropLogic:
 
 def _note(crop, volume, found: dict[str, tuple], marginMm: float) -> None:
     """Where the crop comes from, on its node. The recall is left out where the user has set a box."""
-    crop.SetNodeReferenceID(SOURCE_ROLE, volume.GetID())
+    crop.SetNodeReferenceID(CROP_ROLE, volume.GetID())
     crop.SetAttribute(STRUCTURES, ",".join(found))
     crop.SetAttribute(MARGIN, f"{marginMm:g}")
     recalls = [recall for _box, recall in found.values()]

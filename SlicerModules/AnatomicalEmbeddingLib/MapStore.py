@@ -44,13 +44,15 @@ class MapStore:
         self.changed = Signal()
         self._worker = Worker()
         self._states: dict[str, MapState] = {}
+        self._waiting: list[str] = []
         self._observers = [
             scene.AddObserver(event, self._onScene) for event in (scene.NodeRemovedEvent, scene.StartCloseEvent)
         ]
 
     @property
     def busy(self) -> bool:
-        return self._worker.busy
+        """Is any scan waiting or under way?"""
+        return bool(self._waiting) or self._worker.busy
 
     def state(self, volumeNode) -> MapState:
         """Of a volume as it is now: what was made of other voxels counts as nothing."""
@@ -75,9 +77,15 @@ class MapStore:
             if problem is not None:
                 self._update(node.GetID(), status=FAILED, sentence=problem)
                 continue
-            self._start(node)
+            self._waiting.append(node.GetID())
             started.append(node)
+        self._advance()
         return started
+
+    def _advance(self) -> None:
+        """Start the next scan when none is under way: only one is copied at a time."""
+        while self._waiting and not self._worker.busy:
+            self._start(self.scene.GetNodeByID(self._waiting.pop(0)))
 
     def _start(self, node) -> None:
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -87,14 +95,22 @@ class MapStore:
         except AnatomicalEmbeddingError as error:
             self._update(node.GetID(), status=FAILED, sentence=str(error))
             return
+        self._update(node.GetID(), content=contentKey(node))  # it may have changed while it waited
         engine = self.engine
         self._worker.submit(node.GetID(), lambda progress, cancelled: engine.embed(copy.volume(), progress, cancelled))
 
     def cancel(self, volumeNodes: Iterable | None = None) -> None:
         """Stop the work under way on some volumes, or on all; maps that are ready stay."""
-        keys = [None] if volumeNodes is None else [node.GetID() for node in volumeNodes]
-        for volumeId in [volumeId for key in keys for volumeId in self._worker.cancel(key)]:
+        for volumeId in self._stop(None if volumeNodes is None else {node.GetID() for node in volumeNodes}):
             self._drop(volumeId)
+        self._advance()
+
+    def _stop(self, volumeIds: set[str] | None = None) -> list[str]:
+        """Forget what waits and cancel what is under way, of some volumes or of all; returns whose work that was."""
+        chosen = {*self._waiting, *self._states} if volumeIds is None else volumeIds
+        stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
+        self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]
+        return stopped + [volumeId for key in chosen for volumeId in self._worker.cancel(key)]
 
     def poll(self) -> None:
         """Take over what the background thread has done."""
@@ -107,6 +123,7 @@ class MapStore:
                 self._update(event.key, status=FAILED, sentence=event.what)
             else:
                 self._drop(event.key)
+        self._advance()
 
     def choose(self, choice: Choice) -> None:
         """Use other weights or another device from now on. Work under way is cancelled; with other weights all maps are
@@ -115,7 +132,7 @@ class MapStore:
         if choice == self.engine.choice:
             return
         sameMaps = choice.weights == self.engine.choice.weights
-        nodes = [self.scene.GetNodeByID(volumeId) for volumeId in self._worker.cancel()]
+        nodes = [self.scene.GetNodeByID(volumeId) for volumeId in self._stop()]
         for node in nodes:
             self._drop(node.GetID())
         self.engine.release()
@@ -127,12 +144,13 @@ class MapStore:
 
     def clear(self) -> None:
         """Drop all maps and cancel all work."""
-        self._worker.cancel()
+        self._stop()
         for volumeId in list(self._states):
             self._drop(volumeId)
 
     def close(self) -> None:
         """Cancel, end the thread, give all memory back. The store cannot be used afterwards."""
+        self._waiting.clear()
         self._worker.stop()
         self._states.clear()
         for tag in self._observers:
@@ -158,5 +176,6 @@ class MapStore:
             self.clear()
             self.engine.release()
         elif node.GetID() in self._states:
-            self._worker.cancel(node.GetID())
+            self._stop({node.GetID()})
             self._drop(node.GetID())
+            self._advance()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import qt
 import slicer
@@ -42,6 +43,7 @@ class Session:
         self._engineClass = engineClass
         self._store: MapStore | None = None
         self._panels: list = []
+        self._others: list[Callable[[], bool]] = []
         self._timer = qt.QTimer()
         self._timer.setInterval(_INTERVAL_MS)
         self._timer.connect("timeout()", self.tick)
@@ -72,13 +74,20 @@ class Session:
         if before and not self._panels:
             self._end()
 
+    def addWork(self, isWorking: Callable[[], bool]) -> None:
+        """There is work in another thread than the store's, while isWorking() says so; `removeWork` ends this."""
+        self._others.append(isWorking)
+
+    def removeWork(self, isWorking: Callable[[], bool]) -> None:
+        self._others.remove(isWorking)
+
     def tick(self) -> None:
         """Take over what the background thread has done and tell the panels. The timer calls it.
 
         While Slicer's main thread waits for events it may keep Python's lock, without which the background thread
         stands still: so while there is work it is given away here, for less than a frame at a time.
         """
-        busy = self.store.busy
+        busy = self.store.busy or any(isWorking() for isWorking in self._others)
         if busy:
             time.sleep(_YIELD_SECONDS)
         self._timer.setInterval(_BUSY_INTERVAL_MS if busy else _INTERVAL_MS)

@@ -12,7 +12,7 @@ from datetime import date, time
 
 import slicer
 
-from .VolumeNodes import ctVolumes
+from .VolumeNodes import scans
 
 DATE_ATTRIBUTE = "AnatomicalEmbedding.StudyDate"
 _DICOM_DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")
@@ -58,7 +58,7 @@ def patients(scene) -> list[Patient]:
     """Patients of the scene's CTs, in the order of the scene; volumes without a patient together, last."""
     names: dict[str, str] = {}
     volumes: dict[str, list] = {}
-    for volume in ctVolumes(scene):
+    for volume in scans(scene):
         key, name = _patientOf(scene, volume)
         names.setdefault(key, name)
         volumes.setdefault(key, []).append(volume)

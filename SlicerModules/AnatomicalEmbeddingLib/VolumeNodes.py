@@ -18,6 +18,7 @@ import vtk
 if TYPE_CHECKING:
     from AnatomicalEmbedding.volume import Volume
 
+CROP_ROLE = "AnatomicalEmbedding.SourceVolume"  # of a crop: the volume that it was cut from
 _CLASS = "vtkMRMLScalarVolumeNode"
 
 
@@ -25,6 +26,16 @@ def ctVolumes(scene) -> list:
     """Volume nodes of a scene that may be CTs: scalar volumes with voxels; no label maps, no colour images."""
     nodes = [scene.GetNthNodeByClass(n, _CLASS) for n in range(scene.GetNumberOfNodesByClass(_CLASS))]
     return [node for node in nodes if node.GetClassName() == _CLASS and hasVoxels(node)]
+
+
+def scans(scene) -> list:
+    """`ctVolumes` without the crops that we made of them: what "all CTs" means."""
+    return [node for node in ctVolumes(scene) if not isCrop(node)]
+
+
+def isCrop(node) -> bool:
+    """Is the volume a crop that we made?"""
+    return node.GetNodeReferenceID(CROP_ROLE) is not None
 
 
 def hasVoxels(node) -> bool:

@@ -266,3 +266,21 @@ def _matrix(node):
     matrix = vtk.vtkMatrix4x4()
     node.GetIJKToRASMatrix(matrix)
     return matrix
+
+
+def test_scans_that_wait_are_not_copied_yet(scene, slow, monkeypatch):
+    from AnatomicalEmbeddingLib import MapStore as module
+
+    copied, real = [], module.snapshot
+    monkeypatch.setattr(module, "snapshot", lambda node: copied.append(node) or real(node))
+    nodes = [add_patient(n) for n in range(3)]
+    slow.request(nodes)
+    assert slow.engine.started.wait(5)
+    assert copied == nodes[:1]
+    slicer.util.arrayFromVolume(nodes[2])[:5] = -1000
+    slicer.util.arrayFromVolumeModified(nodes[2])
+    scene.RemoveNode(nodes[1])
+    slow.engine.go.set()
+    finish(slow)
+    assert copied == [nodes[0], nodes[2]]
+    assert slow.state(nodes[2]).status == READY  # as it is now, not as it was when it was asked for

@@ -1,9 +1,7 @@
-# ruff: noqa: N802, N803 - the names are those of Slicer and Qt
 """The Kit: what tests of module widgets use to load modules, open them, press buttons and look at the outcome."""
 
 import importlib.util
 import inspect
-import logging
 import os
 import sys
 import tempfile
@@ -21,61 +19,14 @@ from slicer_kit import packaging_double, qt_double, sample_data
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.exceptions import SlotErrors
 from slicer_kit.hierarchy import HierarchyItems
+from slicer_kit.module import Module, ModuleHeader
 from slicer_kit.qt_messages import QtWarnings
 from slicer_kit.scene import read_mrb, shared_core, write_mrb
+from slicer_kit.util_without_windows import patch_util
 from slicer_kit.vtk_errors import vtk_errors
 
 SLICER_MODULES = Path(__file__).resolve().parents[2] / "SlicerModules"
 _FONTS = ("Noto Sans", "DejaVu Sans", "Liberation Sans")
-
-
-class Module:
-    """A loaded scripted module, as `slicer.modules.<name>` shows it."""
-
-    def __init__(self, name: str, path: Path, build) -> None:
-        self.name, self.path = name, str(path)
-        self._build = build
-        self.python = None  # the imported module file
-        self.instance = None  # its ScriptedLoadableModule
-        self.panel = None  # the qSlicerScriptedLoadableModuleWidget, once opened
-        self.widget = None  # its ScriptedLoadableModuleWidget, once opened
-
-    @property
-    def title(self) -> str:
-        return self.instance.parent.title
-
-    def logic(self) -> None:
-        """Scripted modules have no C++ logic; their Python logic is `widget.logic`."""
-
-    def widgetRepresentation(self):
-        """The panel; built where it has not been yet, and not entered."""
-        if self.widget is None:
-            self._build(self)
-        return self.panel
-
-
-class ModuleHeader:
-    """`parent` of a ScriptedLoadableModule: only the fields of qSlicerScriptedLoadableModule can be set."""
-
-    __slots__ = (
-        "acknowledgementText",
-        "associatedNodeTypes",
-        "categories",
-        "contributors",
-        "dependencies",
-        "helpText",
-        "hidden",
-        "icon",
-        "index",
-        "name",
-        "path",
-        "title",
-        "widgetRepresentationCreationEnabled",
-    )
-
-    def __init__(self, name: str, path: str) -> None:
-        self.name, self.path = name, path
-        self.hidden, self.index, self.icon = False, -1, None
 
 
 class Kit:
@@ -104,7 +55,7 @@ class Kit:
         from slicer_kit.application import Application
 
         self.app = slicer.app = Application(self.core, self._qt)
-        self._patch_util()
+        patch_util(self)
 
     # -- state of a test
 
@@ -184,6 +135,17 @@ class Kit:
             module.widget.enter()
         self.selected_module = module.name
         return module.widget
+
+    def select(self, name: str) -> None:
+        """Select a module by name, as the module menu does; RuntimeError where none of that name is loaded."""
+        if self.app.moduleManager().module(name) is None:
+            raise RuntimeError(f"no module named {name} is loaded")
+        if name in self.modules:
+            self.open(name)
+            return
+        for other in self.modules.values():
+            self.leave(other)
+        self.selected_module = name
 
     def leave(self, module: Module | str) -> None:
         """Select nothing in its place: exit() of the module if it was entered."""
@@ -297,53 +259,6 @@ class Kit:
     def load_scene(self, path: Path | str) -> None:
         """Load a .mrb in place of the scene."""
         read_mrb(self.scene, path)
-
-    # -- slicer.util without windows
-
-    def _patch_util(self) -> None:
-        util = slicer.util
-        util._messageDisplay = self._message_display
-        util.messageBox = self._message_box
-        util.delayDisplay = self._delay_display
-        util.showStatusMessage = self._show_status_message
-        util.selectModule = self._select_module
-        util.resetSliceViews = util.resetThreeDViews = lambda: None
-
-    def _message_display(self, level, text, _testing_value, mainWindowNeeded=False, **options):
-        logging.log(level, text)
-        kind = {logging.WARNING: "warning", logging.ERROR: "error"}.get(level, "info")
-        title = options.pop("windowTitle", None) or f"{self.app.applicationName} {kind}"
-        return self._ask_or_tell(kind, text, title, options)
-
-    def _message_box(self, text, parent=None, windowTitle=None, **options):
-        return self._ask_or_tell("info", text, windowTitle, options)
-
-    def _ask_or_tell(self, kind: str, text: str, title: str | None, options: dict):
-        """A dialog with one button tells, with more it asks."""
-        ok = QtWidgets.QMessageBox.StandardButton.Ok
-        buttons = options.get("standardButtons") or ok
-        answer = self.dialogs.record(kind if buttons == ok else "confirm", text, title, **options)
-        return qt_double.button_for(answer, buttons)
-
-    def _delay_display(self, message, autoCloseMsec=1000, parent=None, **_options):
-        logging.info(message)
-        self.dialogs.record("delay", message)
-        self.process_events()
-
-    def _show_status_message(self, message, duration=0) -> bool:
-        self.status_messages.append(message)
-        return True
-
-    def _select_module(self, module) -> None:
-        name = module if isinstance(module, str) else module.name
-        if self.app.moduleManager().module(name) is None:
-            raise RuntimeError(f"no module named {name} is loaded")
-        if name in self.modules:
-            self.open(name)
-        else:
-            for other in self.modules.values():
-                self.leave(other)
-            self.selected_module = name
 
 
 def _with_parents(widget):

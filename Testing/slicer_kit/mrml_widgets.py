@@ -7,10 +7,11 @@ import slicer
 from PySide6 import QtCore, QtWidgets
 
 from slicer_kit import ctk_double
-from slicer_kit.markups_widgets import qSlicerMarkupsPlaceWidget, qSlicerSimpleMarkupsWidget
 from slicer_kit.node_selectors import qMRMLCheckableNodeComboBox, qMRMLNodeComboBox
+from slicer_kit.place_widget import qSlicerMarkupsPlaceWidget
 from slicer_kit.pythonqt import stored, wrapped
 from slicer_kit.segment_selector import qMRMLSegmentSelectorWidget
+from slicer_kit.simple_markups_widget import qSlicerSimpleMarkupsWidget
 from slicer_kit.ui_loader import register
 
 _SCENE_SIGNAL = {"mrmlSceneChanged(vtkMRMLScene*)": "mrmlSceneChanged"}

@@ -3,13 +3,13 @@
 
 from typing import ClassVar
 
-import shiboken6
 import slicer
 import vtk
 from PySide6 import QtCore, QtGui, QtWidgets
 
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.pythonqt import stored, wrapped
+from slicer_kit.scene_observation import SceneObservation
 
 _NODE_SIGNALS = {
     f"{name}(vtkMRMLNode*)": name
@@ -22,27 +22,6 @@ _NODE_SIGNALS = {
         "nodeAboutToBeEdited",
     )
 }
-
-
-class SceneObservation:
-    """Observers of VTK objects that call a widget for as long as its Qt side exists."""
-
-    def __init__(self, widget: QtWidgets.QWidget) -> None:
-        self._widget = widget
-        self._tags: list[tuple[object, int]] = []
-
-    def add(self, caller, events, slot) -> None:
-        def guarded(*arguments):
-            if shiboken6.isValid(self._widget):
-                slot(*arguments)
-
-        for event in events:
-            self._tags.append((caller, caller.AddObserver(event, guarded)))
-
-    def clear(self) -> None:
-        for caller, tag in self._tags:
-            caller.RemoveObserver(tag)
-        self._tags.clear()
 
 
 @wrapped
@@ -92,6 +71,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         super().__init__(parent)
         self._scene = None
         self._current = None
+        self._leaving = None
         self._requested = None
         self._listed: list = []
         self._attributes: dict[tuple[str, str], str | None] = {}
@@ -120,15 +100,22 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self._scene_observers.clear()
         self._scene = scene
         if scene is not None:
-            events = (scene.NodeAddedEvent, scene.NodeRemovedEvent, scene.EndBatchProcessEvent)
-            self._scene_observers.add(scene, events, self._on_scene)
+            self._scene_observers.add(scene, (scene.NodeAddedEvent, scene.EndCloseEvent), self._on_scene)
+            self._scene_observers.add(scene, (scene.NodeAboutToBeRemovedEvent,), self._on_node_leaves, vtk.VTK_OBJECT)
         self.setEnabled(scene is not None)
         requested, self._requested = self._requested, None
         self._refresh(select=requested)
 
-    def _on_scene(self, caller, _event) -> None:
-        if not caller.IsBatchProcessing():
+    def _on_scene(self, _caller, _event) -> None:
+        self._refresh()
+
+    def _on_node_leaves(self, scene, _event, node) -> None:
+        """The list changes before the node leaves: what is selected instead is already there when references to the
+        node are cleared."""
+        if not scene.IsClosing():
+            self._leaving = node
             self._refresh()
+            self._leaving = None
 
     def nodes(self) -> list:
         return list(self._listed)
@@ -151,7 +138,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         if self._scene is None or not self.nodeTypes:
             return []
         nodes = [self._scene.GetNthNode(index) for index in range(self._scene.GetNumberOfNodes())]
-        return [node for node in nodes if any(node.IsA(kind) for kind in self.nodeTypes)]
+        return [node for node in nodes if node is not self._leaving and any(map(node.IsA, self.nodeTypes))]
 
     def _is_shown(self, node) -> bool:
         if not self.showChildNodeTypes and node.GetClassName() not in self.nodeTypes:
@@ -190,7 +177,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
                 self.nodeAdded.emit(node)
 
     def _on_node_modified(self, node, _event) -> None:
-        if self._scene is None or self._scene.IsBatchProcessing():
+        if self._scene is None or self._scene.IsClosing():
             return
         if (node in self._listed) != self._is_shown(node):
             self._refresh()
@@ -214,7 +201,8 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
     # -- selection
 
     def currentNode(self):
-        return self._current
+        gone = self._current is not None and self._current.GetScene() is None  # while the scene is being closed
+        return None if gone else self._current
 
     def setCurrentNode(self, node) -> None:
         if isinstance(node, str):

@@ -12,17 +12,8 @@ import ctk
 import qt
 import slicer
 
-from slicer_kit.parameter_types import (
-    Choice,
-    Decimals,
-    FloatRange,
-    Maximum,
-    Minimum,
-    RangeBounds,
-    SingleStep,
-    WithinRange,
-    split_annotated,
-)
+from slicer_kit.parameter_types import FloatRange, split_annotated
+from slicer_kit.parameter_validators import Choice, Decimals, Maximum, Minimum, RangeBounds, SingleStep, WithinRange
 
 _BOOL_WIDGETS = {
     qt.QCheckBox: "stateChanged",

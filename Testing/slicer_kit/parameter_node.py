@@ -8,12 +8,11 @@ import slicer
 import vtk
 
 from slicer_kit.parameter_gui import Connector, make_connector
-from slicer_kit.parameter_types import (
+from slicer_kit.parameter_types import Default, FloatRange, make_serializer, split_annotated
+from slicer_kit.parameter_validators import (
     Choice,
     Decimals,
-    Default,
     Exclude,
-    FloatRange,
     Maximum,
     Minimum,
     NotNone,
@@ -21,8 +20,6 @@ from slicer_kit.parameter_types import (
     SingleStep,
     Validator,
     WithinRange,
-    make_serializer,
-    split_annotated,
 )
 
 __all__ = [

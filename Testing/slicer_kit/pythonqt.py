@@ -17,7 +17,6 @@ _wrapped: set[type] = set()  # classes that stand for C++ classes: attributes ot
 # PySide6 itself keeps the signals and slots of objects that C++ made as attributes
 _SET_BY_PYSIDE = (QtCore.SignalInstance, types.BuiltinFunctionType)
 _lenient = False
-_ACCEPTED = {bool: (bool, int), int: int, float: (int, float), str: str, "QStringList": (list, tuple)}
 _CONNECTIONS = "_slicer_kit_connections"
 
 
@@ -82,10 +81,10 @@ def stored(name: str, kind, default, changed: str = ""):
     `changed` names a method called without arguments after the value has changed.
     """
 
+    accepted = _ACCEPTED.get(kind, object)
+
     def get(self):
         return self.__dict__.get(f"_stored_{name}", default)
-
-    accepted = _ACCEPTED.get(kind, object)
 
     def put(self, value):
         if not isinstance(value, accepted):
@@ -96,11 +95,6 @@ def stored(name: str, kind, default, changed: str = ""):
             getattr(self, changed)()
 
     return QtCore.Property(kind, get, put), put
-
-
-def is_wrapped(cls: type) -> bool:
-    """Whether the class stands for a C++ class (PySide6's own and our doubles), not for a Python subclass."""
-    return cls in _wrapped
 
 
 def _qobject_classes() -> list[type]:

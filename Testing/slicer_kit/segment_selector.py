@@ -6,8 +6,9 @@ from typing import ClassVar
 import slicer
 from PySide6 import QtCore, QtWidgets
 
-from slicer_kit.node_selectors import SceneObservation, qMRMLNodeComboBox
+from slicer_kit.node_selectors import qMRMLNodeComboBox
 from slicer_kit.pythonqt import stored, wrapped
+from slicer_kit.scene_observation import SceneObservation
 
 
 @wrapped

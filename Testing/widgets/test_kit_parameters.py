@@ -298,3 +298,17 @@ def test_a_name_that_is_no_parameter_raises(kit, make, panel):
     pn = make(other=bool)
     with pytest.raises(ValueError, match="value"):
         pn.connectGui(panel(qt.QCheckBox()))
+
+
+def test_a_bound_selector_without_none_takes_the_neighbour_of_a_removed_node(kit, make, panel, volumes):
+    import slicer
+
+    widget = slicer.qMRMLNodeComboBox()
+    widget.nodeTypes = ["vtkMRMLScalarVolumeNode"]
+    widget.setMRMLScene(kit.scene)
+    pn = make(value=slicer.vtkMRMLScalarVolumeNode)
+    pn.value = volumes[0]
+    pn.connectGui(panel(widget))
+    kit.scene.RemoveNode(volumes[0])
+    assert pn.value is volumes[1]
+    assert widget.currentNode() is volumes[1]

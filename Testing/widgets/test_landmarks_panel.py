@@ -282,3 +282,17 @@ def test_the_module_tests_itself(kit, panel):
     module = kit.modules["AnatomicalLandmarks"].python
     test = module.AnatomicalLandmarksTest()
     test.runTest()
+
+
+def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):
+    from AnatomicalEmbeddingLib.VolumeNodes import CROP_ROLE
+
+    crop = add_patient(1, "Crop")
+    crop.SetNodeReferenceID(CROP_ROLE, node("Current").GetID())
+    add_patient(2, "Last")
+    kit.spin(lambda: "Last" in [target.GetName() for target in panel.logic.targets])
+    panel.enter()
+    assert crop not in panel.logic.targets
+    panel.ui.allTargetsCheckBox.checked = False
+    panel.ui.targetSelector.setCheckState(crop, 2)
+    assert crop in panel.logic.targets
