@@ -19,12 +19,12 @@ from slicer.ScriptedLoadableModule import (
 )
 from slicer.util import VTKObservationMixin
 
-from AnatomicalEmbeddingLib import ModuleSettings
-from AnatomicalEmbeddingLib.TrainingCurves import TrainingCurves
-from AnatomicalEmbeddingLib.TrainingPackages import installForTraining, missingForTraining
-from AnatomicalEmbeddingLib.TrainingPanel import TrainingPanel
-from AnatomicalEmbeddingLib.TrainingProcess import TrainingProcess
-from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.Panels import ModuleSettings
+from AnatomicalEmbeddingLib.Training.TrainingCurves import TrainingCurves
+from AnatomicalEmbeddingLib.Training.TrainingPackages import installForTraining, missingForTraining
+from AnatomicalEmbeddingLib.Training.TrainingPanel import TrainingPanel
+from AnatomicalEmbeddingLib.Training.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
 
 _INTERVAL_MS = 200
 _LAST_SETTINGS = "training"  # key of the settings that a run was last started with on this computer

@@ -15,15 +15,15 @@ from slicer.ScriptedLoadableModule import (
 )
 from slicer.util import VTKObservationMixin
 
-from AnatomicalEmbeddingLib.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.AnswerList import isAnswers
-from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.MatchTable import MatchTable
-from AnatomicalEmbeddingLib.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.ResultsTable import writeResults
-from AnatomicalEmbeddingLib.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Session import sharedSession
-from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.Landmarks.AnswerList import isAnswers
+from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.Landmarks.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Panels.Session import sharedSession
+from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.Views import showGrid
 from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes, scans
 
@@ -293,8 +293,8 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.MapStore import MapStore
+        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
 
         patients = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
         volumes = [

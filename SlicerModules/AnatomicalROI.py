@@ -17,18 +17,18 @@ from slicer.ScriptedLoadableModule import (
 )
 from slicer.util import VTKObservationMixin
 
-from AnatomicalEmbeddingLib.BoxLogic import BoxLogic
-from AnatomicalEmbeddingLib.BoxTable import BoxTable
-from AnatomicalEmbeddingLib.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.CropLogic import CropLogic
-from AnatomicalEmbeddingLib.ExamplePanel import ExamplePanel
-from AnatomicalEmbeddingLib.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Session import sharedSession
-from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.StatusLines import StatusLines
-from AnatomicalEmbeddingLib.StructureList import StructureList
+from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic
+from AnatomicalEmbeddingLib.Boxes.BoxTable import BoxTable
+from AnatomicalEmbeddingLib.Boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.Boxes.CoverageTable import CoverageTable
+from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.Boxes.ExamplePanel import ExamplePanel
+from AnatomicalEmbeddingLib.Boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Panels.Session import sharedSession
+from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.Panels.StatusLines import StatusLines
 from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes, scans
 
 
@@ -342,9 +342,9 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.BoxNodes import boxesIn
-        from AnatomicalEmbeddingLib.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.MapStore import MapStore
+        from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
+        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
 
         patient = make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
         volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")

@@ -14,17 +14,17 @@ from slicer.ScriptedLoadableModule import (
 )
 from slicer.util import VTKObservationMixin
 
-from AnatomicalEmbeddingLib.ComboBoxes import fillComboBox
-from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.LesionLists import LABEL_FORMAT, belongTo, holdsAnswers, listOf, priorOf
-from AnatomicalEmbeddingLib.MatchTable import MatchTable
-from AnatomicalEmbeddingLib.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Session import sharedSession
-from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.StatusText import WARNING, coloured
-from AnatomicalEmbeddingLib.StudyOrder import Patient, patients
-from AnatomicalEmbeddingLib.StudyTable import StudyTable, notesOn, studyEntries
+from AnatomicalEmbeddingLib.FollowUp.LesionLists import LABEL_FORMAT, belongTo, holdsAnswers, listOf, priorOf
+from AnatomicalEmbeddingLib.FollowUp.StudyOrder import Patient, patients
+from AnatomicalEmbeddingLib.FollowUp.StudyTable import StudyTable, notesOn, studyEntries
+from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.Panels.ComboBoxes import fillComboBox
+from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Panels.Session import sharedSession
+from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.Panels.StatusText import WARNING, coloured
 from AnatomicalEmbeddingLib.Views import showGrid
 
 _TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
@@ -291,8 +291,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.StudyOrder tells the studies and their
-    order, `LesionFollowUpLogic().landmarks(slicer.mrmlScene, MapStore(slicer.mrmlScene))` pairs lesions with answers.
+    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.FollowUp.StudyOrder tells the studies in
+    their order; `LesionFollowUpLogic().landmarks(slicer.mrmlScene, MapStore(slicer.mrmlScene))` pairs lesions with
+    answers.
     """
 
     def getParameterNode(self):
@@ -328,9 +329,9 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.MapStore import MapStore
-        from AnatomicalEmbeddingLib.StudyOrder import setDate
+        from AnatomicalEmbeddingLib.FollowUp.StudyOrder import setDate
+        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
 
         scans = [make_phantom(71, (4.0, 4.0, 4.0), (150.0, 480.0)), make_phantom(71, (3.0, 3.0, 5.0), (200.0, 480.0))]
         for scan, day in zip(scans, ("2024-06-01", "2023-06-01"), strict=True):

@@ -14,8 +14,8 @@ from scans import make_store, patient
 
 from AnatomicalEmbedding.evaluation.box_cases import KnownStructure, phantom_structures
 from AnatomicalEmbedding.volume import transform_points
-from AnatomicalEmbeddingLib.BoxLogic import BoxLogic
-from AnatomicalEmbeddingLib.BoxNodes import boxesIn
+from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic
+from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
 from AnatomicalEmbeddingLib.VolumeNodes import ijkToRas
 
 

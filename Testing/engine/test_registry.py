@@ -131,7 +131,8 @@ class TestRefused:
     def test_an_unknown_name_lists_what_there_is(self, name, tmp_path, monkeypatch):
         for shipped in ("first", "second"):
             write_small_weights(tmp_path, shipped)
-        monkeypatch.setattr("AnatomicalEmbedding.models.registry.resource", lambda folder: tmp_path)
+        for module in ("models.registry", "resources"):
+            monkeypatch.setattr(f"AnatomicalEmbedding.{module}.resource", lambda folder: tmp_path)
         assert list_weights() == ["first", "second"]
         assert find_weights("second").name == "second"
         with pytest.raises(WeightsError, match=r"no such weights; give a file or one of: first, second\.$") as refusal:

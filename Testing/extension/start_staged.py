@@ -25,8 +25,8 @@ def main(flat: Path) -> dict:
     sys.path.append(str(flat))
     importlib.invalidate_caches()
 
-    library = sorted(flat.glob("AnatomicalEmbeddingLib/[!_]*.py"))
-    parts = [importlib.import_module(f"AnatomicalEmbeddingLib.{path.stem}") for path in library]
+    library = sorted(path.relative_to(flat) for path in flat.glob("AnatomicalEmbeddingLib/**/[!_]*.py"))
+    parts = [importlib.import_module(".".join(path.with_suffix("").parts)) for path in library]
     modules = [kit.load_module(path) for path in sorted(flat.glob("*.py"))]
     torch_at_load = "torch" in sys.modules
     for module in modules:

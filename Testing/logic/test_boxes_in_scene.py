@@ -15,9 +15,9 @@ from AnatomicalEmbedding.boxes import intersection_over_union
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.structure_library import StructureLibrary
 from AnatomicalEmbeddingLib import Hierarchy
-from AnatomicalEmbeddingLib.BoxNodes import ABSENT, CUT, WHOLE
-from AnatomicalEmbeddingLib.Engine import Choice
-from AnatomicalEmbeddingLib.StructureNames import namesIn, readable, sortKey, spelt, titled
+from AnatomicalEmbeddingLib.Boxes.BoxNodes import ABSENT, CUT, WHOLE
+from AnatomicalEmbeddingLib.Boxes.StructureNames import namesIn, readable, sortKey, spelt, titled
+from AnatomicalEmbeddingLib.Maps.Engine import Choice
 from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
@@ -424,7 +424,8 @@ def test_the_librarys_names_are_told_without_torch(bench):
     path = resource("Structures") / "hybrid-ct-v2.structures.safetensors"
     assert sorted(names) == sorted(StructureLibrary.load(path).examples)
     code = (
-        "import sys; from pathlib import Path; from AnatomicalEmbeddingLib.StructureNames import libraryFile, namesIn;"
+        "import sys; from pathlib import Path;"
+        "from AnatomicalEmbeddingLib.Boxes.StructureNames import libraryFile, namesIn;"
         "from AnatomicalEmbedding.resources import weights_file;"
         "print(len(namesIn(libraryFile(weights_file()))), 'torch' in sys.modules)"
     )

@@ -9,8 +9,8 @@ from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.coverage import find_coverage
 from AnatomicalEmbedding.orientation import FAULTS
-from AnatomicalEmbeddingLib.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.Engine import Choice
+from AnatomicalEmbeddingLib.Boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.Maps.Engine import Choice
 
 
 class CoverageBench:

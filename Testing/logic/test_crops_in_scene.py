@@ -10,7 +10,7 @@ from scans import add_patient, add_transform, turned
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbeddingLib import Hierarchy
-from AnatomicalEmbeddingLib.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.VolumeNodes import ijkToRas
 
 

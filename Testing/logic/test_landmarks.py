@@ -6,9 +6,9 @@ import slicer
 import vtk
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 
-from AnatomicalEmbeddingLib.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, AnswerList
-from AnatomicalEmbeddingLib.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.ResultsTable import COLUMNS, writeResults
+from AnatomicalEmbeddingLib.Landmarks.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, AnswerList
+from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.Landmarks.ResultsTable import COLUMNS, writeResults
 from slicer_kit.scene import read_mrb, write_mrb
 
 NAMES = ("carina", "diaphragm_dome_right", "kidney_left_lower_pole")

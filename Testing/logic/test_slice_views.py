@@ -7,7 +7,7 @@ import slicer.util
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 
 from AnatomicalEmbeddingLib import Views
-from AnatomicalEmbeddingLib.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 
 
 def add_view(scene, tag: str, volume, orientation: str = "Axial"):

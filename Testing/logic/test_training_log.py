@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbeddingLib.TrainingLog import LossCurve, Validations, signature
+from AnatomicalEmbeddingLib.Training.TrainingLog import LossCurve, Validations, signature
 
 HEADER = "step,loss,learning_rate,minutes\r\n"
 

@@ -12,9 +12,9 @@ from training_runs import Watched, group_is_empty, settings
 
 from AnatomicalEmbedding.models.registry import read_weights
 from AnatomicalEmbedding.volume import Volume
-from AnatomicalEmbeddingLib.TrainingLog import LossCurve
-from AnatomicalEmbeddingLib.TrainingProcess import FAILED, FINISHED, STOPPED
-from AnatomicalEmbeddingLib.TrainingRun import UNFINISHED, inspectRun
+from AnatomicalEmbeddingLib.Training.TrainingLog import LossCurve
+from AnatomicalEmbeddingLib.Training.TrainingProcess import FAILED, FINISHED, STOPPED
+from AnatomicalEmbeddingLib.Training.TrainingRun import UNFINISHED, inspectRun
 
 TINY = """
 name = "tiny"

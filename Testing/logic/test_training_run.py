@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 from training_runs import settings
 
-from AnatomicalEmbeddingLib.TrainingRun import FINISHED, FOREIGN, NEW, UNFINISHED, inspectRun, rememberRun, runProblem
+from AnatomicalEmbeddingLib.Training.TrainingRun import (
+    FINISHED,
+    FOREIGN,
+    NEW,
+    UNFINISHED,
+    inspectRun,
+    rememberRun,
+    runProblem,
+)
 
 STEPS = 20
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from AnatomicalEmbedding.errors import CancelledError, VolumeError
-from AnatomicalEmbeddingLib.Worker import Worker
+from AnatomicalEmbeddingLib.Maps.Worker import Worker
 
 
 @pytest.fixture

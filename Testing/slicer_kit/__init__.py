@@ -2,6 +2,14 @@
 
 `slicer_kit.scene` gives the MRML scene and logics and needs no Qt; `install()` adds doubles of what the application
 adds on top (qt, ctk, MRML widgets, slicer.app, ScriptedLoadableModule, parameterNodeWrapper ...) and returns the Kit.
+In a test, the fixture `kit` of Testing/widgets:
+
+    widget = kit.open(kit.load_module("AnatomicalLandmarks"))
+    kit.click(widget.ui.applyButton)
+    kit.spin(lambda: widget.ui.applyButton.enabled)
+
+The doubles are never more lenient than the originals; where they differ, they refuse more (a signal, class or property
+that does not exist raises instead of doing nothing).
 """
 
 _kit = None

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from AnatomicalEmbeddingLib.Signal import Signal
-from AnatomicalEmbeddingLib.TrainingProcess import TrainingProgress, TrainingResult
-from AnatomicalEmbeddingLib.TrainingRun import rememberRun
-from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.Training.TrainingProcess import TrainingProgress, TrainingResult
+from AnatomicalEmbeddingLib.Training.TrainingRun import rememberRun
+from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
 
 MODULE = "AnatomicalEmbeddingTraining"
 

@@ -13,7 +13,7 @@ NAMES = ("carina", "heart_apex")
 @pytest.fixture
 def module(kit, map_folder):
     """The module, not opened yet; maps are kept from test to test."""
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")

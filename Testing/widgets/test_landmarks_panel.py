@@ -10,7 +10,7 @@ from scans import add_patient, patient
 @pytest.fixture
 def panel(kit, map_folder):
     """The module on three scans, its maps kept from test to test."""
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")
@@ -172,7 +172,7 @@ def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, m
 
 
 def test_missing_weights_are_a_sentence_in_the_panel(kit, panel):
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     ModuleSettings.setWeights("gone.safetensors")
     kit.click(panel.preparation.button)
@@ -219,7 +219,7 @@ def test_closing_the_scene_while_preparing_leaves_an_empty_working_panel(kit, pa
 
 
 def test_cancel_stops_and_a_second_press_goes_on(kit, panel, monkeypatch):
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     ModuleSettings.setCacheFolder("")
     monkeypatch.setenv("ANATEMB_CACHE", str(kit.settings_path.parent / "none"))

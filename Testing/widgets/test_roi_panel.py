@@ -18,7 +18,7 @@ CHOSEN = ["liver", "spleen"]
 @pytest.fixture
 def panel(kit, map_folder):
     """The module on two scans, its maps kept from test to test."""
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")
@@ -119,7 +119,7 @@ def test_the_library_is_listed_searched_and_ticked(panel):
 
 
 def test_weights_without_a_library_are_told_and_those_with_one_bring_it_back(panel):
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     tick(panel, "Liver")
     ModuleSettings.setWeights("ape-ct-v3")
@@ -247,7 +247,7 @@ def test_scans_that_cannot_be_used_are_named_below(kit, panel):
 
 
 def test_missing_packages_are_told_in_a_sentence(kit, panel, monkeypatch):
-    from AnatomicalEmbeddingLib.Engine import Engine
+    from AnatomicalEmbeddingLib.Maps.Engine import Engine
 
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))
     tick(panel, "Liver")

@@ -14,7 +14,7 @@ WHEEL = "safetensors-0.4.5-py3-none-any.whl"
 @pytest.fixture
 def settings(kit, tmp_path):
     """Settings whose folder of maps is the test's own."""
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(tmp_path / "maps"))
     return ModuleSettings
@@ -28,7 +28,7 @@ def engine():
 
 @pytest.fixture
 def session(kit, settings, engine):
-    from AnatomicalEmbeddingLib.Session import Session
+    from AnatomicalEmbeddingLib.Panels.Session import Session
 
     current = Session(kit.scene, engine)
     current.attach("panel")
@@ -51,7 +51,7 @@ def place(kit):
 @pytest.fixture
 def open_panel(kit, session, place):
     """open_panel(): the set-up section as the user finds it. open_panel(True): opened by the user."""
-    from AnatomicalEmbeddingLib.SetupPanel import SetupPanel
+    from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
 
     panels = []
 
@@ -134,7 +134,7 @@ def test_states_are_words_in_colours(open_panel, engine):
 
 
 def test_an_old_torch_counts_as_missing(open_panel, monkeypatch):
-    from AnatomicalEmbeddingLib import PackageSetup, SetupPanel
+    from AnatomicalEmbeddingLib.Panels import PackageSetup, SetupPanel
 
     for module in (PackageSetup, SetupPanel):
         monkeypatch.setattr(module, "installedVersion", lambda name: {"torch": "1.13.1+cpu"}.get(name, "1.0"))
@@ -248,7 +248,7 @@ def test_slicer_s_own_packages_are_never_installed(kit, open_panel, engine, sett
 def test_requirements_name_nothing_that_slicer_brings():
     from packaging.requirements import Requirement
 
-    from AnatomicalEmbeddingLib.PackageSetup import REQUIREMENTS_FILE
+    from AnatomicalEmbeddingLib.Panels.PackageSetup import REQUIREMENTS_FILE
 
     lines = [line for line in REQUIREMENTS_FILE.read_text().splitlines() if line and not line.startswith("#")]
     assert {Requirement(line).name for line in lines} == {"safetensors"}
@@ -363,7 +363,7 @@ def test_the_section_loads_no_torch(open_panel, engine, settings, refuse_torch):
 
 
 def test_the_warning_comes_once_torch_is_loaded(kit, open_panel, engine, monkeypatch):
-    from AnatomicalEmbeddingLib import SetupPanel
+    from AnatomicalEmbeddingLib.Panels import SetupPanel
 
     engine.warning = "The GPU has 1.0 of 2.0 GB free."
     loaded = []

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from made_up_training import choose_all, leave_run, load_training, open_panel
 
-from AnatomicalEmbeddingLib.TrainingLog import Validations
-from AnatomicalEmbeddingLib.TrainingProcess import FAILED, FINISHED, STOPPED
-from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.Training.TrainingLog import Validations
+from AnatomicalEmbeddingLib.Training.TrainingProcess import FAILED, FINISHED, STOPPED
+from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_a_run_that_cannot_be_started_says_why(ready, monkeypatch):
 
 
 def test_finished_run_hands_its_weights_to_the_other_modules(ready, tmp_path):
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     settings = ready.panel.form.settings()
     ready.start()
@@ -237,7 +237,7 @@ def test_missing_packages_are_named_and_installed(ready, monkeypatch):
 
 
 def test_only_what_is_missing_is_installed_through_slicers_packaging(ready, monkeypatch):
-    from AnatomicalEmbeddingLib import TrainingPackages
+    from AnatomicalEmbeddingLib.Training import TrainingPackages
 
     real = TrainingPackages.find_spec
     monkeypatch.setattr(TrainingPackages, "find_spec", lambda name: None if name == "lightning_fabric" else real(name))

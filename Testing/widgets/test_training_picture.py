@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbeddingLib.TrainingCurves import COLOURS
-from AnatomicalEmbeddingLib.TrainingLog import LossCurve, Validations
+from AnatomicalEmbeddingLib.Training.TrainingCurves import COLOURS
+from AnatomicalEmbeddingLib.Training.TrainingLog import LossCurve, Validations
 
 WIDTH = 480
 NOTHING = Validations(np.array([], dtype=int), {})
@@ -15,7 +15,7 @@ def drawn(kit):
     """Draw curves; returns the picture as (row, column, rgb) and its background."""
     import qt
 
-    from AnatomicalEmbeddingLib.TrainingPicture import draw
+    from AnatomicalEmbeddingLib.Training.TrainingPicture import draw
 
     def draw_it(losses=None, validations=NOTHING, background="#ffffff"):
         palette = qt.QPalette()

@@ -8,9 +8,9 @@ import pytest
 from made_up_training import choose_all, load_training, open_panel
 from training_runs import fake_engine
 
-from AnatomicalEmbeddingLib.TrainingLog import Validations
-from AnatomicalEmbeddingLib.TrainingProcess import STOPPED, TrainingProcess
-from AnatomicalEmbeddingLib.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.Training.TrainingLog import Validations
+from AnatomicalEmbeddingLib.Training.TrainingProcess import STOPPED, TrainingProcess
+from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_new_scene_starts_with_the_last_run_of_this_computer(ready, tmp_path):
 
 
 def test_damaged_stored_settings_are_defaults(kit, module):
-    from AnatomicalEmbeddingLib import ModuleSettings
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
 
     ModuleSettings.setValue("training", "[1")
     panel = open_panel(kit, module)

@@ -1,0 +1,112 @@
+"""The table of boxes: a row for each structure, a column for each scan, with what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import qt
+from slicer.i18n import tr as _
+
+from ..Signal import Signal
+from .BoxLogic import BoxLogic, Cell
+from .BoxNodes import ABSENT, CUT
+from .StructureNames import titled
+
+_WHOLE, _DOUBTFUL, _NOTHING, _BY_HAND, _PLAIN = "#d8f3dc", "#ffe8c2", "#e6e6e6", "#d9e8fb", "#ffffff"
+
+
+class BoxTable:
+    """Shows a BoxLogic's table of some volumes. Double click: the scan's views jump to the box, which can then be
+    changed with the mouse. said(sentence): why they do not.
+    """
+
+    def __init__(self, tableWidget, logic: BoxLogic) -> None:
+        self.widget, self.logic = tableWidget, logic
+        self.said = Signal()
+        self._volumes: list = []
+        self._structures: list[str] = []
+        tableWidget.verticalHeader().setVisible(False)
+        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
+        tableWidget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
+        tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
+        tableWidget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
+        logic.changed.connect(self.update)
+        self.update()
+
+    def close(self) -> None:
+        """Stop listening; the widget stays where it is."""
+        self.logic.changed.disconnect(self.update)
+
+    @property
+    def structures(self) -> list[str]:
+        """Those of the rows."""
+        return list(self._structures)
+
+    def setVolumes(self, nodes: Sequence) -> None:
+        """The volumes of the columns."""
+        self._volumes = list(nodes)
+        self.update()
+
+    def update(self) -> None:
+        """Show what is known now."""
+        self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
+        found = self.logic.table(self._volumes)
+        self._structures = list(found)
+        table = self.widget
+        table.setColumnCount(1 + len(self._volumes))
+        table.setHorizontalHeaderLabels([_("Structure"), *(node.GetName() for node in self._volumes)])
+        table.setRowCount(len(found))
+        for row, (structure, cells) in enumerate(found.items()):
+            self._put(row, 0, titled(structure), structure, _PLAIN)
+            for column, node in enumerate(self._volumes, start=1):
+                self._put(row, column, *_shown(cells.get(node.GetID())))
+        table.resizeColumnsToContents()
+
+    def _put(self, row: int, column: int, text: str, tip: str, colour: str) -> None:
+        item = self.widget.item(row, column)
+        if item is None:
+            item = qt.QTableWidgetItem()
+            item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
+            self.widget.setItem(row, column, item)
+        if item.text() != text:
+            item.setText(text)
+        item.setToolTip(tip)
+        item.setBackground(qt.QBrush(qt.QColor(colour)))
+        item.setForeground(qt.QBrush(qt.QColor("#202020")))
+
+    def _onDoubleClick(self, row: int, column: int) -> None:
+        from AnatomicalEmbedding.errors import PointsError
+
+        if row >= len(self._structures) or not 0 < column <= len(self._volumes):
+            return
+        volume, structure = self._volumes[column - 1], self._structures[row]
+        try:
+            if not self.logic.jumpTo(volume, structure):
+                self.said.emit(
+                    _("{scan} has no box of {structure}.").format(scan=volume.GetName(), structure=titled(structure))
+                )
+        except PointsError as error:
+            self.said.emit(str(error))
+
+
+def _shown(cell: Cell | None) -> tuple[str, str, str]:
+    """Text, tool tip and background of a cell."""
+    if cell is None:
+        return "", _("Not looked for in this scan."), _PLAIN
+    if cell.marked:
+        return "\u2605 " + _("example"), _("Marked in this scan by your own example."), _BY_HAND
+    if cell.found is None:
+        return "\u270e " + _("by hand"), _("A box of your own."), _BY_HAND
+    tip = cell.found.text
+    if cell.outdated:
+        tip = _("{found}; with other weights, or before the scan changed: find boxes again").format(found=tip)
+    if cell.edited:
+        return "\u270e " + _("edited"), _("Changed by hand. Was found: {found}").format(found=tip), _BY_HAND
+    sign, word, colour = "\u2713", _("whole"), _WHOLE
+    if cell.found.status == ABSENT:
+        sign, word, colour = "\u2013", _("not in scan"), _NOTHING
+    elif cell.found.status == CUT:
+        sign, word, colour = "\u25e7", _("cut"), _DOUBTFUL
+    if cell.outdated:
+        word, colour = _("{status}, outdated").format(status=word), _DOUBTFUL
+    return f"{sign} {word}", tip, colour

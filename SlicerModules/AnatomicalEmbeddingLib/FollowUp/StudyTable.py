@@ -1,0 +1,130 @@
+"""The table of a patient's studies: date, scan, and how far its preparation is. Dates can be typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import qt
+from slicer.i18n import tr as _
+
+from ..Maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
+from ..Panels.Session import Session
+from ..Signal import Signal
+from .StudyOrder import Patient, Study, setDate
+
+_DATE, _SCAN, _STATE = range(3)
+_TO_DO, _ON_TO_DO = "#ffe8c2", "#202020"  # background and text of a date that is missing
+
+
+class StudyTable:
+    """changed(): a date was set. said(sentence): what was typed is no date."""
+
+    def __init__(self, parentLayout, session: Session) -> None:
+        self.session = session
+        self.changed, self.said = Signal(), Signal()
+        self._studies: tuple[Study, ...] = ()
+        self._prior = self._current = None
+        self._filling = False
+        self.widget = qt.QTableWidget()
+        self.widget.setObjectName("studyTable")
+        self.widget.setColumnCount(3)
+        self.widget.setHorizontalHeaderLabels([_("Date"), _("Scan"), _("State")])
+        self.widget.verticalHeader().setVisible(False)
+        self.widget.setSelectionMode(qt.QAbstractItemView.NoSelection)
+        self.widget.setMinimumHeight(110)
+        self.widget.horizontalHeader().setStretchLastSection(True)
+        self.widget.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
+        parentLayout.addWidget(self.widget)
+        session.ticked.connect(self.update)
+
+    def show(self, patient: Patient | None, prior, current) -> None:
+        """The studies of a patient, with the volumes chosen among them; None: no studies."""
+        self._studies = patient.studies if patient is not None else ()
+        self._prior, self._current = prior, current
+        self.update()
+        self.widget.resizeColumnsToContents()
+        self.widget.horizontalHeader().setStretchLastSection(True)
+
+    def update(self) -> None:
+        """Show the state of each scan as it is now."""
+        self._filling = True
+        try:
+            self.widget.setRowCount(len(self._studies))
+            for row, study in enumerate(self._studies):
+                self._put(row, _DATE, study.dateText, _dateTip(study), editable=True)
+                self._mark(row, bool(study.note))
+                self._put(row, _SCAN, study.volume.GetName(), "")
+                state = self.session.store.state(study.volume)
+                self._put(row, _STATE, self._stateText(study, state), state.sentence)
+        finally:
+            self._filling = False
+
+    def close(self) -> None:
+        """Stop listening; the widget stays where it is."""
+        self.session.ticked.disconnect(self.update)
+
+    def _stateText(self, study: Study, state: MapState) -> str:
+        role = {self._prior: _("prior"), self._current: _("current")}.get(study.volume)
+        return _progressText(state) if role is None else f"{role}, {_progressText(state)}"
+
+    def _put(self, row: int, column: int, text: str, tip: str, editable: bool = False) -> None:
+        item = self.widget.item(row, column)
+        if item is None:
+            item = qt.QTableWidgetItem()
+            flags = qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled
+            item.setFlags(flags | qt.Qt.ItemIsEditable if editable else flags)
+            self.widget.setItem(row, column, item)
+        if item.text() != text:
+            item.setText(text)
+        if item.toolTip() != tip:
+            item.setToolTip(tip)
+
+    def _mark(self, row: int, toDo: bool) -> None:
+        """Something is to be done about the date, or nothing."""
+        item = self.widget.item(row, _DATE)
+        item.setData(qt.Qt.BackgroundRole, qt.QBrush(qt.QColor(_TO_DO)) if toDo else None)
+        item.setData(qt.Qt.ForegroundRole, qt.QBrush(qt.QColor(_ON_TO_DO)) if toDo else None)
+
+    def _onEdited(self, item) -> None:
+        if self._filling or item.column() != _DATE or item.row() >= len(self._studies):
+            return
+        try:
+            setDate(self._studies[item.row()].volume, item.text())
+        except ValueError as error:
+            self.update()  # what was there before
+            self.said.emit(str(error))
+            return
+        self.changed.emit()
+
+
+def studyEntries(studies: Sequence[Study]) -> list[tuple[str, str]]:
+    """Studies for a combo box: the volume's ID, and date and name."""
+    return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.volume.GetName()}") for s in studies]
+
+
+def notesOn(patient: Patient | None) -> list[str]:
+    """What the user should do about the studies, a sentence each."""
+    if patient is None:
+        return [_("Load CTs of a patient: two studies or more.")]
+    notes = [study.note for study in patient.studies if study.note]
+    if len(patient.studies) < 2:
+        notes.append(_("Load another study of this patient, or move its volume to the patient in the Data module."))
+    return notes
+
+
+def _dateTip(study: Study) -> str:
+    if study.note:
+        return study.note
+    if study.byHand:
+        return _("Set by hand. Clear the cell to go back to the date in DICOM.")
+    return _("From DICOM. Double click to set another date.")
+
+
+def _progressText(state: MapState) -> str:
+    if state.status == READY:
+        return _("ready")
+    if state.status == FAILED:
+        return _("failed")
+    if state.status in (WAITING, WORKING):
+        return _("{percent} %").format(percent=round(100 * state.share))
+    return _("not prepared")

@@ -1,0 +1,1 @@
+"""Studies of a patient in the order of their dates."""

@@ -1,0 +1,373 @@
+"""Landmarks of one scan, answered in others: follows what the user does and keeps answers, views and undo in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from .. import Views
+from ..Maps.MapStore import READY, MapStore
+from ..Signal import Signal
+from ..VolumeNodes import fromWorld, toWorld
+from .AnswerList import MOVED, REMOVED, Answer, AnswerList
+from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
+from .LandmarkHistory import LandmarkHistory
+from .LandmarkMatcher import LandmarkMatcher
+from .ListObserver import ListObserver
+
+
+@dataclass(frozen=True)
+class Row:
+    """One point of the template: its ID and label, the answers there are by volume ID, and whether it lies in the
+    template's scan.
+    """
+
+    pointId: str
+    label: str
+    answers: dict[str, Answer]
+    inside: bool
+
+
+class LandmarkLogic:
+    """changed(): answers, rows or what can be undone have changed. said(sentence): something the user should read.
+
+    live: answers follow while a point is dragged, not only when it is released. jumps: the views of all scans go to a
+    point that was placed or moved. Answers in scans that are not embedded yet come when they are.
+    """
+
+    def __init__(self, scene, store: MapStore) -> None:
+        self.scene, self.store = scene, store
+        self.changed, self.said = Signal(), Signal()
+        self.live, self.jumps = False, True
+        self.history = LandmarkHistory(scene)
+        self._matcher = LandmarkMatcher(scene, store)
+        self._matcher.said.connect(self.said.emit)
+        self._matcher.listAdded.connect(self._watch)
+        self._observer: ListObserver | None = None
+        self._answerObservers: list[ListObserver] = []
+        self._writing = False
+        store.changed.connect(self._onMap)
+        mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+        observed = [
+            (scene, scene.NodeRemovedEvent, self._onNodeRemoved),
+            (scene, scene.StartCloseEvent, lambda *_: self._letGo()),
+            (scene, scene.EndUndoEvent, lambda *_: self.reconcile()),
+            (scene, scene.EndRedoEvent, lambda *_: self.reconcile()),
+            *([(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())] if mouse else ()),
+        ]
+        self._tags = [(caller, caller.AddObserver(event, slot)) for caller, event, slot in observed]
+
+    # -- what is worked on -------------------------------------------------------------------------------------------
+
+    @property
+    def template(self):
+        """Volume node of the points, or None."""
+        return self._matcher.template
+
+    @property
+    def targets(self) -> list:
+        """Volume nodes that the points are found in."""
+        return list(self._matcher.targets)
+
+    @property
+    def points(self):
+        """The template's point list, or None."""
+        return self._matcher.points
+
+    @property
+    def effort(self) -> str:
+        """Of matching; see `AnatomicalEmbedding.matching.match_targets`."""
+        return self._matcher.effort
+
+    @effort.setter
+    def effort(self, effort: str) -> None:
+        self._matcher.effort = effort
+
+    def setScans(self, template, targets: Sequence) -> None:
+        """Template volume and target volumes; the template is no target. None: nothing is worked on."""
+        targets = [node for node in targets if node is not None and node is not template]
+        if template is self.template and targets == self._matcher.targets:
+            return
+        self._matcher.template, self._matcher.targets = template, targets
+        if template is None:
+            self.setPoints(None)
+        self._relink()
+
+    def setPoints(self, listNode) -> None:
+        """The template's point list, or None."""
+        if listNode is self.points:
+            return
+        if self._observer is not None:
+            self._observer.stop()
+            self._observer = None
+        self._matcher.points = listNode
+        self.history.clear()
+        if listNode is not None:
+            self._observer = ListObserver(
+                listNode, self._onPlaced, self._onMoved, self._onDragging, self._onEdited, lambda: self._writing
+            )
+        self._relink()
+
+    def prepare(self) -> None:
+        """Start embedding of all scans that need it and have not failed before."""
+        if self.template is not None:
+            self.store.request([self.template, *self._matcher.targets], retry=False)
+
+    def poll(self) -> None:
+        """To be called a few times a second, after the store's: takes up edits that came as a storm of events."""
+        if self._observer is not None and self._observer.takeDirty():
+            self.reconcile()
+            self._settle()
+
+    def close(self) -> None:
+        """Stop observing; nothing in the scene changes."""
+        self.store.changed.disconnect(self._onMap)
+        for caller, tag in self._tags:
+            caller.RemoveObserver(tag)
+        self._tags = []
+        self._letGo()
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def answersIn(self, volumeNode) -> AnswerList | None:
+        """The answers in one target, or None while there are none."""
+        return self._matcher.lists.get(volumeNode.GetID())
+
+    def rows(self) -> list[Row]:
+        """A row for each point of the template, in its order."""
+        if self.points is None:
+            return []
+        known = {volumeId: each.answers for volumeId, each in self._matcher.lists.items()}
+        return [
+            Row(
+                pointId,
+                labelOf(self.points, pointId),
+                {volumeId: answers[pointId] for volumeId, answers in known.items() if pointId in answers},
+                pointId not in self._matcher.outside,
+            )
+            for pointId in definedIds(self.points)
+        ]
+
+    def jumpTo(self, pointId: str, besides=None) -> None:
+        """Move the views of every scan to a point and its answers; the slice view `besides` stays."""
+        place = None if self.points is None else worldOf(self.points, pointId)
+        if place is None or self.template is None:
+            return
+        Views.jump(self.scene, self.template, place, besides=besides)
+        for each in self._matcher.lists.values():
+            answer = each.answers.get(pointId)
+            found = None if answer is None else each.worldOf(answer)
+            if found is not None:
+                Views.jump(self.scene, each.volumeNode, found, besides=besides)
+
+    def showInOwnViews(self) -> None:
+        """Restrict each list to the views of its volume. To be called when views show other volumes.
+
+        While points are being placed, their list is shown everywhere: a view that does not show a list takes no click.
+        """
+        lists = [(self.points, self.template), *((e.node, e.volumeNode) for e in self._matcher.lists.values())]
+        for node, volume in lists:
+            if node is not None and volume is not None and node.GetDisplayNode() is not None:
+                if node is self.points and Views.isPlacing(self.scene):
+                    node.GetDisplayNode().SetViewNodeIDs([])
+                else:
+                    Views.showOnlyIn(node.GetDisplayNode(), self.scene, volume)
+
+    # -- what the user does ------------------------------------------------------------------------------------------
+
+    def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
+        """The user's own answer, which no matching overwrites."""
+        self._byHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
+
+    def setNotVisible(self, pointId: str, volumeNode) -> None:
+        """The user says that the scan does not show the point."""
+        self._byHand(pointId, volumeNode, REMOVED, None)
+
+    def renamePoint(self, pointId: str, label: str) -> None:
+        """Another label for a point and its answers."""
+        index = self.points.GetControlPointIndexByID(pointId)
+        if index >= 0 and self.points.GetNthControlPointLabel(index) != label:
+            with self._writes():
+                self.points.SetNthControlPointLabel(index, label)
+            self.reconcile()
+            self._settle()
+
+    def deletePoint(self, pointId: str) -> None:
+        """Delete a point, and its answers with it."""
+        index = self.points.GetControlPointIndexByID(pointId)
+        if index >= 0:
+            self.points.RemoveNthControlPoint(index)
+
+    def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
+        """Match some points, or all, in one volume or in all; corrections: also those answered by hand."""
+        if self.points is None:
+            return
+        with self._writes():
+            self._matcher.forget(definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections)
+        self.prepare()
+        self.reconcile()
+        self._settle()
+
+    def undo(self) -> None:
+        """Back to before the last thing the user did to points or answers."""
+        self._restore(self.history.undo)
+
+    def redo(self) -> None:
+        self._restore(self.history.redo)
+
+    # -- keeping in step ---------------------------------------------------------------------------------------------
+
+    def reconcile(self) -> None:
+        """Make answers fit the template's points: new ones are matched, deleted ones go, labels are taken over."""
+        if self._writing:
+            return
+        if self.points is not None and self.template is not None:
+            with self._writes():
+                self._matcher.tidy()
+                self._matcher.matchMissing()
+        self.changed.emit()
+
+    def _relink(self) -> None:
+        for observer in self._answerObservers:
+            observer.stop()
+        self._answerObservers = []
+        self._matcher.link()
+        self.showInOwnViews()
+        self.reconcile()
+        if self.points is not None:
+            self.history.refresh(self.points, list(self._matcher.lists.values()))
+
+    def _watch(self, each: AnswerList) -> None:
+        def corrected(index: int) -> None:
+            self._onAnswerMoved(each, index)
+
+        self._answerObservers.append(
+            ListObserver(each.node, corrected, corrected, None, self._onEdited, lambda: self._writing)
+        )
+        if each.node.GetDisplayNode() is not None:
+            Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
+
+    def _onPlaced(self, index: int) -> None:
+        if self.template is None:
+            return
+        makeIdsUnique(self.points)
+        pointId = self.points.GetNthControlPointID(index)
+        if not self._takenFromTarget(pointId, index):
+            self._renew(pointId, self.effort)
+        self._settled(pointId)
+
+    def _onMoved(self, index: int) -> None:
+        pointId = self.points.GetNthControlPointID(index)
+        self._renew(pointId, self.effort)
+        self._settled(pointId)
+
+    def _onDragging(self, index: int) -> None:
+        if self.live:
+            self._renew(self.points.GetNthControlPointID(index), "fast")
+
+    def _takenFromTarget(self, pointId: str, index: int) -> bool:
+        """A click in a target's view: the template's point is where the template shows that place."""
+        volumeId = self.points.GetNthControlPointAssociatedNodeID(index)
+        clicked = next((node for node in self._matcher.targets if node.GetID() == volumeId), None)
+        maps = [self.store.map(node) for node in (clicked, self.template)]
+        if None in maps:
+            return False
+        place = worldOf(self.points, pointId)
+        inClicked = fromWorld(clicked, [place])
+        if not maps[0].contains(inClicked)[0]:
+            return False
+        back = self.store.engine.match(maps[0], inClicked, maps[1:])[0]
+        with self._writes():
+            self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
+            self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
+            self._matcher.matchMoved([pointId], self.effort)
+            self._matcher.keepByHand(pointId, clicked, MOVED, inClicked[0])
+        self.said.emit(
+            f"{labelOf(self.points, pointId)}: placed in {clicked.GetName()}; its place in {self.template.GetName()} "
+            "was found by matching, look there before you rely on it."
+        )
+        return True
+
+    def _renew(self, pointId: str, effort: str) -> None:
+        self.prepare()
+        with self._writes():
+            self._matcher.matchMoved([pointId], effort)
+        self.changed.emit()
+
+    def _onAnswerMoved(self, each: AnswerList, index: int) -> None:
+        answerId = each.node.GetNthControlPointID(index)
+        pointId = each.sourceOf(answerId)
+        if pointId is not None:
+            self._byHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
+
+    def _byHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
+        with self._writes():
+            self._matcher.keepByHand(pointId, volumeNode, status, position)
+        self._settle()
+
+    def _onEdited(self) -> None:
+        """Points were removed, here or among the answers, or several were placed at once."""
+        self.prepareIfUsed()
+        self.reconcile()
+        self._settle()
+
+    def prepareIfUsed(self) -> None:
+        """Start embedding when there is a point to match."""
+        if self.points is not None and definedIds(self.points):
+            self.prepare()
+
+    def _onMap(self, volumeId: str) -> None:
+        nodes = [self.template, *self._matcher.targets]
+        node = next((n for n in nodes if n is not None and n.GetID() == volumeId), None)
+        if node is None:
+            return
+        if self.points is not None and self.store.state(node).status == READY:
+            self.reconcile()
+            self.history.refresh(self.points, list(self._matcher.lists.values()))
+        else:
+            self.changed.emit()
+
+    def _onNodeRemoved(self, *_: object) -> None:
+        """Work on with what is left. A target whose answers were deleted is none any more."""
+        here = [node for node in self._matcher.targets if self._isHere(node)]
+        kept = [node for node in here if (each := self.answersIn(node)) is None or self._isHere(each.node)]
+        if self.points is not None and not self._isHere(self.points):
+            self.setPoints(None)
+        self.setScans(self.template if self._isHere(self.template) else None, kept)
+
+    def _letGo(self) -> None:
+        self.setPoints(None)
+        self.setScans(None, [])
+
+    def _isHere(self, node) -> bool:
+        return node is not None and self.scene.GetNodeByID(node.GetID()) is node
+
+    def _settled(self, pointId: str) -> None:
+        self._settle()
+        if self.jumps:
+            self.jumpTo(pointId)
+
+    def _settle(self) -> None:
+        if self.points is not None:
+            self.history.settle(self.points, list(self._matcher.lists.values()))
+            self.changed.emit()
+
+    def _restore(self, step: Callable[[], bool]) -> None:
+        if self.points is None:
+            return
+        with self._writes():
+            done = step()
+        if done:
+            self.reconcile()
+            self.history.refresh(self.points, list(self._matcher.lists.values()))
+            self.changed.emit()
+
+    @contextmanager
+    def _writes(self):
+        """Our own changes to lists are not the user's."""
+        before, self._writing = self._writing, True
+        try:
+            yield
+        finally:
+            self._writing = before

@@ -1,0 +1,1 @@
+"""Points of one scan, found in others."""

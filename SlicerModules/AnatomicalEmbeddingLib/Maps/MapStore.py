@@ -1,0 +1,181 @@
+"""Which volume nodes are embedded, and their maps: asked for here, made in the background, dropped when out of date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import vtk
+
+from ..Signal import Signal
+from ..VolumeNodes import contentKey, snapshot
+from .Engine import Choice, Engine
+from .Worker import Worker
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.embedding import EmbeddingMap
+
+EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready", "failed"
+
+
+@dataclass(frozen=True, eq=False)
+class MapState:
+    """Of one volume. status: one of the above. share (0..1), what: how far the work is. sentence: why it failed."""
+
+    status: str = EMPTY
+    share: float = 0.0
+    what: str = ""
+    sentence: str = ""
+    content: tuple | None = None
+    embedding: EmbeddingMap | None = None
+
+
+class MapStore:
+    """Maps of a scene's volumes. Lives on the main thread; `poll` must be called a few times a second while `busy`.
+
+    changed(volumeId): a volume's state has changed. Maps are dropped when their node leaves the scene, when its voxels
+    or geometry change, and when other weights are chosen; work on them is cancelled with them.
+    """
+
+    def __init__(self, scene, engine: Engine | None = None) -> None:
+        self.scene = scene
+        self.engine = engine or Engine()
+        self.changed = Signal()
+        self._worker = Worker()
+        self._states: dict[str, MapState] = {}
+        self._waiting: list[str] = []
+        self._observers = [
+            scene.AddObserver(event, self._onScene) for event in (scene.NodeRemovedEvent, scene.StartCloseEvent)
+        ]
+
+    @property
+    def busy(self) -> bool:
+        """Is any scan waiting or under way?"""
+        return bool(self._waiting) or self._worker.busy
+
+    def state(self, volumeNode) -> MapState:
+        """Of a volume as it is now: what was made of other voxels counts as nothing."""
+        known = self._states.get(volumeNode.GetID())
+        if known is None or known.content != contentKey(volumeNode):
+            return MapState()
+        return known
+
+    def map(self, volumeNode) -> EmbeddingMap | None:
+        """The volume's map, or None while there is none."""
+        return None if volumeNode is None else self.state(volumeNode).embedding
+
+    def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
+        """Start embedding what is not embedded or under way; returns the nodes started. retry: failed ones too."""
+        started = []
+        passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)
+        for node in volumeNodes:
+            if self.state(node).status in passed:
+                continue
+            self._set(node.GetID(), MapState(WAITING, content=contentKey(node)))
+            problem = self.engine.problem()
+            if problem is not None:
+                self._update(node.GetID(), status=FAILED, sentence=problem)
+                continue
+            self._waiting.append(node.GetID())
+            started.append(node)
+        self._advance()
+        return started
+
+    def _advance(self) -> None:
+        """Start the next scan when none is under way: only one is copied at a time."""
+        while self._waiting and not self._worker.busy:
+            self._start(self.scene.GetNodeByID(self._waiting.pop(0)))
+
+    def _start(self, node) -> None:
+        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+        try:
+            copy = snapshot(node)
+        except AnatomicalEmbeddingError as error:
+            self._update(node.GetID(), status=FAILED, sentence=str(error))
+            return
+        self._update(node.GetID(), content=contentKey(node))  # it may have changed while it waited
+        engine = self.engine
+        self._worker.submit(node.GetID(), lambda progress, cancelled: engine.embed(copy.volume(), progress, cancelled))
+
+    def cancel(self, volumeNodes: Iterable | None = None) -> None:
+        """Stop the work under way on some volumes, or on all; maps that are ready stay."""
+        for volumeId in self._stop(None if volumeNodes is None else {node.GetID() for node in volumeNodes}):
+            self._drop(volumeId)
+        self._advance()
+
+    def _stop(self, volumeIds: set[str] | None = None) -> list[str]:
+        """Forget what waits and cancel what is under way, of some volumes or of all; returns whose work that was."""
+        chosen = {*self._waiting, *self._states} if volumeIds is None else volumeIds
+        stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
+        self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]
+        return stopped + [volumeId for key in chosen for volumeId in self._worker.cancel(key)]
+
+    def poll(self) -> None:
+        """Take over what the background thread has done."""
+        for event in self._worker.poll():
+            if event.kind == "progress":
+                self._update(event.key, status=WORKING, share=event.share, what=event.what)
+            elif event.kind == "done":
+                self._update(event.key, status=READY, share=1.0, what="", embedding=event.result)
+            elif event.kind == "failed":
+                self._update(event.key, status=FAILED, sentence=event.what)
+            else:
+                self._drop(event.key)
+        self._advance()
+
+    def choose(self, choice: Choice) -> None:
+        """Use other weights or another device from now on. Work under way is cancelled; with other weights all maps are
+        dropped, with another device the work begins anew.
+        """
+        if choice == self.engine.choice:
+            return
+        sameMaps = choice.weights == self.engine.choice.weights
+        nodes = [self.scene.GetNodeByID(volumeId) for volumeId in self._stop()]
+        for node in nodes:
+            self._drop(node.GetID())
+        self.engine.release()
+        self.engine = type(self.engine)(choice)
+        if sameMaps:
+            self.request(nodes)
+        else:
+            self.clear()
+
+    def clear(self) -> None:
+        """Drop all maps and cancel all work."""
+        self._stop()
+        for volumeId in list(self._states):
+            self._drop(volumeId)
+
+    def close(self) -> None:
+        """Cancel, end the thread, give all memory back. The store cannot be used afterwards."""
+        self._waiting.clear()
+        self._worker.stop()
+        self._states.clear()
+        for tag in self._observers:
+            self.scene.RemoveObserver(tag)
+        self._observers = []
+        self.engine.release()
+
+    def _set(self, volumeId: str, state: MapState) -> None:
+        self._states[volumeId] = state
+        self.changed.emit(volumeId)
+
+    def _update(self, volumeId: str, **values: object) -> None:
+        if volumeId in self._states:
+            self._set(volumeId, replace(self._states[volumeId], **values))
+
+    def _drop(self, volumeId: str) -> None:
+        if self._states.pop(volumeId, None) is not None:
+            self.changed.emit(volumeId)
+
+    @vtk.calldata_type(vtk.VTK_OBJECT)
+    def _onScene(self, caller, event: str, node=None) -> None:
+        if node is None:  # the scene is closing
+            self.clear()
+            self.engine.release()
+        elif node.GetID() in self._states:
+            self._stop({node.GetID()})
+            self._drop(node.GetID())
+            self._advance()

@@ -1,0 +1,1 @@
+"""Embedding the scene's volumes in the background."""

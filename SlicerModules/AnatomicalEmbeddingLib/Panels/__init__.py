@@ -1,0 +1,1 @@
+"""What all panels share: the session, settings, set-up, and small parts."""

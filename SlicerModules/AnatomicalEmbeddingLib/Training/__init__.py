@@ -1,0 +1,1 @@
+"""Training of weights in a process of its own."""
