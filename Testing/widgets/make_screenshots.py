@@ -1,0 +1,126 @@
+"""Draw the panels' pictures for the README, on synthetic patients: Resources/Screenshots/MODULE.png.
+
+python Testing/widgets/make_screenshots.py [--training-run FOLDER]   (a folder that a run of the trainer has left)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+_TESTING = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_TESTING), str(_TESTING.parent / "SlicerModules")]
+
+OUTPUT = _TESTING.parent / "Resources" / "Screenshots"
+_POINTS = ("carina", "diaphragm_dome_right", "kidney_left_lower_pole", "aortic_bifurcation", "liver_dome")
+_STRUCTURES = ["liver", "spleen", "kidney_left", "aorta", "brain"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--training-run", type=Path, help="draw the training panel with the curves of this run")
+    options = parser.parse_args()
+    from slicer_kit import install
+
+    kit = install()
+    with tempfile.TemporaryDirectory() as folder:
+        for draw in (_landmarks, _boxes, _follow_up):
+            _fresh(kit, Path(folder))
+            draw(kit)
+        if options.training_run is not None:
+            _fresh(kit, Path(folder))
+            _training(kit, options.training_run)
+        kit.reset()
+
+
+def _fresh(kit, folder: Path) -> None:
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+
+    kit.reset(folder / "Slicer.ini")
+    ModuleSettings.setCacheFolder(str(folder / "maps"))
+    ModuleSettings.setDevice("cpu")
+
+
+def _picture(kit, panel) -> None:
+    """What the panel shows once its timers have had their say."""
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        kit.process_events()
+    name = panel.moduleName
+    kit.grab(panel, OUTPUT / f"{name}.png")
+    print(OUTPUT / f"{name}.png")
+
+
+def _prepare(kit, panel) -> None:
+    kit.click(panel.preparation.button)
+    kit.spin(lambda: not panel.session.store.busy, 300)
+
+
+def _place(points, names: tuple[str, ...]) -> None:
+    import vtk
+    from scans import patient
+
+    for name in names:
+        points.AddControlPointWorld(vtk.vtkVector3d(*patient(0).points_ras[name]), name)
+
+
+def _landmarks(kit) -> None:
+    from scans import add_patient, patient
+
+    nodes = [add_patient(n, name) for n, name in enumerate(("CT 2024-03", "CT 2025-01", "Another patient"))]
+    panel = kit.open(kit.load_module("AnatomicalLandmarks"))
+    _prepare(kit, panel)
+    points = panel.ui.pointsSelector.addNode()
+    _place(points, _POINTS)
+    second = panel.logic.rows()[1].pointId
+    panel.logic.setByHand(second, nodes[2], patient(2).points_ras[_POINTS[1]])
+    _picture(kit, panel)
+
+
+def _boxes(kit) -> None:
+    from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
+    from scans import add_patient
+
+    nodes = [add_patient(n, name) for n, name in enumerate(("CT 2024-03", "CT 2025-01", "Another patient"))]
+    panel = kit.open(kit.load_module("AnatomicalROI"))
+    panel._parameterNode.structures = _STRUCTURES
+    kit.click(panel.ui.findButton)
+    kit.spin(lambda: not panel.boxes.busy, 300)
+    boxesIn(kit.scene, nodes[1])["spleen"].node.SetSize(50, 60, 70)
+    _picture(kit, panel)
+
+
+def _follow_up(kit) -> None:
+    import slicer
+    from scans import add_patient
+
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(kit.scene)
+    person = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "PAT-0042")
+    hierarchy.SetItemUID(person, "DICOM", "PAT-0042")
+    for number, (day, name) in enumerate((("20230301", "CT chest"), ("20230901", "Thorax"), ("20240301", "CT chest"))):
+        study = hierarchy.CreateStudyItem(person, name)
+        hierarchy.SetItemAttribute(study, "DICOM.StudyDate", day)
+        hierarchy.SetItemParent(hierarchy.GetItemByDataNode(add_patient(number, name)), study)
+    panel = kit.open(kit.load_module("LesionFollowUp"))
+    _prepare(kit, panel)
+    points = panel.ui.lesionsSelector.addNode()
+    _place(points, _POINTS[:4])
+    for n in range(points.GetNumberOfControlPoints()):
+        points.SetNthControlPointLabel(n, f"L{n + 1}")
+    panel.logic.setNotVisible(panel.logic.rows()[1].pointId, panel.logic.targets[-1])
+    _picture(kit, panel)
+
+
+def _training(kit, run: Path) -> None:
+    panel = kit.open(kit.load_module("AnatomicalEmbeddingTraining"))
+    panel.ui.runFolderEdit.currentPath = str(run)
+    _picture(kit, panel)
+
+
+if __name__ == "__main__":
+    main()
