@@ -20,9 +20,16 @@ def add_ct(name: str = "CT"):
     return slicer.util.addVolumeFromArray(voxels, np.diag([10.0, 10.0, 10.0, 1.0]), name=name)
 
 
-class InstantEngine(Engine):
-    """Embeds at once; a map is the name of its scan. missing, warning, weights: what the user's computer is like."""
+class NamedMap(str):
+    """A map that is but the name of its scan, and what the engine noted of it."""
 
+    notes: tuple[str, ...] = ()
+
+
+class InstantEngine(Engine):
+    """Embeds at once. missing, warning, weights: what the user's computer is like. noted: of every scan."""
+
+    noted: ClassVar[tuple[str, ...]] = ()
     missing: ClassVar[list[str]] = []
     warning: ClassVar[str | None] = None
     weights: ClassVar[Path | None] = None
@@ -40,7 +47,12 @@ class InstantEngine(Engine):
 
     def embed(self, volume, progress, cancelled):
         progress(0.4, "embedding")
-        return volume.name
+        return self._mapOf(volume)
+
+    def _mapOf(self, volume) -> NamedMap:
+        found = NamedMap(volume.name)
+        found.notes = type(self).noted
+        return found
 
     def release(self) -> None:
         type(self).released += 1
@@ -60,7 +72,7 @@ class HeldEngine(InstantEngine):
             if cancelled():
                 type(self).ended.append(volume.name)
                 raise CancelledError(volume.name)
-        return volume.name
+        return self._mapOf(volume)
 
 
 def fresh(engine: type[InstantEngine]) -> type[InstantEngine]:
@@ -68,5 +80,13 @@ def fresh(engine: type[InstantEngine]) -> type[InstantEngine]:
     return type(
         engine.__name__,
         (engine,),
-        {"missing": [], "warning": None, "weights": None, "released": 0, "go": threading.Event(), "ended": []},
+        {
+            "missing": [],
+            "noted": (),
+            "warning": None,
+            "weights": None,
+            "released": 0,
+            "go": threading.Event(),
+            "ended": [],
+        },
     )

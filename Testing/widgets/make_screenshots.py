@@ -83,8 +83,9 @@ def _landmarks(kit) -> None:
 
 
 def _boxes(kit) -> None:
-    from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
     from scans import add_patient
+
+    from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
 
     nodes = [add_patient(n, name) for n, name in enumerate(("CT 2024-03", "CT 2025-01", "Another patient"))]
     panel = kit.open(kit.load_module("AnatomicalROI"))

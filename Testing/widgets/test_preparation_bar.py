@@ -53,6 +53,13 @@ def test_scans_are_prepared_on_request(kit, bar, session):
     assert session.store.map(volumes[1]) == "CT-2"
 
 
+def test_what_was_done_to_a_scan_is_told(kit, bar, session):
+    session.store.engine.__class__.noted = ("gantry tilt 12.0 deg resampled upright",)
+    bar.setVolumes([add_ct("CT-1")])
+    kit.click(bar.button)
+    kit.spin(lambda: "CT-1: gantry tilt 12.0 deg resampled upright." in plain(bar.label.text))
+
+
 class TestWhileWorking:
     @pytest.fixture
     def engine(self):

@@ -34,14 +34,10 @@ class Choice(NamedTuple):
 
 
 class Engine:
-    """One model, loaded when first needed. `embed`, `load` and `checkOrientation` may run in a background thread.
-
-    notes: sentences for the user about what the engine did on its own, such as going to the CPU for want of memory.
-    """
+    """One model, loaded when first needed. `embed`, `load` and `checkOrientation` may run in a background thread."""
 
     def __init__(self, choice: Choice | None = None) -> None:
         self.choice = choice or Choice()
-        self.notes: list[str] = []
         self._model: Model | None = None
         self._loading = Lock()
 
@@ -84,7 +80,7 @@ class Engine:
     def embed(
         self, volume: Volume, progress: Callable[[float, str], None], cancelled: Callable[[], bool]
     ) -> EmbeddingMap:
-        """Embed a scan; on the CPU where the GPU's memory does not suffice, which `notes` tells.
+        """Embed a scan; on the CPU where the GPU's memory does not suffice, which the map's notes tell.
 
         Raises AnatomicalEmbeddingError, of it CancelledError when `cancelled` says so.
         """
@@ -100,9 +96,9 @@ class Engine:
         except (MemoryLimitError, torch.cuda.OutOfMemoryError):
             if model.device.type == "cpu":
                 raise
-            self.notes.append(f"{volume.name}: too large for the memory of {model.device}; done on the CPU instead.")
             onCpu = replace(model, network=deepcopy(model.network), device=choose_device("cpu"))
             found = onCpu.embed(volume, progress, cancelled)
+            found = replace(found, notes=(*found.notes, f"too large for the memory of {model.device}, done on the CPU"))
         # what every match reads of a map is worked out now, so that the first click is as quick as the next
         middle = found.body_index[len(found.body_index) // 2].numpy()
         found.match(found.cell_to_ras[:3, :3] @ middle + found.cell_to_ras[:3, 3], found)

@@ -10,7 +10,7 @@ from slicer.i18n import tr as _
 
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from .Session import Session
-from .StatusText import BAD, GOOD, coloured
+from .StatusText import BAD, GOOD, WARNING, coloured
 
 
 class PreparationBar:
@@ -54,7 +54,7 @@ class PreparationBar:
         """Show the state as it is now; does nothing while nothing has changed."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.session.scene]
         states = [(node.GetName(), self.session.store.state(node)) for node in self._volumes]
-        summary = [(name, s.status, round(s.share, 2), s.what, s.sentence) for name, s in states]
+        summary = [(name, s.status, round(s.share, 2), s.what, s.sentence, _notes(s)) for name, s in states]
         if summary != self._shown:
             self._shown = summary
             self._show(states)
@@ -71,7 +71,7 @@ class PreparationBar:
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
         self.button.enabled = ready < len(states)
         self.button.toolTip = self._toolTip(states, ready)
-        self.label.text = "<br>".join([*_progressLines(states, ready), *_failureLines(states)])
+        self.label.text = "<br>".join([*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)])
 
     def _toolTip(self, states: list[tuple[str, MapState]], ready: int) -> str:
         if not states:
@@ -102,6 +102,15 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
         return [counted]
     current = _("{name}: {what} {percent} %").format(name=now[0], what=now[1].what, percent=round(100 * now[1].share))
     return [escape(f"{current} ({counted})")]
+
+
+def _notes(state: MapState) -> tuple[str, ...]:
+    """What the engine did to a scan on its own: a gantry tilt straightened, the CPU in place of a full GPU."""
+    return () if state.embedding is None else state.embedding.notes
+
+
+def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
+    return [coloured(f"{name}: {'; '.join(_notes(state))}.", WARNING) for name, state in states if _notes(state)]
 
 
 def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
