@@ -47,11 +47,13 @@ def _fresh(kit, folder: Path) -> None:
 
 
 def _picture(kit, panel) -> None:
-    """What the panel shows once its timers have had their say."""
+    """What the panel shows once its timers have had their say, at the width of the picture."""
+    name = panel.moduleName
+    kit.grab(panel, OUTPUT / f"{name}.png")
+    panel.parent.show()
     end = time.monotonic() + 1.0
     while time.monotonic() < end:
         kit.process_events()
-    name = panel.moduleName
     kit.grab(panel, OUTPUT / f"{name}.png")
     print(OUTPUT / f"{name}.png")
 

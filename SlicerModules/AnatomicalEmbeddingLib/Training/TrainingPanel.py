@@ -52,6 +52,7 @@ class TrainingPanel:
         self._finishing = False  # asked to stop only so that the weights of then can be written
         self._stepped = False  # has the run under way done a step?
         self._inPlots = self._stale = False
+        self._drawnWidth = 0
         ui.statusLabel.setTextFormat(qt.Qt.RichText)
         ui.startButton.connect("clicked(bool)", self.onStart)
         ui.finishButton.connect("clicked(bool)", self.onFinishNow)
@@ -82,6 +83,8 @@ class TrainingPanel:
         if self.process.running:
             self.process.poll()
             self.update()
+        elif self.ui.curveLabel.width != self._drawnWidth:  # the panel was made wider or narrower
+            self._showCurves()
 
     def update(self) -> None:
         """Show the state as it is now."""
@@ -301,6 +304,7 @@ class TrainingPanel:
 
     def _showCurves(self) -> None:
         ui = self.ui
+        self._drawnWidth = ui.curveLabel.width
         ui.curveLabel.setPixmap(
             TrainingPicture.draw(ui.curveLabel.width, ui.curveLabel.palette, self._losses, self._validations)
         )
