@@ -20,11 +20,12 @@ from AnatomicalEmbeddingLib.Landmarks.AnswerList import isAnswers
 from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.Landmarks.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.Panels.ParameterGui import connectGui
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Views import showGrid
+from AnatomicalEmbeddingLib.Views import offerGrid, showGrid
 from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes, scans
 
 _MOST_ROWS = 6  # of the layout: more scans would make its views too small to see anything
@@ -47,6 +48,7 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
+        slicer.app.connect("startupCompleted()", lambda: offerGrid(slicer.mrmlScene))
 
 
 @parameterNodeWrapper
@@ -110,7 +112,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         ui.exportButton.connect("clicked(bool)", self.onExport)
         self.shortcut = qt.QShortcut(qt.QKeySequence(_CROSSHAIR_KEY), uiWidget)
         self.shortcut.setContext(qt.Qt.ApplicationShortcut)
-        self.shortcut.connect("activated()", ui.crosshairCheckBox.toggle)
+        self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # not toggle, which a grey one obeys
         self.initializeParameterNode()
 
     def cleanup(self):
@@ -158,7 +160,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
             self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
         self._parameterNode = parameterNode
         if parameterNode is not None:
-            self._parameterNodeGuiTag = parameterNode.connectGui(self.ui)
+            self._parameterNodeGuiTag = connectGui(parameterNode, self.ui)
             self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
             self._onParameters()
 

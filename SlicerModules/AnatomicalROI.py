@@ -24,6 +24,7 @@ from AnatomicalEmbeddingLib.Boxes.CoverageTable import CoverageTable
 from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.Boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.Boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.Panels.ParameterGui import connectGui
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
@@ -161,7 +162,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
             self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
         self._parameterNode = parameterNode
         if parameterNode is not None:
-            self._parameterNodeGuiTag = parameterNode.connectGui(self.ui)
+            self._parameterNodeGuiTag = connectGui(parameterNode, self.ui)
             self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
             self._onParameters()
 

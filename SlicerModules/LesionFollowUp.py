@@ -20,12 +20,13 @@ from AnatomicalEmbeddingLib.FollowUp.StudyTable import StudyTable, notesOn, stud
 from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.Panels.ComboBoxes import fillComboBox
+from AnatomicalEmbeddingLib.Panels.ParameterGui import connectGui
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.Panels.StatusText import WARNING, coloured
-from AnatomicalEmbeddingLib.Views import showGrid
+from AnatomicalEmbeddingLib.Views import offerGrid, showGrid
 
 _TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
 
@@ -48,6 +49,7 @@ class LesionFollowUp(ScriptedLoadableModule):
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
+        slicer.app.connect("startupCompleted()", lambda: offerGrid(slicer.mrmlScene))
 
 
 @parameterNodeWrapper
@@ -148,7 +150,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         if parameterNode is None:
             self._showStudies([], None)
             return
-        self._parameterNodeGuiTag = parameterNode.connectGui(self.ui)
+        self._parameterNodeGuiTag = connectGui(parameterNode, self.ui)
         self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
         self._onParameters()
 

@@ -35,6 +35,12 @@ def viewsOf(scene, volumeNode) -> list:
     return [node for node in sliceNodes(scene) if volumeIn(scene, node) is volumeNode]
 
 
+def backgrounds(scene) -> list[tuple]:
+    """(layout name, volume ID) of what each slice view has in its background: tells whether that has changed."""
+    composites = _nodes(scene, "vtkMRMLSliceCompositeNode")
+    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in composites]
+
+
 def jump(scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, besides=None) -> None:
     """Move the volume's views to a world point; `besides` stays where it is, the view under the mouse."""
     for node in viewsOf(scene, volumeNode):
@@ -59,10 +65,10 @@ def isPlacing(scene) -> bool:
     return mouse is not None and mouse.GetCurrentInteractionMode() == mouse.Place
 
 
-def gridLayout(volumeNodes: Sequence) -> str:
-    """Layout description with a row of axial, sagittal and coronal views for each volume."""
+def gridLayout(names: Sequence[str]) -> str:
+    """Layout description with a row of axial, sagittal and coronal views for each volume of these names."""
     rows = []
-    for row, volume in enumerate(volumeNodes):
+    for row, name in enumerate(names):
         views = "".join(
             f'<item><view class="vtkMRMLSliceNode" singletontag="{viewTag(row, orientation)}">'
             f'<property name="orientation" action="default">{orientation}</property>'
@@ -71,7 +77,7 @@ def gridLayout(volumeNodes: Sequence) -> str:
             f'<property name="viewgroup" action="default">{_FIRST_GROUP + row}</property></view></item>'
             for orientation, colour in _ORIENTATIONS
         )
-        rows.append(f'<item name={quoteattr(volume.GetName())}><layout type="horizontal">{views}</layout></item>')
+        rows.append(f'<item name={quoteattr(name)}><layout type="horizontal">{views}</layout></item>')
     return f'<layout type="vertical" split="true">{"".join(rows)}</layout>'
 
 
@@ -80,16 +86,24 @@ def viewTag(row: int, orientation: str) -> str:
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
+def offerGrid(scene) -> None:
+    """Make our layout known, with two rows, before it is used: a scene saved in it would open without views."""
+    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    if layoutNode is not None and not layoutNode.IsLayoutDescription(GRID_LAYOUT):
+        layoutNode.AddLayoutDescription(GRID_LAYOUT, gridLayout(["", ""]))
+
+
 def showGrid(scene, volumeNodes: Sequence) -> bool:
     """Show each volume in a row of its own; False where the scene has no layout (no main window)."""
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:
         return False
-    description = gridLayout(volumeNodes)
+    description = gridLayout([volume.GetName() for volume in volumeNodes])
     if layoutNode.IsLayoutDescription(GRID_LAYOUT):
         layoutNode.SetLayoutDescription(GRID_LAYOUT, description)
     else:
         layoutNode.AddLayoutDescription(GRID_LAYOUT, description)
+    layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
     layoutNode.SetViewArrangement(GRID_LAYOUT)
     for row, volume in enumerate(volumeNodes):
         tags = {viewTag(row, orientation) for orientation, _ in _ORIENTATIONS}

@@ -206,6 +206,28 @@ def test_undo_and_redo_restore_points_answers_and_ids(bench, pair):
     assert not bench.logic.history.canUndo
 
 
+def test_a_point_that_follows_the_mouse_is_no_step_to_undo(bench, pair):
+    bench.ready(*pair)
+    bench.place(NAMES[0])
+    points = bench.logic.points
+    said: list[str] = []
+    bench.logic.changed.connect(lambda: said.append("changed"))
+    with bench.logic._writes():  # the mouse adds it as what it is, which Python cannot
+        preview = points.AddControlPoint(vtk.vtkVector3d(0, 0, 0))
+        points.SetNthControlPointPosition(preview, 0, 0, 0, points.PositionPreview)
+    bench.logic.poll()
+    said.clear()
+    for move in range(3):
+        points.SetNthControlPointPositionWorld(preview, move, 0, 0, points.PositionPreview)
+        bench.logic.poll()
+    assert said == []
+    points.RemoveNthControlPoint(preview)  # the mouse leaves the view
+    bench.logic.undo()
+    assert bench.logic.rows() == []
+    bench.logic.redo()
+    assert [row.label for row in bench.logic.rows()] == [NAMES[0]]
+
+
 def test_points_placed_after_an_undo_get_ids_of_their_own(bench, pair):
     """MRML numbers from 1 again after a list was restored."""
     for name in NAMES:

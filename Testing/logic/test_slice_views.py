@@ -8,6 +8,7 @@ from scans import add_patient, add_points, add_transform, finish, make_store, pa
 
 from AnatomicalEmbeddingLib import Views
 from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
 
 
 def add_view(scene, tag: str, volume, orientation: str = "Axial"):
@@ -74,6 +75,24 @@ def test_a_list_is_shown_in_the_views_of_its_scan_only(scene, views):
     assert display.IsDisplayableInView(other.GetID())
 
 
+def test_points_follow_their_scan_into_other_views(scene, views, tmp_path):
+    first, second, (axial, coronal, other) = views
+    store = make_store(scene, tmp_path)
+    logic = LandmarkLogic(scene, store)
+    try:
+        logic.setScans(first, [second])
+        logic.setPoints(add_points(scene, {}))
+        display = logic.points.GetDisplayNode()
+        assert set(display.GetViewNodeIDs()) == {axial.GetID(), coronal.GetID()}
+        Views.compositeOf(scene, other).SetBackgroundVolumeID(first.GetID())  # as the user does in a view's bar
+        Views.compositeOf(scene, axial).SetBackgroundVolumeID(second.GetID())
+        logic.poll()
+        assert set(display.GetViewNodeIDs()) == {other.GetID(), coronal.GetID()}
+    finally:
+        logic.close()
+        store.close()
+
+
 def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     first, second, _ = views
     layout = slicer.vtkMRMLLayoutLogic()
@@ -81,8 +100,10 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     third = add_patient(2, 'Third <"&">')
     for tag in [Views.viewTag(row, o) for row in range(3) for o in ("Axial", "Sagittal", "Coronal")]:
         add_view(scene, tag, None)
-    assert Views.showGrid(scene, [first, second, third])
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    node.AddMaximizedViewNode(views[2][0])
+    assert Views.showGrid(scene, [first, second, third])
+    assert node.GetNumberOfMaximizedViewNodes() == 0
     assert node.GetViewArrangement() == Views.GRID_LAYOUT
     for row, volume in enumerate((first, second, third)):
         shown = Views.viewsOf(scene, volume)
@@ -96,11 +117,24 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     layout.SetMRMLScene(None)
 
 
+def test_the_grid_is_known_before_it_is_used(scene):
+    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
+    node.SetLayoutDescription(Views.GRID_LAYOUT, "")  # forgets the grid of another test
+    assert not node.IsLayoutDescription(Views.GRID_LAYOUT)
+    before = node.GetViewArrangement()
+    Views.offerGrid(scene)
+    assert node.GetViewArrangement() == before
+    described = node.GetLayoutDescription(Views.GRID_LAYOUT)
+    assert Views.viewTag(1, "Coronal") in described
+    assert Views.viewTag(2, "Axial") not in described
+
+
 def test_without_a_layout_there_is_no_grid(scene):
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if node is not None:
         scene.RemoveNode(node)
     assert not Views.showGrid(scene, [add_patient(0)])
+    Views.offerGrid(scene)
 
 
 class Clock:

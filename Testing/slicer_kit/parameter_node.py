@@ -117,12 +117,13 @@ class _Wrapper:
         """All types that this double holds are cached by the original."""
         return _find(self, name) is not None
 
-    def connectGui(self, gui) -> int:
-        """Bind the widgets that carry SlicerParameterName; returns a tag for disconnectGui()."""
+    def connectGui(self, gui) -> None:
+        """Bind the widgets that carry SlicerParameterName. As in Slicer (issue 7547) the tag is lost on the way, so
+        that disconnectGui() can do nothing about it."""
         is_widget = hasattr(gui, "findChildren")
         widgets = gui.findChildren(_widget_class()) if is_widget else list(vars(gui).values())
         named = {widget.property(SlicerParameterNamePropertyName): widget for widget in widgets}
-        return self.connectParametersToGui({name: widget for name, widget in named.items() if name})
+        self.connectParametersToGui({name: widget for name, widget in named.items() if name})
 
     def connectParametersToGui(self, mapping: dict) -> int:
         connectors = {name: make_connector(widget, _find(self, name).hint) for name, widget in mapping.items()}
@@ -134,7 +135,7 @@ class _Wrapper:
             connector.on_changed(lambda name=name, connector=connector: self._update_from_gui(name, connector))
         return tag
 
-    def disconnectGui(self, tag: int) -> None:
+    def disconnectGui(self, tag: int | None) -> None:
         connectors, observer = self._guis.pop(tag, ({}, None))
         for connector in connectors.values():
             connector.on_changed(None)

@@ -64,7 +64,8 @@ class KitDemoWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         panel.setMRMLScene(slicer.mrmlScene)
         self.logic = KitDemoLogic()
         self.node = KitDemoParameterNode(self.logic.getParameterNode())
-        self.tag = self.node.connectGui(self.ui)
+        widgets = {widget.property("SlicerParameterName"): widget for widget in vars(self.ui).values()}
+        self.tag = self.node.connectParametersToGui({name: each for name, each in widgets.items() if name})
         self.addObserver(self.node, vtk.vtkCommand.ModifiedEvent, self.onModified)
         scene = slicer.mrmlScene
         self.addObserver(scene, scene.StartCloseEvent, lambda *_: self.calls.append("start close"))

@@ -221,7 +221,7 @@ def test_widget_and_parameter_follow_each_other(kit, make, panel, index):
     widget = getattr(qt if class_name.startswith("Q") else ctk, class_name)()
     choice = annotation.__metadata__[0].choices[0] if class_name == "QComboBox" and annotation is not Effort else None
     pn = make({"value": choice} if choice else {}, value=annotation)
-    tag = pn.connectGui(panel(widget))
+    tag = pn.connectParametersToGui({"value": widget})
     before = pn.value
     assert before != value
     by_user(widget)
@@ -312,3 +312,15 @@ def test_a_bound_selector_without_none_takes_the_neighbour_of_a_removed_node(kit
     kit.scene.RemoveNode(volumes[0])
     assert pn.value is volumes[1]
     assert widget.currentNode() is volumes[1]
+
+
+def test_the_tag_of_a_gui_is_kept_back_as_in_slicer(kit, make, panel):
+    import qt
+
+    widget = qt.QSpinBox()
+    pn = make(value=int)
+    tag = pn.connectGui(panel(widget))
+    assert tag is None
+    pn.disconnectGui(tag)
+    widget.value = 7
+    assert pn.value == 7

@@ -204,6 +204,16 @@ def test_the_crosshair_toggle_and_its_key_switch_it(kit, panel):
     assert not panel.crosshair.enabled
 
 
+def test_the_crosshairs_key_does_nothing_while_there_is_nothing_to_follow(kit, panel):
+    for name in ("Prior", "Current", "Other", "Echo"):
+        found = kit.scene.GetFirstNodeByName(name)
+        if found is not None:
+            kit.scene.RemoveNode(found)
+    assert not panel.ui.crosshairCheckBox.enabled
+    panel.shortcut.activated.emit()
+    assert not panel.crosshair.enabled
+
+
 def test_closing_the_scene_while_preparing_leaves_an_empty_working_panel(kit, panel):
     place(new_list(panel), "carina")
     assert panel.session.store.busy

@@ -304,6 +304,15 @@ def test_six_points_are_placed_one_after_the_other(kit, panel):
     assert cells(ui.exampleTable) == [["Liver", "Six points (six points)", "Prior"]]
 
 
+def test_a_box_is_drawn_once_even_after_six_points(kit, panel):
+    ui = panel.ui
+    ui.structureTabs.currentIndex = 1
+    kit.click(ui.newPointsButton)
+    kit.click(ui.newBoxButton)
+    assert ui.placeWidget.placeModeEnabled
+    assert not ui.placeWidget.placeModePersistency  # in Slicer each further click would begin another box
+
+
 def test_a_segmentation_gives_all_its_segments_or_one(kit, panel):
     ui = panel.ui
     ui.structureTabs.currentIndex = 1

@@ -47,7 +47,7 @@ class BoxLogic:
         self.examples.changed.connect(self.changed.emit)
         self._search.changed.connect(self.changed.emit)
         self._search.said.connect(self.said.emit)
-        self._parents, self._views = self._transforms(), self._shownVolumes()
+        self._parents, self._views = self._transforms(), Views.backgrounds(scene)
         self._drawn, self._dirty = self._lastDrawn(), False
         store.changed.connect(self._onMap)
 
@@ -173,14 +173,9 @@ class BoxLogic:
                     if box.node.GetTransformNodeID() == before[volumeId]:
                         box.follow(now[volumeId])
 
-    def _shownVolumes(self) -> list[tuple]:
-        """What each slice view has in its background."""
-        views = slicer.util.getNodesByClass("vtkMRMLSliceCompositeNode", self.scene)
-        return [(view.GetLayoutName(), view.GetBackgroundVolumeID()) for view in views]
-
     def _followViews(self) -> None:
         """Each box is shown in the views of its volume alone, whichever these are."""
-        now = self._shownVolumes()
+        now = Views.backgrounds(self.scene)
         if now != self._views:
             self._views = now
             for boxes in boxesByVolume(self.scene).values():

@@ -38,7 +38,6 @@ class ExamplePanel:
         self.table.connect("itemChanged(QTableWidgetItem*)", self._onItem)
         self.table.connect("itemSelectionChanged()", self._showButtons)
         ui.markingSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._onMarking)
-        ui.markingSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onCreated)
         ui.newBoxButton.connect("clicked(bool)", lambda: self._draw("vtkMRMLMarkupsROINode", _("Example box")))
         ui.newPointsButton.connect("clicked(bool)", lambda: self._draw("vtkMRMLMarkupsFiducialNode", _("Six points")))
         ui.exampleVolumeSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._showButtons)
@@ -129,9 +128,6 @@ class ExamplePanel:
             return node.GetNodeReference(node.GetReferenceImageGeometryReferenceRole())
         return node.GetNodeReference(VOLUME_ROLE)
 
-    def _onCreated(self, node) -> None:
-        node.CreateDefaultDisplayNodes()
-
     def _draw(self, className: str, name: str) -> None:
         """A new node, to be drawn with the mouse at once."""
         scene = slicer.mrmlScene
@@ -140,9 +136,9 @@ class ExamplePanel:
         if node.IsA("vtkMRMLMarkupsROINode"):
             node.GetDisplayNode().SetFillVisibility(False)
         self.ui.markingSelector.setCurrentNode(node)
+        # a box is drawn once: while placing goes on, Slicer begins another box after each
+        self.ui.placeWidget.setPlaceModePersistency(not node.IsA("vtkMRMLMarkupsROINode"))
         self.ui.placeWidget.setPlaceModeEnabled(True)
-        if not node.IsA("vtkMRMLMarkupsROINode"):
-            self.ui.placeWidget.setPlaceModePersistency(True)
 
     def _onReturn(self) -> None:
         if self.ui.addExampleButton.enabled:
@@ -154,6 +150,7 @@ class ExamplePanel:
         node, volume = self.ui.markingSelector.currentNode(), self.ui.exampleVolumeSelector.currentNode()
         segmentId = self.ui.segmentSelector.currentData or ""
         self.ui.placeWidget.setPlaceModeEnabled(False)
+        self.ui.placeWidget.setPlaceModePersistency(False)
         try:
             if segmentId == _ALL_SEGMENTS:
                 added, refused = self.examples.addSegments(node, volume)

@@ -15,6 +15,11 @@ def definedIds(listNode) -> list[str]:
     ]
 
 
+def isPreview(listNode, index: int) -> bool:
+    """Does the point only follow the mouse, until a click places it?"""
+    return listNode.GetNthControlPointPositionStatus(index) == listNode.PositionPreview
+
+
 def makeIdsUnique(listNode) -> None:
     """Give later points of an ID new ones. MRML numbers points from 1 again once a list was loaded or restored."""
     seen: set[str] = set()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import slicer
 
 from .AnswerList import AnswerList
+from .ControlPoints import isPreview
 
 _LONGEST = 50
 
@@ -88,6 +89,9 @@ def _kept(source, answerLists: list[AnswerList]) -> _Kept:
 def _copy(node):
     copy = slicer.vtkMRMLMarkupsFiducialNode()
     copy.CopyContent(node)
+    for n in reversed(range(copy.GetNumberOfControlPoints())):
+        if isPreview(copy, n):
+            copy.RemoveNthControlPoint(n)
     return copy
 
 

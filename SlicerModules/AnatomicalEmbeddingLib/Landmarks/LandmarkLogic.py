@@ -47,6 +47,7 @@ class LandmarkLogic:
         self._observer: ListObserver | None = None
         self._answerObservers: list[ListObserver] = []
         self._writing = False
+        self._views = Views.backgrounds(scene)
         store.changed.connect(self._onMap)
         mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         observed = [
@@ -115,7 +116,13 @@ class LandmarkLogic:
             self.store.request([self.template, *self._matcher.targets], retry=False)
 
     def poll(self) -> None:
-        """To be called a few times a second, after the store's: takes up edits that came as a storm of events."""
+        """To be called a few times a second, after the store's: takes up edits that came as a storm of events, and lets
+        the lists follow views that show another volume now.
+        """
+        now = Views.backgrounds(self.scene)
+        if now != self._views:
+            self._views = now
+            self.showInOwnViews()
         if self._observer is not None and self._observer.takeDirty():
             self.reconcile()
             self._settle()
@@ -162,7 +169,7 @@ class LandmarkLogic:
                 Views.jump(self.scene, each.volumeNode, found, besides=besides)
 
     def showInOwnViews(self) -> None:
-        """Restrict each list to the views of its volume. To be called when views show other volumes.
+        """Restrict each list to the views of its volume. `poll` calls it when views show other volumes.
 
         While points are being placed, their list is shown everywhere: a view that does not show a list takes no click.
         """

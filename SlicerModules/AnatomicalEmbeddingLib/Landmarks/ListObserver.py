@@ -7,12 +7,15 @@ from collections.abc import Callable
 import slicer
 import vtk
 
+from .ControlPoints import isPreview
+
 
 class ListObserver:
     """placed(index): a point got its place. moved(index): it was dragged and released. dragging(index): while it is.
 
     edited(): a point was removed. Other changes, labels above all, come as storms and only set a mark; see
-    `takeDirty`. ignored(): whether the changes are our own.
+    `takeDirty`. A point that follows the mouse before it is placed counts as nothing. ignored(): whether the changes
+    are our own.
     """
 
     def __init__(
@@ -70,8 +73,9 @@ class ListObserver:
             for index in self._changed():
                 self._moved(index)
 
-    def _onModified(self, caller, event: str) -> None:
-        if self._ignored():
+    @vtk.calldata_type(vtk.VTK_INT)
+    def _onModified(self, caller, event: str, index: int | None = None) -> None:
+        if self._ignored() or (index is not None and isPreview(self._node, index)):
             return
         if not self._inHand:
             self._dirty = True

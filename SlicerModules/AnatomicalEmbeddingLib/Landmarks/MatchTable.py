@@ -85,6 +85,7 @@ class MatchTable:
     def menuFor(self, row: int, column: int):
         """The menu of a cell."""
         menu = qt.QMenu(self.widget)
+        menu.setAttribute(qt.Qt.WA_DeleteOnClose)
         pointId = self._rows[row].pointId
         node = self.logic.targets[column - 1] if column else None
         actions = [(_("Show in all scans"), lambda: self.logic.jumpTo(pointId))]

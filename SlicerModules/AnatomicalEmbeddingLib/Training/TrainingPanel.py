@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -20,6 +21,7 @@ from .TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from .TrainingSettings import settingsProblem
 
 _BAR = 1000  # parts of the progress bar
+_YIELD_SECONDS = 0.01
 
 
 class TrainingPanel:
@@ -81,6 +83,7 @@ class TrainingPanel:
     def poll(self) -> None:
         """Take over what the run has done; call it a few times a second."""
         if self.process.running:
+            time.sleep(_YIELD_SECONDS)  # the threads that read what it prints need Python's lock; see Session.tick
             self.process.poll()
             self.update()
         elif self.ui.curveLabel.width != self._drawnWidth:  # the panel was made wider or narrower

@@ -1,0 +1,108 @@
+"""anatemb view: scans side by side in the browser; click in one, see the place in all others."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..errors import AnatomicalEmbeddingError
+from .console import add_series_option, say
+
+_INSTALL = 'pip install "AnatomicalEmbedding[viewer]"'
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "view",
+        help="scans side by side in the browser: click in one, see the place in all",
+        description="Opens a page with linked slice views of every SCAN. Nothing leaves this computer: the page is "
+        "served to it alone, by an address with a secret token. Ctrl-C ends it.",
+    )
+    parser.add_argument("scans", nargs="*", type=Path, metavar="SCAN", help="CT files or DICOM folders")
+    parser.add_argument("--demo", action="store_true", help="show two synthetic patients; no data needed")
+    parser.add_argument("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen at (default: this computer alone); any other shows your scans to the network and "
+        "needs --token",
+    )
+    parser.add_argument(
+        "--token", default="", metavar="TEXT", help="secret in the page's address, 16 characters or more (default: random)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address only")
+    parser.add_argument("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads to embed with (default: all cores but one)")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
+    add_series_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    check(options)
+    sys.path.insert(0, str(viewer_folder()))
+    if find_spec("trame_slicer") is None or find_spec("vtkmodules") is None:
+        raise AnatomicalEmbeddingError(f"the viewer needs trame-slicer, which is not installed here; run: {_INSTALL}")
+    from AnatomicalEmbeddingLib.Maps.Engine import Choice
+    from viewer.app import Options
+    from viewer.app import run as serve
+
+    choice = Choice(options.model, options.device, None if options.no_cache else "")
+    serve(
+        Options(
+            scans=tuple(options.scans),
+            series=tuple(options.series),
+            demo=options.demo,
+            host=options.host,
+            port=options.port,
+            token=options.token,
+            browser=not options.no_browser,
+            choice=choice,
+            threads=options.threads or max(1, (os.cpu_count() or 2) - 1),
+        ),
+        say,
+    )
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise AnatomicalEmbeddingError for options that will not do, before anything is loaded."""
+    if options.host not in _LOCAL_HOSTS and not options.token:
+        raise AnatomicalEmbeddingError(
+            f"--host {options.host}: the page would be open to the network, unencrypted, with your scans in it; give a "
+            "secret of your own with --token (16 characters or more), or leave --host out and use an SSH tunnel."
+        )
+    if options.token and (len(options.token) < 16 or not options.token.replace("-", "").replace("_", "").isalnum()):
+        raise AnatomicalEmbeddingError("--token: use 16 or more letters, digits, - and _.")
+    if options.threads is not None and options.threads < 1:
+        raise AnatomicalEmbeddingError("--threads must be 1 or more.")
+    for path in options.scans:
+        if not path.exists():
+            raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
+
+
+def viewer_folder() -> Path:
+    """Where the packages `viewer` and `AnatomicalEmbeddingLib` are: beside the engine in a checkout, inside it in a wheel.
+
+    Raises AnatomicalEmbeddingError where they were not installed.
+    """
+    engine = Path(__file__).resolve().parents[1]
+    for folder in (engine.parent / "SlicerModules", engine / "SlicerModules"):
+        if (folder / "viewer" / "app.py").is_file():
+            return folder
+    raise AnatomicalEmbeddingError(f"the viewer was not installed with this engine; run: {_INSTALL}")
+
+
+def _port(text: str) -> int:
+    try:
+        port = int(text)
+    except ValueError:
+        port = -1
+    if not 0 <= port < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 (a free one) to 65535")
+    return port

@@ -1,0 +1,86 @@
+"""The viewer as a program: the features together, the loop that keeps them going, and the server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import webbrowser
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from AnatomicalEmbeddingLib.Maps.Engine import Choice
+
+from .logic.session import Limits, ThreadedEngine
+
+_BUSY_S, _IDLE_S = 0.03, 0.1
+_TRAME_OPTIONS = "--server --nowscompress --nosignalhandlers"  # trame would read our own command line otherwise
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of `anatemb view`. port: 0 for a free one. token: "" for a random one. threads: of torch while embedding."""
+
+    scans: tuple[Path, ...] = ()
+    series: tuple[str, ...] = ()
+    demo: bool = False
+    host: str = "127.0.0.1"
+    port: int = 0
+    token: str = ""
+    browser: bool = True
+    choice: Choice = field(default_factory=Choice)
+    threads: int = 0
+    limits: Limits = field(default_factory=Limits)
+
+
+def run(options: Options, say: Callable[[str], None] = print) -> None:
+    """Serve the page until Ctrl-C or SIGTERM. Nothing outlives it: threads end, temporary files are removed."""
+    os.environ["TRAME_ARGS"] = _TRAME_OPTIONS
+    ThreadedEngine.threads = options.threads
+    asyncio.run(_serve(options, say))
+
+
+async def _serve(options: Options, say: Callable[[str], None]) -> None:
+    from .page import Viewer
+
+    viewer = Viewer(options)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop by KeyboardInterrupt
+            loop.add_signal_handler(number, stop.set)
+    tasks: Sequence[asyncio.Task] = ()
+    try:
+        serving = loop.create_task(viewer.start())
+        tasks = (serving, loop.create_task(_keep_going(viewer)), loop.create_task(stop.wait()))
+        await asyncio.wait((viewer.server.ready, serving), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            await serving  # raises what went wrong
+        url = viewer.url
+        say(f"The viewer is at {url}")
+        say("Press Ctrl-C here to end it.")
+        if options.browser:
+            await asyncio.to_thread(webbrowser.open, url)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        viewer.session.close()
+        await viewer.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _keep_going(viewer) -> None:
+    """Poll the features; the page is told what has changed. An error in one turn does not end the session."""
+    while True:
+        try:
+            viewer.poll()
+        except Exception as error:
+            logging.exception("the viewer: an error while following what goes on")
+            viewer.session.say(f"{type(error).__name__}: {error}; see the terminal for the details.")
+        await asyncio.sleep(_BUSY_S if viewer.awake else _IDLE_S)

@@ -1,0 +1,1 @@
+"""What happens in the viewer, one feature a file; each publishes what its piece of the page shows."""

@@ -1,0 +1,31 @@
+"""Two synthetic patients, so that the viewer can be tried without data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.volume import Volume
+
+_SPACING = (2.0, 2.0, 2.5)
+# as `anatemb demo`: from the sacrum to the neck; from above the iliac crests
+_PATIENTS = (("Template (synthetic)", 20_001, (120.0, 600.0)), ("Follow-up (synthetic)", 20_002, (190.0, 600.0)))
+
+
+def read_patient(number: int) -> Callable[[Callable[[], bool]], list[Volume]]:
+    """A reader for `Scans.read` that makes the patient of that number."""
+
+    def read(_cancelled: Callable[[], bool]) -> list[Volume]:
+        from AnatomicalEmbedding.phantom import make_phantom
+
+        name, seed, coverage = _PATIENTS[number]
+        return [replace(make_phantom(seed, spacing=_SPACING, coverage_mm=coverage).volume, name=name)]
+
+    return read
+
+
+def patients() -> list[tuple[str, Callable]]:
+    """Names and readers."""
+    return [(_PATIENTS[number][0], read_patient(number)) for number in range(len(_PATIENTS))]

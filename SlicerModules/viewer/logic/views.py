@@ -1,0 +1,197 @@
+"""Slice views: a row of three for each scan, or one for each of many; windows, the slice shown, and one view enlarged.
+
+Views are made once and used again for the next scan: making and dropping them costs memory that is not given back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import vtk
+from trame_slicer.rca_view import RemoteSliceViewFactory
+from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
+
+if TYPE_CHECKING:
+    from .session import Session
+
+ORIENTATIONS = (("Axial", "#e5604d"), ("Sagittal", "#d9bf4a"), ("Coronal", "#6eb04b"))
+WINDOWS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Brain": (80, 40)}
+_MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
+_FIRST_GROUP = 520
+_SAMPLES = 0  # smoothing of edges triples the time that a picture takes without a GPU
+
+
+@dataclass(eq=False)
+class _Slot:
+    """The views of one row. fits: how large the field of view was when the scan was last fitted into each."""
+
+    number: int
+    views: dict[str, object]
+    scan: object = None
+    fits: dict[str, tuple] = field(default_factory=dict)
+
+
+class Views:
+    """Publishes `rows`, `slices` (by view), `view_mode`, `orientation`, `window` and `mouse`."""
+
+    def __init__(self, session: Session, server) -> None:
+        self._session = session
+        self._slots: list[_Slot] = []
+        self.mode, self.orientation = "auto", "Axial"
+        self.window = "Soft tissue"
+        self._enlarged: str | None = None
+        factory = RemoteSliceViewFactory(server, target_fps=30, blur_fps=30, interactive_quality=75)
+        session.app.view_manager.register_factory(factory)
+        session.scans_changed.connect(self.follow)
+
+    # -- which views show what ---------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Give every scan a row, and free the rows of those that have gone."""
+        scans = self._session.scans
+        for slot in self._slots:
+            if slot.scan is not None and slot.scan not in scans:
+                self._show(slot, None)
+        for scan in scans:
+            if not any(slot.scan is scan for slot in self._slots):
+                free = next((slot for slot in self._slots if slot.scan is None), None) or self._make()
+                self._show(free, scan)
+                self._apply_window(scan)
+        if self._enlarged not in [cell["tag"] for row in self._rows(everything=True) for cell in row["cells"]]:
+            self._enlarged = None
+        self._activate()
+
+    def _make(self) -> _Slot:
+        number, views = len(self._slots), {}
+        for orientation, colour in ORIENTATIONS:
+            properties = ViewProps(orientation=orientation, color=colour, group=_FIRST_GROUP + number)
+            definition = ViewLayoutDefinition(f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties)
+            view = self._session.app.view_manager.create_view(definition)
+            view.render_window().SetMultiSamples(_SAMPLES)
+            views[orientation] = view
+        slot = _Slot(number, views)
+        for orientation, view in views.items():
+            view.render_window().AddObserver(
+                vtk.vtkCommand.WindowResizeEvent, lambda *_, o=orientation: self._on_resized(slot, o), -1.0
+            )
+        self._slots.append(slot)
+        return slot
+
+    def _show(self, slot: _Slot, scan) -> None:
+        slot.scan = scan
+        for orientation, view in slot.views.items():
+            view.set_background_volume_id(None if scan is None else scan.GetID())
+            if scan is not None:
+                view.set_orientation(orientation)
+                self._fit(slot, orientation)
+
+    def _fit(self, slot: _Slot, orientation: str) -> None:
+        view = slot.views[orientation]
+        view.fit_view_to_content()
+        slot.fits[orientation] = view.render_window().GetSize(), view.get_view_node().GetFieldOfView()[:2]
+
+    def _on_resized(self, slot: _Slot, orientation: str) -> None:
+        """Fit the scan into a view of another size, unless the user has zoomed; the slice stays."""
+        view = slot.views[orientation]
+        size, known = view.render_window().GetSize(), slot.fits.get(orientation)
+        if slot.scan is None or known is None or known[0] == size:
+            return
+        now, fitted = view.get_view_node().GetFieldOfView(), known[1]
+        untouched = any(abs(n - f) < 0.01 * f for n, f in zip(now, fitted, strict=False))
+        if untouched:
+            offset = view.get_slice_value()
+            self._fit(slot, orientation)
+            view.set_slice_value(offset)
+
+    # -- what the user does ------------------------------------------------------------------------------------------
+
+    def set_mode(self, mode: str) -> None:
+        """ "auto", "rows" or "grid"."""
+        if mode in ("auto", "rows", "grid"):
+            self.mode, self._enlarged = mode, None
+            self._activate()
+
+    def set_orientation(self, orientation: str) -> None:
+        """Of the grid's views."""
+        if orientation in dict(ORIENTATIONS):
+            self.orientation, self._enlarged = orientation, None
+            self._activate()
+
+    def enlarge(self, tag: str) -> None:
+        """Show one view alone, or all again."""
+        self._enlarged = None if self._enlarged else tag
+        self._activate()
+
+    def set_window(self, name: str) -> None:
+        """One of WINDOWS in all scans."""
+        if name in WINDOWS:
+            self.window = name
+            for scan in self._session.scans:
+                self._apply_window(scan)
+
+    def set_slice(self, tag: str, value: float) -> None:
+        """mm along the view's axis, within the scan."""
+        view = self._by_tag().get(tag)
+        if view is not None and isinstance(value, int | float):
+            low, high = view.get_slice_range()
+            view.set_slice_value(min(max(float(value), low), high))
+
+    def reset(self) -> None:
+        """Fit every scan into its views again, in the middle."""
+        for slot in self._slots:
+            if slot.scan is not None:
+                for orientation in slot.views:
+                    self._fit(slot, orientation)
+
+    def _apply_window(self, scan) -> None:
+        scan.GetDisplayNode().SetWindowLevel(*WINDOWS[self.window])
+
+    # -- for the page --------------------------------------------------------------------------------------------------
+
+    @property
+    def in_grid(self) -> bool:
+        return self.mode == "grid" or (self.mode == "auto" and len(self._session.scans) > _MOST_ROWS)
+
+    def publish(self, state) -> None:
+        state.rows = self._rows()
+        state.view_mode = self.mode
+        state.in_grid = self.in_grid
+        state.orientation = self.orientation
+        state.enlarged = self._enlarged is not None
+        displays = [scan.GetDisplayNode() for scan in self._session.scans]
+        chosen = WINDOWS[self.window]
+        state.window = self.window if all((d.GetWindow(), d.GetLevel()) == chosen for d in displays) else ""
+
+    def publish_slices(self, state) -> None:
+        """Where the slices are; changes with every turn of the wheel."""
+        shown = {cell["tag"] for row in self._rows() for cell in row["cells"]}
+        slices = {}
+        for tag, view in self._by_tag().items():
+            if tag in shown:
+                low, high = view.get_slice_range()
+                step, value = view.get_slice_step(), view.get_slice_value()
+                slices[tag] = {"min": round(low, 2), "max": round(high, 2), "step": step, "value": round(value, 2)}
+        state.slices = slices
+
+    def _rows(self, everything: bool = False) -> list[dict]:
+        by_scan = {slot.scan.GetID(): slot for slot in self._slots if slot.scan is not None}
+        rows = []
+        for scan in self._session.scans:
+            slot = by_scan[scan.GetID()]
+            cells = [{"tag": view.get_singleton_tag(), "name": o} for o, view in slot.views.items()]
+            if not everything and self._enlarged:
+                cells = [cell for cell in cells if cell["tag"] == self._enlarged]
+            elif not everything and self.in_grid:
+                cells = [cell for cell in cells if cell["name"] == self.orientation]
+            if cells:
+                rows.append({"scan": scan.GetID(), "slot": slot.number, "cells": cells})
+        return rows
+
+    def _by_tag(self) -> dict:
+        return {view.get_singleton_tag(): view for slot in self._slots for view in slot.views.values()}
+
+    def _activate(self) -> None:
+        """Only views that are shown are drawn."""
+        tags = [cell["tag"] for row in self._rows() for cell in row["cells"]]
+        self._session.app.view_manager.set_current_view_ids(tags or ["none"])

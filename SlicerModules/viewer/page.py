@@ -1,0 +1,141 @@
+"""The features of the page, put together: what a button does, what the page is told, and the server that shows it."""
+
+from __future__ import annotations
+
+from trame.app import get_server
+
+from .logic.crosshair import Crosshair
+from .logic.demo import patients
+from .logic.landmarks import Landmarks
+from .logic.scans import Scans
+from .logic.session import Session
+from .logic.views import WINDOWS, Views
+from .ui.template import build_page
+from .web.guard import Guard
+
+
+class Viewer:
+    """One page and its session. `poll` is to be called many times a second."""
+
+    def __init__(self, options) -> None:
+        import trame_rca.module
+
+        self.options = options
+        self.session = session = Session(options.choice, options.limits)
+        self.server = get_server("anatemb-view", client_type="vue3")
+        self.server.enable_module(trame_rca.module)
+        self.scans = Scans(session)
+        self.views = Views(session, self.server)
+        self.landmarks = Landmarks(session)
+        self.crosshair = Crosshair(session)
+        self.guard = Guard(options.host, options.token)
+        self._publish(initial=True)
+        self._connect()
+        build_page(self.server)
+        self.server.controller.on_server_bind.add(self._bind)
+        if options.demo:
+            for name, reader in patients():
+                self.scans.read(name, reader)
+        for path in options.scans:
+            self.scans.read_path(path, options.series)
+
+    # -- the server --------------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where the page is, with the token that lets a browser in."""
+        return self.guard.url(self.server.port)
+
+    async def start(self) -> None:
+        await self.server.start(
+            exec_mode="coroutine",
+            host=self.options.host,
+            port=self.options.port,
+            open_browser=False,
+            show_connection_info=False,
+            disable_logging=True,
+            timeout=0,
+        )
+
+    async def stop(self) -> None:
+        if self.server.running:
+            await self.server.stop()
+
+    def _bind(self, wslink_server) -> None:
+        """Before the server listens: who is let in, and our own addresses."""
+        from .web.routes import add_routes
+
+        app = wslink_server.app
+        app.middlewares.append(self.guard.middleware)
+        add_routes(app, self)
+
+    # -- what the page does ------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """Names by which the page's templates call: `trigger('name', [values])`."""
+        scans, views, landmarks = self.scans, self.views, self.landmarks
+        actions = {
+            "scan_remove": scans.remove,
+            "scan_template": scans.choose_template,
+            "scan_rename": scans.rename,
+            "prepare": scans.prepare,
+            "cancel": scans.cancel,
+            "view_mode": views.set_mode,
+            "view_orientation": views.set_orientation,
+            "view_enlarge": views.enlarge,
+            "view_reset": views.reset,
+            "window": views.set_window,
+            "slice": views.set_slice,
+            "mouse": landmarks.set_mouse,
+            "point_select": landmarks.select,
+            "point_rename": landmarks.rename,
+            "point_delete": landmarks.delete,
+            "answer_not_visible": landmarks.set_not_visible,
+            "answer_again": landmarks.match_again,
+            "undo": landmarks.undo,
+            "redo": landmarks.redo,
+            "crosshair": self.crosshair.toggle,
+            "dismiss": self.session.dismiss,
+        }
+        for name, action in actions.items():
+            self.server.trigger(name)(self._guarded(action))
+
+    def _guarded(self, action):
+        """An action whose error, if any, is a sentence on the page; the page is told at once what has changed."""
+        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+        def act(*values) -> None:
+            try:
+                action(*values)
+            except AnatomicalEmbeddingError as error:
+                self.session.say(str(error))
+            self._publish()
+
+        return act
+
+    # -- going on ----------------------------------------------------------------------------------------------------
+
+    @property
+    def awake(self) -> bool:
+        """Is there anything that should be followed closely?"""
+        return self.scans.busy or self.crosshair.logic.enabled or bool(self.session.scans)
+
+    def poll(self) -> None:
+        self.scans.poll()
+        self.landmarks.poll()
+        self.crosshair.poll()
+        self._publish()
+        self.server.state.flush()
+
+    def _publish(self, initial: bool = False) -> None:
+        state = self.server.state
+        if initial:
+            state.trame__title = "Anatomical Embedding"
+            state.windows = list(WINDOWS)
+            state.tab = "points"
+        self.scans.publish(state)
+        self.views.publish(state)
+        self.views.publish_slices(state)
+        self.landmarks.publish(state)
+        self.crosshair.publish(state)
+        state.sentences = self.session.sentences

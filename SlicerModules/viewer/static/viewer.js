@@ -1,0 +1,110 @@
+// What the page does by itself: it comes back after a lost connection, sends files, and listens to keys.
+"use strict";
+
+const viewer = { sockets: new Set(), sending: false, leaving: false };
+window.viewer = viewer;
+
+// -- connection: trame does not open a closed socket again, so the page is loaded anew; the session is the server's
+
+addEventListener("beforeunload", () => (viewer.leaving = true));
+
+window.WebSocket = class extends WebSocket {
+  constructor(...args) {
+    super(...args);
+    viewer.sockets.add(this);
+    this.addEventListener("close", () => {
+      viewer.sockets.delete(this);
+      if (!viewer.leaving) viewer.comeBack();
+    });
+  }
+};
+
+viewer.comeBack = async () => {
+  document.getElementById("lost").hidden = false;
+  for (;;) {
+    try {
+      const answer = await fetch("alive", { cache: "no-store" });
+      if (answer.ok) return location.reload();
+      if (answer.status === 403) {
+        document.querySelector("#lost p").textContent = await answer.text();
+        return;
+      }
+    } catch {
+      // the viewer does not answer yet
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+};
+
+// -- files: one request for all that were chosen or dropped; what became of them is told by the server
+
+viewer.send = (files) => {
+  if (!files.length || viewer.sending) return;
+  const form = new FormData();
+  for (const file of files) form.append("files", file, file.webkitRelativePath || file.name);
+  const request = new XMLHttpRequest();
+  const bar = document.getElementById("sending");
+  const show = (share) => {
+    if (bar) bar.textContent = share === null ? "" : `sending ${Math.round(100 * share)} %`;
+  };
+  request.upload.onprogress = (event) => event.lengthComputable && show(event.loaded / event.total);
+  request.onloadend = () => {
+    viewer.sending = false;
+    show(null);
+    document.body.dataset.sent = Number(document.body.dataset.sent || 0) + 1;
+  };
+  viewer.sending = true;
+  request.open("POST", "upload");
+  request.send(form);
+};
+
+viewer.choose = (event) => {
+  viewer.send([...event.target.files]);
+  event.target.value = "";
+};
+
+const filesOf = async (entry) => {
+  if (entry.isFile) return [await new Promise((resolve, reject) => entry.file(resolve, reject))];
+  const reader = entry.createReader();
+  const found = [];
+  for (;;) {
+    const part = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!part.length) return found;
+    for (const each of part) found.push(...(await filesOf(each)));
+  }
+};
+
+addEventListener("dragover", (event) => {
+  event.preventDefault();
+});
+addEventListener("drop", async (event) => {
+  event.preventDefault();
+  const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
+  viewer.send((await Promise.all(entries.map(filesOf))).flat());
+});
+
+// -- keys: not while something is typed
+
+const KEYS = { p: "key-place", w: "key-window", c: "key-crosshair", escape: "key-move" };
+addEventListener(
+  "keydown",
+  (event) => {
+    if (event.target.closest("input[type=text], input[type=search], select, textarea")) return;
+    const key = event.key.toLowerCase();
+    const undo = (event.ctrlKey || event.metaKey) && key === "z";
+    const id = undo ? (event.shiftKey ? "key-redo" : "key-undo") : event.ctrlKey || event.metaKey ? null : KEYS[key];
+    const button = id && document.getElementById(id);
+    if (!button) return;
+    event.preventDefault();
+    event.stopPropagation();
+    button.click();
+  },
+  true,
+);
+
+// a menu closes when something else is clicked
+addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
+  }
+});

@@ -1,0 +1,1 @@
+"""The page: a Vue template for each feature, named after its logic."""

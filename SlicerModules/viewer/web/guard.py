@@ -1,0 +1,94 @@
+"""Who is let in: browsers that came with the token, from the page's own address; and the headers of every answer."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+_PARAMETER = "token"
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self' {sockets}; font-src 'self' data:; worker-src 'self' blob:; "
+    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+)  # Vue compiles the page's templates in the browser: 'unsafe-eval'
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class Guard:
+    """Refuses every request, the websocket's included, that does not carry the token, in the address or as the cookie
+    that it was exchanged for; that names another host than ours (DNS rebinding); or that another page has made.
+    """
+
+    def __init__(self, host: str, token: str = "") -> None:
+        self.host = host
+        self.token = token or secrets.token_urlsafe(24)
+
+    def url(self, port: int) -> str:
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/?{_PARAMETER}={self.token}"
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler) -> web.StreamResponse:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return self._with_headers(request, web.Response(status=403, text=refusal))
+        cookie = _cookie_name(request)
+        if _PARAMETER in request.query and request.method == "GET" and request.path == "/":
+            answer = web.HTTPFound("/index.html")  # the token does not stay in the address
+            answer.set_cookie(cookie, self.token, httponly=True, samesite="Lax", path="/")
+            self._with_headers(request, answer)
+            raise answer
+        try:
+            answer = await handler(request)
+        except web.HTTPException as error:
+            self._with_headers(request, error)
+            raise
+        return answer if answer.prepared else self._with_headers(request, answer)
+
+    def _refusal(self, request: web.Request) -> str | None:
+        """Why a request is refused, or None."""
+        address = _host_of(f"//{request.headers.get('Host', '')}")
+        if self.host in _LOCAL and address not in _LOCAL:
+            return "This viewer answers on this computer only; open it by the address that `anatemb view` printed."
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("Host", ""):
+            return "Another page asked for this; open the viewer by the address that `anatemb view` printed."
+        if request.method not in ("GET", "HEAD") and origin is None:
+            return "This request does not come from the viewer's page."
+        given = request.query.get(_PARAMETER, "") or request.cookies.get(_cookie_name(request), "")
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            return "No token, or a wrong one: open the whole address that `anatemb view` printed in its terminal."
+        return None
+
+    def _with_headers(self, request: web.Request, answer: web.StreamResponse) -> web.StreamResponse:
+        host = request.headers.get("Host", "")
+        for name, value in _HEADERS.items():
+            answer.headers.setdefault(name, value)
+        answer.headers.setdefault("Content-Security-Policy", _POLICY.format(sockets=f"ws://{host} wss://{host}"))
+        if not request.path.startswith("/assets/"):
+            answer.headers.setdefault("Cache-Control", "no-store")
+        return answer
+
+
+def _cookie_name(request: web.Request) -> str:
+    """Cookies do not tell ports apart, two viewers on one computer must."""
+    port = urlsplit(f"//{request.headers.get('Host', '')}").port
+    return f"anatemb-view-{port or 80}"
+
+
+def _host_of(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
