@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import qt
 from slicer.i18n import tr as _
 
+from ..Panels.TableCells import BY_HAND, DOUBTFUL, GOOD, NOTHING, putCell
 from ..Signal import Signal
 from .BoxLogic import BoxLogic, Cell
 from .BoxNodes import ABSENT, CUT
 from .StructureNames import titled
-
-_WHOLE, _DOUBTFUL, _NOTHING, _BY_HAND, _PLAIN = "#d8f3dc", "#ffe8c2", "#e6e6e6", "#d9e8fb", "#ffffff"
 
 
 class BoxTable:
@@ -57,22 +56,10 @@ class BoxTable:
         table.setHorizontalHeaderLabels([_("Structure"), *(node.GetName() for node in self._volumes)])
         table.setRowCount(len(found))
         for row, (structure, cells) in enumerate(found.items()):
-            self._put(row, 0, titled(structure), structure, _PLAIN)
+            putCell(table, row, 0, titled(structure), structure)
             for column, node in enumerate(self._volumes, start=1):
-                self._put(row, column, *_shown(cells.get(node.GetID())))
+                putCell(table, row, column, *_shown(cells.get(node.GetID())))
         table.resizeColumnsToContents()
-
-    def _put(self, row: int, column: int, text: str, tip: str, colour: str) -> None:
-        item = self.widget.item(row, column)
-        if item is None:
-            item = qt.QTableWidgetItem()
-            item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
-            self.widget.setItem(row, column, item)
-        if item.text() != text:
-            item.setText(text)
-        item.setToolTip(tip)
-        item.setBackground(qt.QBrush(qt.QColor(colour)))
-        item.setForeground(qt.QBrush(qt.QColor("#202020")))
 
     def _onDoubleClick(self, row: int, column: int) -> None:
         from AnatomicalEmbedding.errors import PointsError
@@ -89,24 +76,24 @@ class BoxTable:
             self.said.emit(str(error))
 
 
-def _shown(cell: Cell | None) -> tuple[str, str, str]:
+def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
     """Text, tool tip and background of a cell."""
     if cell is None:
-        return "", _("Not looked for in this scan."), _PLAIN
+        return "", _("Not looked for in this scan."), None
     if cell.marked:
-        return "\u2605 " + _("example"), _("Marked in this scan by your own example."), _BY_HAND
+        return "\u2605 " + _("example"), _("Marked in this scan by your own example."), BY_HAND
     if cell.found is None:
-        return "\u270e " + _("by hand"), _("A box of your own."), _BY_HAND
+        return "\u270e " + _("by hand"), _("A box of your own."), BY_HAND
     tip = cell.found.text
     if cell.outdated:
         tip = _("{found}; with other weights, or before the scan changed: find boxes again").format(found=tip)
     if cell.edited:
-        return "\u270e " + _("edited"), _("Changed by hand. Was found: {found}").format(found=tip), _BY_HAND
-    sign, word, colour = "\u2713", _("whole"), _WHOLE
+        return "\u270e " + _("edited"), _("Changed by hand. Was found: {found}").format(found=tip), BY_HAND
+    sign, word, colour = "\u2713", _("whole"), GOOD
     if cell.found.status == ABSENT:
-        sign, word, colour = "\u2013", _("not in scan"), _NOTHING
+        sign, word, colour = "\u2013", _("not in scan"), NOTHING
     elif cell.found.status == CUT:
-        sign, word, colour = "\u25e7", _("cut"), _DOUBTFUL
+        sign, word, colour = "\u25e7", _("cut"), DOUBTFUL
     if cell.outdated:
-        word, colour = _("{status}, outdated").format(status=word), _DOUBTFUL
+        word, colour = _("{status}, outdated").format(status=word), DOUBTFUL
     return f"{sign} {word}", tip, colour

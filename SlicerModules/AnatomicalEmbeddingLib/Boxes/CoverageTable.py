@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import qt
 from slicer.i18n import tr as _
 
+from ..Panels.TableCells import FAULT, putCell
 from .CoverageLogic import CoverageLogic
-
-_FAULT, _PLAIN = "#ffd9d6", "#ffffff"
 
 
 class CoverageTable:
@@ -44,10 +43,4 @@ class CoverageTable:
         self.widget.setRowCount(len(rows))
         for n, row in enumerate(rows):
             for column, text in enumerate((row.name, row.holds, row.orientation or _("not checked"))):
-                item = qt.QTableWidgetItem(text)
-                item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
-                item.setToolTip(text)
-                fault = row.fault and column == 2
-                item.setBackground(qt.QBrush(qt.QColor(_FAULT if fault else _PLAIN)))
-                item.setForeground(qt.QBrush(qt.QColor("#202020")))
-                self.widget.setItem(n, column, item)
+                putCell(self.widget, n, column, text, text, FAULT if row.fault and column == 2 else None)

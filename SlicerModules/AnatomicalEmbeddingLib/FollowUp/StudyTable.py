@@ -9,11 +9,11 @@ from slicer.i18n import tr as _
 
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from ..Panels.Session import Session
+from ..Panels.TableCells import DOUBTFUL, putCell
 from ..Signal import Signal
 from .StudyOrder import Patient, Study, setDate
 
 _DATE, _SCAN, _STATE = range(3)
-_TO_DO, _ON_TO_DO = "#ffe8c2", "#202020"  # background and text of a date that is missing
 
 
 class StudyTable:
@@ -51,11 +51,11 @@ class StudyTable:
         try:
             self.widget.setRowCount(len(self._studies))
             for row, study in enumerate(self._studies):
-                self._put(row, _DATE, study.dateText, _dateTip(study), editable=True)
-                self._mark(row, bool(study.note))
-                self._put(row, _SCAN, study.volume.GetName(), "")
+                toDo = DOUBTFUL if study.note else None
+                putCell(self.widget, row, _DATE, study.dateText, _dateTip(study), toDo, editable=True)
+                putCell(self.widget, row, _SCAN, study.volume.GetName())
                 state = self.session.store.state(study.volume)
-                self._put(row, _STATE, self._stateText(study, state), state.sentence)
+                putCell(self.widget, row, _STATE, self._stateText(study, state), state.sentence)
         finally:
             self._filling = False
 
@@ -66,24 +66,6 @@ class StudyTable:
     def _stateText(self, study: Study, state: MapState) -> str:
         role = {self._prior: _("prior"), self._current: _("current")}.get(study.volume)
         return _progressText(state) if role is None else f"{role}, {_progressText(state)}"
-
-    def _put(self, row: int, column: int, text: str, tip: str, editable: bool = False) -> None:
-        item = self.widget.item(row, column)
-        if item is None:
-            item = qt.QTableWidgetItem()
-            flags = qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled
-            item.setFlags(flags | qt.Qt.ItemIsEditable if editable else flags)
-            self.widget.setItem(row, column, item)
-        if item.text() != text:
-            item.setText(text)
-        if item.toolTip() != tip:
-            item.setToolTip(tip)
-
-    def _mark(self, row: int, toDo: bool) -> None:
-        """Something is to be done about the date, or nothing."""
-        item = self.widget.item(row, _DATE)
-        item.setData(qt.Qt.BackgroundRole, qt.QBrush(qt.QColor(_TO_DO)) if toDo else None)
-        item.setData(qt.Qt.ForegroundRole, qt.QBrush(qt.QColor(_ON_TO_DO)) if toDo else None)
 
     def _onEdited(self, item) -> None:
         if self._filling or item.column() != _DATE or item.row() >= len(self._studies):

@@ -8,17 +8,17 @@ import qt
 from slicer.i18n import tr as _
 
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING
+from ..Panels.TableCells import BY_HAND, DOUBTFUL, GOOD, NOTHING, putCell
 from .AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
 from .LandmarkLogic import LandmarkLogic, Row
 
 _LOOKS = {  # sign, background
-    MATCHED: ("\u2713", "#d8f3dc"),
-    UNCERTAIN: ("?", "#ffe8c2"),
-    ABSENT: ("\u2013", "#e6e6e6"),
-    MOVED: ("\u270e", "#d9e8fb"),
-    REMOVED: ("\u270e", "#e6e6e6"),
+    MATCHED: ("\u2713", GOOD),
+    UNCERTAIN: ("?", DOUBTFUL),
+    ABSENT: ("\u2013", NOTHING),
+    MOVED: ("\u270e", BY_HAND),
+    REMOVED: ("\u270e", NOTHING),
 }
-_PLAIN = "#ffffff"
 
 
 class MatchTable:
@@ -66,10 +66,10 @@ class MatchTable:
             table.setRowCount(len(self._rows))
             for r, row in enumerate(self._rows):
                 outside = "" if row.inside else _("This point lies outside the template's scan.")
-                self._put(r, 0, row.label, outside, _PLAIN if row.inside else _LOOKS[UNCERTAIN][1], editable=True)
+                putCell(table, r, 0, row.label, outside, None if row.inside else DOUBTFUL, editable=True)
                 for c, node in enumerate(targets, start=1):
                     text, tip, colour = self._shown(row, node)
-                    self._put(r, c, text, tip, colour)
+                    putCell(table, r, c, text, tip, colour)
         finally:
             self._filling = False
 
@@ -103,21 +103,21 @@ class MatchTable:
     def _matchAgain(self, pointId: str, node) -> None:
         self.logic.matchAgain([pointId], node, corrections=True)
 
-    def _shown(self, row: Row, node) -> tuple[str, str, str]:
+    def _shown(self, row: Row, node) -> tuple[str, str, str | None]:
         """Text, tool tip and background of an answer, or of the lack of one."""
         answer = row.answers.get(node.GetID())
         if answer is not None:
-            sign, colour = _LOOKS.get(answer.status, ("", _PLAIN))
-            colour = _LOOKS[UNCERTAIN][1] if answer.outdated else colour
+            sign, colour = _LOOKS[answer.status]
+            colour = DOUBTFUL if answer.outdated else colour
             return f"{sign} {self._brief(answer)}", answer.text, colour
         state = self.logic.store.state(node)
         if state.status == FAILED:
-            return _("failed"), state.sentence, _PLAIN
+            return _("failed"), state.sentence, None
         if state.status in (WAITING, WORKING):
-            return f"{100 * state.share:.0f} %", _("This scan is being prepared."), _PLAIN
+            return f"{100 * state.share:.0f} %", _("This scan is being prepared."), None
         if state.status == READY and not row.inside:
-            return _("outside"), _("The point lies outside the template's scan."), _PLAIN
-        return "\u2026", _("Not matched yet: prepare the scans."), _PLAIN
+            return _("outside"), _("The point lies outside the template's scan."), None
+        return "\u2026", _("Not matched yet: prepare the scans."), None
 
     def _brief(self, answer: Answer) -> str:
         if answer.status == MOVED:
@@ -127,19 +127,6 @@ class MatchTable:
         if answer.status == ABSENT:
             return _("not in scan")
         return _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
-
-    def _put(self, row: int, column: int, text: str, tip: str, colour: str, editable: bool = False) -> None:
-        item = self.widget.item(row, column)
-        if item is None:
-            item = qt.QTableWidgetItem()
-            flags = qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled
-            item.setFlags(flags | qt.Qt.ItemIsEditable if editable else flags)
-            self.widget.setItem(row, column, item)
-        if item.text() != text:
-            item.setText(text)
-        item.setToolTip(tip)
-        item.setBackground(qt.QBrush(qt.QColor(colour)))
-        item.setForeground(qt.QBrush(qt.QColor("#202020")))
 
     def _onDoubleClick(self, row: int, column: int) -> None:
         if row < len(self._rows) and column > 0:
