@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.sax.saxutils import quoteattr
+from html import escape
 
 GRID_LAYOUT = 5201  # number of our layout description; Slicer's own stay below 1000
 _VIEW_PREFIX = "AE"
@@ -77,7 +77,7 @@ def gridLayout(names: Sequence[str]) -> str:
             f'<property name="viewgroup" action="default">{_FIRST_GROUP + row}</property></view></item>'
             for orientation, colour in _ORIENTATIONS
         )
-        rows.append(f'<item name={quoteattr(name)}><layout type="horizontal">{views}</layout></item>')
+        rows.append(f'<item name="{escape(name)}"><layout type="horizontal">{views}</layout></item>')
     return f'<layout type="vertical" split="true">{"".join(rows)}</layout>'
 
 
