@@ -33,12 +33,17 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "needs --token",
     )
     parser.add_argument(
-        "--token", default="", metavar="TEXT", help="secret in the page's address, 16 characters or more (default: random)"
+        "--token",
+        default="",
+        metavar="TEXT",
+        help="secret in the page's address, 16 characters or more (default: random)",
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
     parser.add_argument("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads to embed with (default: all cores but one)")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="CPU threads to embed with (default: all cores but one)"
+    )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
     add_series_option(parser)
     parser.set_defaults(run=run)

@@ -58,7 +58,7 @@ async def _serve(options: Options, say: Callable[[str], None]) -> None:
         tasks = (serving, loop.create_task(_keep_going(viewer)), loop.create_task(stop.wait()))
         await asyncio.wait((viewer.server.ready, serving), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
-            await serving  # raises what went wrong
+            _check_address(serving, options)
         url = viewer.url
         say(f"The viewer is at {url}")
         say("Press Ctrl-C here to end it.")
@@ -73,6 +73,20 @@ async def _serve(options: Options, say: Callable[[str], None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _check_address(serving: asyncio.Task, options: Options) -> None:
+    """Say why the server could not start."""
+    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+    error = serving.exception()
+    if isinstance(error, OSError):
+        reason = (error.strerror or str(error)).split(":")[-1].strip()
+        raise AnatomicalEmbeddingError(
+            f"{options.host}:{options.port}: cannot be listened at ({reason}); give another --port, or 0 for a free one."
+        ) from error
+    if error is not None:
+        raise error
 
 
 async def _keep_going(viewer) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from trame.app import get_server
 
+from .logic.boxes import Boxes
 from .logic.crosshair import Crosshair
 from .logic.demo import patients
+from .logic.exports import Exports
 from .logic.landmarks import Landmarks
 from .logic.scans import Scans
 from .logic.session import Session
@@ -28,6 +30,8 @@ class Viewer:
         self.views = Views(session, self.server)
         self.landmarks = Landmarks(session)
         self.crosshair = Crosshair(session)
+        self.boxes = Boxes(session)
+        self.exports = Exports(session, self.landmarks)
         self.guard = Guard(options.host, options.token)
         self._publish(initial=True)
         self._connect()
@@ -73,7 +77,7 @@ class Viewer:
 
     def _connect(self) -> None:
         """Names by which the page's templates call: `trigger('name', [values])`."""
-        scans, views, landmarks = self.scans, self.views, self.landmarks
+        scans, views, landmarks, boxes = self.scans, self.views, self.landmarks, self.boxes
         actions = {
             "scan_remove": scans.remove,
             "scan_template": scans.choose_template,
@@ -95,6 +99,12 @@ class Viewer:
             "undo": landmarks.undo,
             "redo": landmarks.redo,
             "crosshair": self.crosshair.toggle,
+            "boxes_find": boxes.find,
+            "boxes_cancel": boxes.cancel,
+            "boxes_jump": boxes.jump,
+            "boxes_clear": boxes.clear,
+            "boxes_crop": boxes.crop,
+            "boxes_drop": boxes.drop_crop,
             "dismiss": self.session.dismiss,
         }
         for name, action in actions.items():
@@ -124,6 +134,7 @@ class Viewer:
         self.scans.poll()
         self.landmarks.poll()
         self.crosshair.poll()
+        self.boxes.poll()
         self._publish()
         self.server.state.flush()
 
@@ -132,10 +143,12 @@ class Viewer:
         if initial:
             state.trame__title = "Anatomical Embedding"
             state.windows = list(WINDOWS)
-            state.tab = "points"
+            state.update({"tab": "points", "sought": "", "wanted": [], "recall": "0.95", "margin": 0})
+            state.client_only("tab", "sought", "wanted", "recall", "margin")
         self.scans.publish(state)
         self.views.publish(state)
         self.views.publish_slices(state)
         self.landmarks.publish(state)
         self.crosshair.publish(state)
+        self.boxes.publish(state)
         state.sentences = self.session.sentences

@@ -141,7 +141,9 @@ class Scans:
                 "about": self._about.get(node.GetID(), ""),
                 "template": node is session.template,
                 "status": (now := states[node.GetID()]).status,
-                "words": _WORDS.get(now.status, f"{100 * now.share:.0f} %" if now.status == WORKING else "not prepared"),
+                "words": _WORDS.get(
+                    now.status, f"{100 * now.share:.0f} %" if now.status == WORKING else "not prepared"
+                ),
                 "sentence": now.sentence,
                 "notes": "" if now.embedding is None else "; ".join(now.embedding.notes),
             }

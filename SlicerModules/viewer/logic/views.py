@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import vtk
-from trame_slicer.rca_view import RemoteSliceViewFactory
-from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
+from trame_slicer.rca_view import RemoteViewFactory
+from trame_slicer.views import NoScheduleRendering, SliceView, ViewLayoutDefinition, ViewProps, ViewType
 
 if TYPE_CHECKING:
     from .session import Session
@@ -19,7 +19,6 @@ ORIENTATIONS = (("Axial", "#e5604d"), ("Sagittal", "#d9bf4a"), ("Coronal", "#6eb
 WINDOWS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Brain": (80, 40)}
 _MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
 _FIRST_GROUP = 520
-_SAMPLES = 0  # smoothing of edges triples the time that a picture takes without a GPU
 
 
 @dataclass(eq=False)
@@ -41,7 +40,9 @@ class Views:
         self.mode, self.orientation = "auto", "Axial"
         self.window = "Soft tissue"
         self._enlarged: str | None = None
-        factory = RemoteSliceViewFactory(server, target_fps=30, blur_fps=30, interactive_quality=75)
+        factory = RemoteViewFactory(
+            server, _make_view, ViewType.SLICE_VIEW, target_fps=30, blur_fps=30, interactive_quality=75
+        )
         session.app.view_manager.register_factory(factory)
         session.scans_changed.connect(self.follow)
 
@@ -68,7 +69,6 @@ class Views:
             properties = ViewProps(orientation=orientation, color=colour, group=_FIRST_GROUP + number)
             definition = ViewLayoutDefinition(f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties)
             view = self._session.app.view_manager.create_view(definition)
-            view.render_window().SetMultiSamples(_SAMPLES)
             views[orientation] = view
         slot = _Slot(number, views)
         for orientation, view in views.items():
@@ -195,3 +195,12 @@ class Views:
         """Only views that are shown are drawn."""
         tags = [cell["tag"] for row in self._rows() for cell in row["cells"]]
         self._session.app.view_manager.set_current_view_ids(tags or ["none"])
+
+
+def _make_view(scene, app_logic, name: str) -> SliceView:
+    """A view that is not drawn while it is put together, and without smoothed edges, which triple the time that a
+    picture takes where there is no GPU.
+    """
+    view = SliceView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
+    view.render_window().SetMultiSamples(0)
+    return view

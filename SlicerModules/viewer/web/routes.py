@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+
+from .downloads import add_downloads
+from .uploads import UploadError, make_reader, receive
 
 if TYPE_CHECKING:
     from ..page import Viewer
@@ -19,6 +23,8 @@ def add_routes(app: web.Application, viewer: Viewer) -> None:
     app.router.add_get("/index.html", _page)
     app.router.add_get("/alive", _alive)
     app.router.add_static("/viewer", _STATIC)
+    app.router.add_post("/upload", _upload(viewer))
+    add_downloads(app, viewer)
 
 
 async def _page(_request: web.Request) -> web.Response:
@@ -28,6 +34,21 @@ async def _page(_request: web.Request) -> web.Response:
 
 async def _alive(_request: web.Request) -> web.Response:
     return web.Response(text="yes")
+
+
+def _upload(viewer: Viewer):
+    async def upload(request: web.Request) -> web.Response:
+        session = viewer.session
+        try:
+            folder, names = await receive(request, session.folder, session.limits)
+        except UploadError as error:
+            session.say(str(error))
+            return web.Response(status=413, text=str(error))
+        shown = names[0] if len(names) == 1 else f"{len(names)} files"
+        viewer.scans.read(shown, make_reader(folder, names, session.limits), lambda: shutil.rmtree(folder, True))
+        return web.Response(text="read in the background")
+
+    return upload
 
 
 def _read_page() -> str:
