@@ -120,7 +120,8 @@ def _installation() -> dict[str, object]:
     import torch
 
     from ..cache import default_folder
-    from ..models.registry import DEFAULT_MODEL, list_weights
+    from ..models.registry import list_weights
+    from ..resources import DEFAULT_MODEL
 
     devices = ["cpu"]
     if torch.cuda.is_available():
