@@ -54,9 +54,10 @@ def run(options: argparse.Namespace) -> None:
     sys.path.insert(0, str(viewer_folder()))
     if find_spec("trame_slicer") is None or find_spec("vtkmodules") is None:
         raise AnatomicalEmbeddingError(f"the viewer needs trame-slicer, which is not installed here; run: {_INSTALL}")
-    from AnatomicalEmbeddingLib.Maps.Engine import Choice
     from viewer.app import Options
     from viewer.app import run as serve
+
+    from AnatomicalEmbeddingLib.Maps.Engine import Choice
 
     choice = Choice(options.model, options.device, None if options.no_cache else "")
     serve(
@@ -92,7 +93,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def viewer_folder() -> Path:
-    """Where the packages `viewer` and `AnatomicalEmbeddingLib` are: beside the engine in a checkout, inside it in a wheel.
+    """Where `viewer` and `AnatomicalEmbeddingLib` are: beside the engine in a checkout, inside it in a wheel.
 
     Raises AnatomicalEmbeddingError where they were not installed.
     """

@@ -39,6 +39,7 @@ class Options:
 def run(options: Options, say: Callable[[str], None] = print) -> None:
     """Serve the page until Ctrl-C or SIGTERM. Nothing outlives it: threads end, temporary files are removed."""
     os.environ["TRAME_ARGS"] = _TRAME_OPTIONS
+    os.environ.setdefault("LP_NUM_THREADS", "0")  # Mesa's own threads cost small pictures more than they save
     ThreadedEngine.threads = options.threads
     asyncio.run(_serve(options, say))
 
@@ -49,6 +50,7 @@ async def _serve(options: Options, say: Callable[[str], None]) -> None:
     viewer = Viewer(options)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_on_loop_error)
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop by KeyboardInterrupt
             loop.add_signal_handler(number, stop.set)
@@ -68,11 +70,20 @@ async def _serve(options: Options, say: Callable[[str], None]) -> None:
         for task in done:
             await task
     finally:
-        viewer.session.close()
+        for task in tasks[1:]:  # nothing may follow what is being closed
+            task.cancel()
+        await asyncio.gather(*tasks[1:], return_exceptions=True)
         await viewer.stop()
+        viewer.session.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:
+    """A page that was closed while something was sent to it is no error."""
+    if not isinstance(context.get("exception"), ConnectionError):
+        loop.default_exception_handler(context)
 
 
 def _check_address(serving: asyncio.Task, options: Options) -> None:
@@ -83,7 +94,7 @@ def _check_address(serving: asyncio.Task, options: Options) -> None:
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).split(":")[-1].strip()
         raise AnatomicalEmbeddingError(
-            f"{options.host}:{options.port}: cannot be listened at ({reason}); give another --port, or 0 for a free one."
+            f"{options.host}:{options.port}: cannot be used ({reason}); give another --port, or 0 for a free one."
         ) from error
     if error is not None:
         raise error

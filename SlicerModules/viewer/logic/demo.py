@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _SPACING = (2.0, 2.0, 2.5)
 # as `anatemb demo`: from the sacrum to the neck; from above the iliac crests
-_PATIENTS = (("Template (synthetic)", 20_001, (120.0, 600.0)), ("Follow-up (synthetic)", 20_002, (190.0, 600.0)))
+_PATIENTS = (("Patient A", 20_001, (120.0, 600.0)), ("Patient B", 20_002, (190.0, 600.0)))
 
 
 def read_patient(number: int) -> Callable[[Callable[[], bool]], list[Volume]]:

@@ -139,7 +139,7 @@ class Exports:
         return write
 
     def scene(self) -> bytes:
-        """The scene as a bundle (.mrb) that Slicer opens; storable nodes get the storage that Slicer would give them."""
+        """The scene as a bundle (.mrb) that Slicer opens; nodes get the storage that Slicer would give them."""
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         scene = self._session.scene

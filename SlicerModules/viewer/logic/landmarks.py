@@ -171,7 +171,8 @@ class Landmarks:
 
     def _row(self, row) -> dict:
         r, a, s = worldOf(self.logic.points, row.pointId)
-        place = f"{abs(r):.0f} {'R' if r >= 0 else 'L'}  {abs(a):.0f} {'A' if a >= 0 else 'P'}  {s:.0f} S"
+        sides = ("R" if r >= 0 else "L", "A" if a >= 0 else "P", "S" if s >= 0 else "I")
+        place = "  ".join(f"{abs(mm):.0f} {side}" for mm, side in zip((r, a, s), sides, strict=True))
         answers = [self._answer(row, scan) for scan in self.logic.targets] if row.inside else []
         return {"id": row.pointId, "label": row.label, "place": place, "inside": row.inside, "answers": answers}
 

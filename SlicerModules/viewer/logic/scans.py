@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -87,6 +88,8 @@ class Scans:
             Hierarchy.removeNode(session.scene, each)
         Hierarchy.removeNode(session.scene, node)
         self._about.pop(scan_id, None)
+        del node
+        gc.collect()  # maps lie in circles of references; Python by itself would keep many before it looks
 
     def choose_template(self, scan_id: str) -> None:
         node = self._session.scan(scan_id)

@@ -19,6 +19,7 @@ ORIENTATIONS = (("Axial", "#e5604d"), ("Sagittal", "#d9bf4a"), ("Coronal", "#6eb
 WINDOWS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Brain": (80, 40)}
 _MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
 _FIRST_GROUP = 520
+_QUALITY = 90  # of JPEG; that of trame's pictures at rest, so that each picture is drawn once, not twice
 
 
 @dataclass(eq=False)
@@ -41,7 +42,7 @@ class Views:
         self.window = "Soft tissue"
         self._enlarged: str | None = None
         factory = RemoteViewFactory(
-            server, _make_view, ViewType.SLICE_VIEW, target_fps=30, blur_fps=30, interactive_quality=75
+            server, _make_view, ViewType.SLICE_VIEW, target_fps=30, blur_fps=30, interactive_quality=_QUALITY
         )
         session.app.view_manager.register_factory(factory)
         session.scans_changed.connect(self.follow)

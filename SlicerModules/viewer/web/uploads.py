@@ -16,6 +16,7 @@ from ..logic.session import Limits
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # each a file that holds all of its scan
 _CHUNK = 1 << 20
 _HEADER = 1 << 16
+_LINK = 0xA  # of the file kinds that a zip made on Unix states
 
 
 class UploadError(Exception):
@@ -90,7 +91,7 @@ def unzip(archive: Path, target: Path, limits: Limits) -> int:
                     path.is_absolute()
                     or ".." in path.parts
                     or ":" in entry.filename
-                    or entry.external_attr >> 28 == 0xA
+                    or entry.external_attr >> 28 == _LINK
                 ):
                     raise UploadError(
                         "The zip names files outside itself; it was refused. Pack the scan's folder anew."

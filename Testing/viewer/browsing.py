@@ -1,0 +1,208 @@
+"""`anatemb view` as a program of its own, and its page in a headless Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+TOKEN = "token-of-the-tests-1234"
+_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+_WAIT_MS = 30_000
+
+
+@contextmanager
+def open_browser() -> Iterator:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=_ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Running:
+    """The program while it runs. url: what it printed, with the token."""
+
+    def __init__(self, folder: Path, *arguments: str, extra: tuple[str, ...] = ()) -> None:
+        self.folder, self._log = folder, folder / "log.txt"
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir(exist_ok=True)
+        environment = os.environ | {
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "TMPDIR": str(self.temporary),
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        command = [sys.executable, "-m", "AnatomicalEmbedding", "view", *arguments, "--no-browser", "--token", TOKEN]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, *extra], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
+        self.url = self._printed_url()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def errors(self) -> list[str]:
+        """Lines of the log that tell of something gone wrong."""
+        return [line for line in self.log.splitlines() if re.search(r"Traceback|ERROR|\bError\b|Exception", line)]
+
+    def memory_mb(self) -> float:
+        """Resident memory of the program."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
+
+    def stop(self, seconds: float = 15.0) -> int:
+        """Ctrl-C; the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+    def _printed_url(self, seconds: float = 60.0) -> str:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            found = re.search(r"http://\S+", self.log)
+            if found:
+                return found.group(0)
+            time.sleep(0.05)
+        self.process.kill()
+        raise AssertionError(f"the viewer did not start:\n{self.log}")
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_error) -> None:
+        self.stop()
+
+
+class Page:
+    """The viewer's page. faults: errors of its script and refused requests."""
+
+    def __init__(self, browser, running: Running, size: tuple[int, int] = (1400, 860)) -> None:
+        self.running, self.faults = running, []
+        self.page = browser.new_page(viewport={"width": size[0], "height": size[1]}, accept_downloads=True)
+        self.page.set_default_timeout(_WAIT_MS)
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.goto(running.url)
+
+    def close(self) -> None:
+        self.page.close()
+
+    def wait(self, expression: str) -> None:
+        """Until a JavaScript expression is true."""
+        self.page.wait_for_function(expression)
+
+    def wait_ready(self, count: int) -> None:
+        """Until that many scans are embedded, and drawn."""
+        self.wait(f"document.querySelectorAll('li[data-status=ready]').length === {count}")
+        self.wait(f"document.querySelectorAll('.row .cell img').length >= {count}")
+
+    def press(self, name: str) -> None:
+        self.page.click(f"[data-test={name}]")
+
+    def place_mode(self, on: bool = True) -> None:
+        if ("on" in (self.page.get_attribute("[data-test=place]", "class") or "")) != on:
+            self.press("place")
+            self.wait(f"document.querySelector('[data-test=place]').classList.contains('on') === {str(on).lower()}")
+
+    def at(self, view: str, across: float, down: float) -> tuple[float, float]:
+        """Pixels of a place in a view, given as shares of its width and height."""
+        box = self.page.locator(f"[data-view={view}]").bounding_box()
+        return box["x"] + across * box["width"], box["y"] + down * box["height"]
+
+    def click(self, view: str, across: float, down: float) -> None:
+        x, y = self.at(view, across, down)
+        self.page.mouse.move(x - 8, y)
+        self.page.mouse.move(x, y)
+        self.page.mouse.down()
+        self.page.mouse.up()
+
+    def add_point(self, view: str, across: float, down: float) -> dict:
+        """Place a point by the mouse; what the table says of it, once it is answered in every scan."""
+        before = len(self.points())
+        self.place_mode()
+        self.click(view, across, down)
+        self.wait(f"document.querySelectorAll('[data-point]').length === {before + 1}")
+        self.wait("document.querySelectorAll('[data-point] .answer.pending').length === 0")
+        return self.points()[0]
+
+    def points(self) -> list[dict]:
+        """What the table shows, the latest first."""
+        return self.page.evaluate(
+            """() => [...document.querySelectorAll('[data-point]')].map((body) => ({
+                label: body.querySelector('input').value,
+                place: body.querySelector('.place').textContent,
+                answers: [...body.querySelectorAll('.answer')].map((row) => ({
+                    scan: row.dataset.answer, status: row.className.replace('answer', '').trim(),
+                    words: row.querySelector('.status').textContent, error: row.querySelector('.error').textContent,
+                })),
+            }))"""
+        )
+
+    def state(self, name: str):
+        """A value that the server keeps for the page."""
+        return self.page.evaluate(f"() => window.trame.state.get({name!r})")
+
+    def sentences(self) -> list[str]:
+        return self.page.locator(".sentences p span").all_inner_texts()
+
+    def wait_sentence(self, part: str) -> str:
+        """Until a sentence on the page holds these words; all of it."""
+        found = self.page.locator(".sentences p span", has_text=part).first
+        found.wait_for()
+        return found.inner_text()
+
+    def dismiss_all(self) -> None:
+        """Press the cross of every sentence."""
+        while left := len(self.sentences()):
+            self.page.locator(".sentences button").first.evaluate("(button) => button.click()")
+            self.wait(f"document.querySelectorAll('.sentences p').length < {left}")
+
+    def download(self, name: str, folder: Path) -> Path:
+        """Press what downloads; the file, in `folder`."""
+        with self.page.expect_download() as waiting:
+            self.press(name)
+        path = folder / waiting.value.suggested_filename
+        waiting.value.save_as(path)
+        return path
+
+    def export(self, name: str, folder: Path) -> Path:
+        self.press("export")
+        return self.download(f"export-{name}", folder)
+
+    def send(self, *paths: Path) -> None:
+        """Upload files, until the server has taken them in."""
+        before = int(self.page.get_attribute("body", "data-sent") or 0)
+        self.page.set_input_files("[data-test=files]", [str(path) for path in paths])
+        self.wait(f"Number(document.body.dataset.sent || 0) === {before + 1}")
+
+    def watch_pictures(self) -> None:
+        """Begin to count the pictures that each view shows."""
+        self.page.evaluate(
+            """() => {
+                window.pictures = {};
+                for (const cell of document.querySelectorAll('.cell')) {
+                    const tag = cell.dataset.view;
+                    window.pictures[tag] = 0;
+                    new MutationObserver(() => window.pictures[tag]++).observe(
+                        cell.querySelector('img'), {attributes: true, attributeFilter: ['src']});
+                }
+            }"""
+        )

@@ -1,0 +1,76 @@
+"""Fixtures of the viewer's tests: `anatemb view` as a program, and a browser (`make test` makes the environment)."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, saying why, what this environment cannot run."""
+    from browsing import CHROMIUM
+
+    missing = [name for name in ("trame_slicer", "playwright") if find_spec(name) is None]
+    for item in items:
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        if "page" in item.fixturenames and missing:
+            item.add_marker(pytest.mark.skip(reason="playwright is not installed; `make test` installs it"))
+        elif "page" in item.fixturenames and CHROMIUM is None:
+            item.add_marker(pytest.mark.skip(reason="chromium is not installed; on Debian: apt install chromium"))
+
+
+@pytest.fixture(scope="session")
+def scan_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two synthetic torsos as files."""
+    from scans import patient
+
+    folder = tmp_path_factory.mktemp("scans")
+    paths = [folder / "prior.nii.gz", folder / "current.nii.gz"]
+    for number, path in enumerate(paths):
+        patient(number).volume.write(path)
+    return paths
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Path:
+    """Where the tests leave screenshots."""
+    folder = _ROOT / "build" / "viewer"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from browsing import open_browser
+
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def running(scan_files, tmp_path_factory):
+    """The viewer with both torsos; its log must hold no error."""
+    from browsing import Running
+
+    with Running(tmp_path_factory.mktemp("run"), *map(str, scan_files)) as program:
+        yield program
+        assert program.errors() == []
+
+
+@pytest.fixture(scope="module")
+def page(browser, running):
+    """The page, with both scans ready; what it does wrong fails the module."""
+    from browsing import Page
+
+    opened = Page(browser, running)
+    opened.wait_ready(2)
+    yield opened
+    opened.close()
+    assert opened.faults == []

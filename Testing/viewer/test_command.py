@@ -1,0 +1,45 @@
+"""`anatemb view` before it starts: options that will not do, and what is missing. Needs no trame."""
+
+import argparse
+
+import pytest
+
+from AnatomicalEmbedding.cli import main, view
+
+
+def test_another_host_needs_a_token_and_says_why(capsys):
+    assert main(["view", "--demo", "--host", "0.0.0.0", "--no-browser"]) == 2
+    said = capsys.readouterr().err
+    assert "--token" in said
+    assert "network" in said
+
+
+@pytest.mark.parametrize("token", ["short", "with spaces in it, long", "a/b/c/d/e/f/g/h/i/j"])
+def test_a_weak_token_is_refused(token, capsys):
+    assert main(["view", "--demo", "--host", "0.0.0.0", "--token", token]) == 2
+    assert "--token" in capsys.readouterr().err
+
+
+def test_a_missing_scan_is_named(capsys):
+    assert main(["view", "nowhere.nii.gz"]) == 2
+    assert "nowhere.nii.gz" in capsys.readouterr().err
+
+
+def test_without_trame_slicer_one_line_says_how_to_get_it(monkeypatch, capsys):
+    monkeypatch.setattr(view, "find_spec", lambda name: None)
+    assert main(["view", "--demo"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "pip install" in said
+
+
+def test_ports():
+    assert view._port("0") == 0
+    for text in ("-1", "65536", "http"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            view._port(text)
+
+
+def test_the_viewer_lies_beside_the_engine():
+    assert (view.viewer_folder() / "viewer" / "app.py").is_file()
+    assert (view.viewer_folder() / "AnatomicalEmbeddingLib" / "__init__.py").is_file()

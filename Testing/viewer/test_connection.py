@@ -1,0 +1,96 @@
+"""Who is let in, what the answers carry, coming back after a lost connection, and the end of the program."""
+
+import http.client
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+
+from browsing import TOKEN, Running
+
+SOCKET = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+          "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}  # fmt: skip
+
+
+def ask(url: str, path: str, method: str = "GET", **headers: str):
+    """Status and headers of a plain request, without a browser."""
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    if answer.status != 101:
+        answer.read()
+    connection.close()
+    return answer.status, dict(answer.getheaders())
+
+
+def cookie(url: str) -> str:
+    return f"anatemb-view-{urlsplit(url).port}={TOKEN}"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/index.html", "/ws", "/alive", "/export/scene.mrb", "/viewer/viewer.js", "/vue.global.js"]
+)
+def test_nothing_is_given_without_the_token(running, path):
+    extra = SOCKET if path == "/ws" else {}
+    assert ask(running.url, path, **extra)[0] == 403
+    assert ask(running.url, path, Cookie=cookie(running.url)[:-1] + "x", **extra)[0] == 403
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(running):
+    status, headers = ask(running.url, f"/?token={TOKEN}")
+    assert status == 302
+    assert headers["Location"] == "/index.html"
+    assert "HttpOnly" in headers["Set-Cookie"]
+    assert "SameSite=Lax" in headers["Set-Cookie"]
+    status, headers = ask(running.url, "/index.html", Cookie=cookie(running.url))
+    assert status == 200
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'self'" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_other_pages_are_refused(running):
+    let_in = cookie(running.url)
+    assert ask(running.url, "/ws", Cookie=let_in, Origin="http://evil.example", **SOCKET)[0] == 403
+    assert ask(running.url, "/alive", Cookie=let_in, Host="evil.example")[0] == 403
+    assert ask(running.url, "/upload", "POST", Cookie=let_in)[0] == 403
+    host = urlsplit(running.url).netloc
+    assert ask(running.url, "/ws", Cookie=let_in, Origin=f"http://{host}", **SOCKET)[0] == 101
+
+
+@pytest.mark.parametrize(
+    "path", ["/../../etc/passwd", "/viewer/../../page.py", "/viewer/%2e%2e/page.py", "/export/../page.py"]
+)
+def test_no_path_leads_to_other_files(running, path):
+    assert ask(running.url, path, Cookie=cookie(running.url))[0] in (400, 403, 404)
+
+
+def test_the_page_comes_back_after_a_dropped_socket(page):
+    page.add_point("scan0axial", 0.5, 0.5)
+    before = page.points()
+    with page.page.expect_navigation():
+        page.page.evaluate("() => { for (const socket of window.viewer.sockets) socket.close(); }")
+    page.wait_ready(2)
+    page.wait("document.querySelectorAll('[data-point]').length === 1")
+    assert page.points() == before
+    page.add_point("scan0axial", 0.4, 0.5)
+    assert len(page.points()) == 2
+    assert set(page.faults) <= {"Object"}  # what trame's script was waiting for when the socket closed
+    page.faults.clear()
+
+
+def test_the_demo_starts_cancels_and_ends_without_a_trace(browser, tmp_path):
+    from browsing import Page
+
+    with Running(tmp_path, "--demo") as program:
+        page = Page(browser, program)
+        page.wait("document.querySelectorAll('li[data-status=working]').length === 1")
+        page.press("cancel")
+        page.page.locator("[data-test=prepare]").wait_for()
+        page.close()
+        assert program.stop() == 0
+    assert program.errors() == [], program.log
+    assert not list(program.temporary.glob("anatemb-view-*"))

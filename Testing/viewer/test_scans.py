@@ -1,0 +1,184 @@
+"""Scans that come and go while the page is open: uploads, good and bad; rows and grids; windows; the crosshair."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+
+
+def names(page) -> list[str]:
+    return page.page.eval_on_selector_all("li[data-scan]", "all => all.map((each) => each.dataset.scan)")
+
+
+def remove(page, name: str) -> None:
+    page.page.click(f"li[data-scan='{name}'] > button")
+    page.wait(f"!document.querySelector(\"li[data-scan='{name}']\")")
+
+
+def write_dicom(folder, volume) -> None:
+    """A CT series of a volume's slices."""
+    import pydicom
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+
+    lps = np.diag([-1.0, -1.0, 1.0, 1.0]) @ volume.ijk_to_ras
+    columns = lps[:3, :3] / np.linalg.norm(lps[:3, :3], axis=0)
+    study, series, frame = generate_uid(), generate_uid(), generate_uid()
+    for k, voxels in enumerate(volume.voxels):
+        meta = FileMetaDataset()
+        meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
+        meta.MediaStorageSOPInstanceUID = generate_uid()
+        meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        each = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
+        each.SOPClassUID, each.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+        each.StudyInstanceUID, each.SeriesInstanceUID, each.FrameOfReferenceUID = study, series, frame
+        each.Modality, each.PatientID, each.InstanceNumber = "CT", "synthetic", k + 1
+        each.ImagePositionPatient = [float(x) for x in lps[:3, 3] + k * lps[:3, 2]]
+        each.ImageOrientationPatient = [float(x) for x in (*columns[:, 0], *columns[:, 1])]
+        each.PixelSpacing = [float(volume.spacing[1]), float(volume.spacing[0])]
+        each.SliceThickness = float(volume.spacing[2])
+        each.Rows, each.Columns = voxels.shape
+        each.SamplesPerPixel, each.PhotometricInterpretation = 1, "MONOCHROME2"
+        each.BitsAllocated, each.BitsStored, each.HighBit, each.PixelRepresentation = 16, 16, 15, 1
+        each.RescaleIntercept, each.RescaleSlope = 0, 1
+        each.PixelData = np.asarray(voxels, dtype="<i2").tobytes()
+        pydicom.dcmwrite(folder / f"{k}.dcm", each, enforce_file_format=True)
+
+
+def test_upload_of_a_dicom_zip(page, tmp_path):
+    pytest.importorskip("pydicom")
+    from AnatomicalEmbedding.phantom import make_phantom
+
+    volume = make_phantom(74, spacing=(5.0, 5.0, 8.0), coverage_mm=(200.0, 420.0)).volume
+    slices = tmp_path / "slices"
+    slices.mkdir()
+    write_dicom(slices, volume)
+    with zipfile.ZipFile(tmp_path / "case.zip", "w") as archive:
+        for path in slices.iterdir():
+            archive.write(path, f"study/series/{path.name}")
+    page.send(tmp_path / "case.zip")
+    page.wait_ready(3)
+    assert names(page)[-1] == "case"
+    remove(page, "case")
+
+
+def test_upload_of_several_files_at_once_and_the_grid(page, scan_files, pictures, tmp_path):
+    copies = [tmp_path / f"extra{n}.nii.gz" for n in range(3)]
+    for n, copy in enumerate(copies):
+        copy.write_bytes(scan_files[n % 2].read_bytes())
+    page.send(*copies)
+    page.wait_ready(5)
+    page.wait("document.querySelectorAll('.cell').length === 5")  # one view each of more than four scans
+    page.page.screenshot(path=pictures / "grid.png")
+    page.press("rows")
+    page.wait("document.querySelectorAll('.cell').length === 15")
+    for copy in copies:
+        remove(page, copy.name.removesuffix(".nii.gz"))
+    page.wait("document.querySelectorAll('.cell').length === 6")
+    page.wait_ready(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("notes.txt", b"no scan at all", "notes"),
+        ("broken.nii.gz", b"\x1f\x8b broken", "broken.nii.gz"),
+        ("elsewhere.mha", b"ObjectType = Image\nNDims = 3\nElementDataFile = /etc/passwd\n", "in another file"),
+        ("elsewhere.nrrd", b"NRRD0004\ntype: short\ndimension: 3\ndata file: /etc/passwd\n\n", "in another file"),
+        ("broken.zip", b"PK\x03\x04 not a zip", "zip is damaged"),
+    ],
+)
+def test_a_bad_upload_is_a_sentence_and_changes_nothing(page, tmp_path, name, content, sentence):
+    before = names(page)
+    (tmp_path / name).write_bytes(content)
+    page.send(tmp_path / name)
+    text = page.wait_sentence(sentence)
+    assert "/tmp" not in text
+    assert str(page.running.temporary) not in text
+    assert names(page) == before
+    page.dismiss_all()
+
+
+def test_a_zip_that_names_files_outside_itself_is_refused(page, tmp_path):
+    with zipfile.ZipFile(tmp_path / "evil.zip", "w") as archive:
+        archive.writestr("../../evil.nii", b"x")
+    page.send(tmp_path / "evil.zip")
+    page.wait_sentence("names files outside itself")
+    page.dismiss_all()
+    assert not list(tmp_path.parent.glob("**/evil.nii"))
+
+
+def test_what_was_uploaded_does_not_stay_on_disk(page):
+    page.wait("!document.querySelector('[data-test=work]')")
+    assert not list(page.running.temporary.glob("anatemb-view-*/upload-*"))
+
+
+def test_windows_are_those_of_all_scans(page, pictures):
+    page.watch_pictures()
+    page.page.click("text=Lung")
+    page.wait("window.pictures.scan0axial > 0 && window.pictures.scan1axial > 0")
+    page.page.screenshot(path=pictures / "lung.png")
+    page.page.click("text=Soft tissue")
+
+
+def test_the_wheel_and_the_slider_show_another_slice(page):
+    at = "Number(document.querySelector('[data-view=scan0axial] .slice').value)"
+    before = page.page.evaluate(at)
+    page.page.mouse.move(*page.at("scan0axial", 0.5, 0.5))
+    page.page.mouse.wheel(0, -300)
+    page.wait(f"{at} !== {before}")
+    page.page.locator("[data-view=scan0axial] .slice").evaluate(
+        "(slider) => { slider.value = slider.min; slider.dispatchEvent(new Event('input')); }"
+    )
+    page.wait("window.trame.state.get('slices').scan0axial.value === window.trame.state.get('slices').scan0axial.min")
+    page.press("fit")
+    page.wait("window.trame.state.get('slices').scan0axial.value !== window.trame.state.get('slices').scan0axial.min")
+
+
+def test_one_view_alone_and_all_again(page):
+    page.page.click("[data-view=scan1coronal] .corner")
+    page.wait("document.querySelectorAll('.cell').length === 1")
+    page.page.click(".corner")
+    page.wait("document.querySelectorAll('.cell').length === 6")
+
+
+def test_the_crosshair_moves_the_other_scan(page, pictures):
+    page.place_mode(False)
+    page.press("crosshair")
+    page.wait("document.querySelector('[data-test=crosshair]').classList.contains('on')")
+    page.watch_pictures()
+    slices = "window.trame.state.get('slices').scan1axial.value"
+    seen = set()
+    for down in (0.3, 0.4, 0.5, 0.6, 0.7):
+        before = page.page.evaluate("window.pictures.scan1axial")
+        page.page.mouse.move(*page.at("scan0coronal", 0.5, down))
+        page.wait(f"window.pictures.scan1axial > {before}")
+        seen.add(page.page.evaluate(slices))
+    assert len(seen) > 2
+    page.page.screenshot(path=pictures / "crosshair.png")
+    page.press("crosshair")
+    page.wait("!document.querySelector('[data-test=crosshair]').classList.contains('on')")
+
+
+def test_clicks_and_uploads_leave_memory_bounded(page, scan_files, tmp_path):
+    """A short form of Testing/benchmarks/viewer_soak.py."""
+    copy = tmp_path / "again.nii.gz"
+    copy.write_bytes(scan_files[1].read_bytes())
+
+    def turn(clicks: int) -> None:
+        page.send(copy)
+        page.wait_ready(3)
+        for n in range(clicks):
+            page.add_point("scan0axial", 0.4 + 0.02 * (n % 10), 0.45)
+            page.page.click("[data-point] tr.point button")
+            page.wait("document.querySelectorAll('[data-point]').length === 0")
+        remove(page, "again")
+
+    for _ in range(2):
+        turn(8)
+    before = page.running.memory_mb()
+    for _ in range(6):
+        turn(8)
+    assert page.running.memory_mb() < before * 1.08 + 10

@@ -1,0 +1,68 @@
+"""Names, sizes and contents of uploads, without a browser; and what the guard lets in."""
+
+import zipfile
+
+import pytest
+
+pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+
+from viewer.logic.session import Limits
+from viewer.web.guard import Guard
+from viewer.web.uploads import UploadError, check_self_contained, safe_name, unzip
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\scans\\a b.nii.gz", "a b.nii.gz"),
+        ("/abs/x.nrrd", "x.nrrd"),
+        ("..", "file"),
+        ("a\x00b<script>.mha", "a_b_script_.mha"),
+    ],
+)
+def test_names_are_only_names(sent, kept):
+    assert safe_name(sent) == kept
+
+
+def zipped(path, entries: dict[str, bytes]):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["../a.nii", "/etc/a.nii", "x/../../a.nii", "c:/a.nii", "..\\a.nii"])
+def test_a_zip_stays_in_its_folder(tmp_path, name):
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(UploadError, match="outside"):
+        unzip(zipped(tmp_path / "a.zip", {name: b"x"}), target, Limits())
+    assert not list(target.iterdir())
+
+
+def test_a_zip_bomb_is_refused(tmp_path):
+    target = tmp_path / "target"
+    target.mkdir()
+    bomb = zipped(tmp_path / "a.zip", {"a.nii": b"\0" * 5_000_000})
+    assert bomb.stat().st_size < 10_000
+    with pytest.raises(UploadError, match="larger"):
+        unzip(bomb, target, Limits(upload_bytes=1_000_000))
+    with pytest.raises(UploadError, match="files"):
+        unzip(zipped(tmp_path / "b.zip", {f"{n}": b"x" for n in range(9)}), target, Limits(files=8))
+
+
+def test_an_image_that_claims_too_much_is_refused(tmp_path):
+    path = tmp_path / "a.mha"
+    path.write_bytes(
+        b"ObjectType = Image\nNDims = 3\nDimSize = 60000 60000 60000\nElementType = MET_SHORT\n"
+        b"ElementSpacing = 1 1 1\nElementDataFile = LOCAL\n"
+    )
+    with pytest.raises(UploadError, match="claims"):
+        check_self_contained(path, Limits())
+
+
+def test_a_random_token_each_time():
+    tokens = {Guard("127.0.0.1").token for _ in range(5)}
+    assert len(tokens) == 5
+    assert all(len(token) >= 32 for token in tokens)
