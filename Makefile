@@ -14,16 +14,17 @@ demo: $(VENV)/run.stamp
 test: $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -q
-	$(VIEWS)/bin/python -m pytest -q -p no:cacheprovider Testing/views
+	$(VIEWS)/bin/python -m pytest -q -p no:cacheprovider Testing/views Testing/viewer
 
 # an installable extension, without a build of Slicer
 package: $(VENV)/dev.stamp
 	$(BIN)/python Testing/extension/make_zip.py -o dist
 
 # make bench DATA=folder-of-labelled-scans also measures accuracy beside the peers, and confidence: an hour on two cores
-bench: $(VENV)/bench.stamp $(VENV)/dev.stamp
+bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/python Testing/benchmarks/speed.py
 	QT_QPA_PLATFORM=offscreen $(BIN)/python Testing/benchmarks/slicer_modules.py
+	$(VIEWS)/bin/python Testing/benchmarks/viewer_speed.py
 ifdef DATA
 	$(BIN)/anatemb evaluate landmarks $(DATA) --each-effort --peers all
 	$(BIN)/anatemb evaluate confidence $(DATA)
@@ -59,5 +60,5 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 $(VIEWS)/stamp: constraints-views.txt
 	$(PYTHON) -m venv $(VIEWS)
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
-	  'trame-slicer[standalone]' torch safetensors SimpleITK pytest hypothesis
+	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom pytest hypothesis playwright
 	@touch $@

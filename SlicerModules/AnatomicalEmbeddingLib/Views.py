@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 
 GRID_LAYOUT = 5201  # number of our layout description; Slicer's own stay below 1000
@@ -84,6 +85,19 @@ def gridLayout(names: Sequence[str]) -> str:
 def viewTag(row: int, orientation: str) -> str:
     """Singleton tag, and layout name, of a view of our layout."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
+
+
+@contextmanager
+def keepingPlaceNode(scene) -> Iterator[None]:
+    """What is made inside does not become the list that the mouse places in, as every new markups node does."""
+    selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
+    before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
+    try:
+        yield
+    finally:
+        if selection is not None and selection.GetActivePlaceNodeID() != before[1]:
+            selection.SetReferenceActivePlaceNodeClassName(before[0])
+            selection.SetReferenceActivePlaceNodeID(before[1])
 
 
 def offerGrid(scene) -> None:

@@ -98,6 +98,14 @@ def test_each_target_has_a_list_of_its_own_that_says_what_answers_are_worth(benc
         assert node.GetNthControlPointSelected(0)
 
 
+def test_the_mouse_goes_on_placing_in_the_templates_list(bench, pair, scene, logics):
+    bench.logic.setPoints(add_points(scene, {}))
+    logics["Markups"].SetActiveList(bench.logic.points)
+    bench.place("carina")
+    assert bench.logic.answersIn(pair[1]) is not None
+    assert logics["Markups"].GetActiveListID() == bench.logic.points.GetID()
+
+
 def test_a_point_that_the_target_does_not_show_is_missing(bench, scene):
     from AnatomicalEmbedding.cropping import crop_voxels
 

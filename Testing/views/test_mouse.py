@@ -34,8 +34,8 @@ class Bench:
         self.points = add_points(self.scene, {})
         self.logic.setPoints(self.points)
 
-    def place_mode(self) -> None:
-        self.app.markups_logic.place_node(self.points, persistent=False)
+    def place_mode(self, persistent: bool = False) -> None:
+        self.app.markups_logic.place_node(self.points, persistent=persistent)
 
     def answer(self, n: int = 0):
         each = self.logic.answersIn(self.volumes[1])
@@ -73,6 +73,14 @@ def test_a_click_in_the_template_answers_and_moves_the_other_view(bench, picture
     assert abs(centre(bench.views[1])[2] - bench.found()[2]) < 0.01
     for view, name in zip(bench.views, ("template", "target"), strict=True):
         view.picture(pictures / f"click-{name}.png")
+
+
+def test_clicks_one_after_the_other_all_go_to_the_templates_list(bench):
+    bench.place_mode(persistent=True)
+    for name in ("carina", "diaphragm_dome_right"):
+        bench.views[0].click(patient(0).points_ras[name])
+    assert [row.pointId for row in bench.logic.rows()] == ["1", "2"]
+    assert len(bench.logic.answersIn(bench.volumes[1]).answers) == 2
 
 
 def test_the_answer_is_drawn_in_the_view_of_its_scan_only(bench):

@@ -67,7 +67,8 @@ class BoxNode:
     @classmethod
     def create(cls, scene, structure: str, volumeNode, colour: tuple[float, float, float]) -> BoxNode:
         name = Hierarchy.freeName(scene, f"{readable(structure)} in {volumeNode.GetName()}")
-        node = scene.AddNewNodeByClass(_CLASS, name)
+        with Views.keepingPlaceNode(scene):
+            node = scene.AddNewNodeByClass(_CLASS, name)
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
         node.SetAttribute(STRUCTURE, structure)
         node.CreateDefaultDisplayNodes()

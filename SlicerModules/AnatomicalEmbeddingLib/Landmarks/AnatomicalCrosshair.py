@@ -96,7 +96,8 @@ class AnatomicalCrosshair:
             node.SetName("Anatomical crosshair")
             node.SetHideFromEditors(True)
             node.SetSaveWithScene(False)
-            self.scene.AddNode(node)
+            with Views.keepingPlaceNode(self.scene):
+                self.scene.AddNode(node)
             node.CreateDefaultDisplayNodes()
             display = node.GetDisplayNode()
             display.SetSaveWithScene(False)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 import vtk
 
+from ..Views import keepingPlaceNode
 from .ControlPoints import definedIds, worldOf
 
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # by the engine
@@ -70,7 +71,8 @@ class AnswerList:
     @classmethod
     def create(cls, scene, sourceNode, volumeNode) -> AnswerList:
         name = scene.GenerateUniqueName(f"{sourceNode.GetName()} in {volumeNode.GetName()}")
-        node = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
+        with keepingPlaceNode(scene):
+            node = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
         display.SetSelectedColor(*_GREEN)
