@@ -6,10 +6,13 @@ VIEWS := .venv-views
 # PyTorch's threads spin while they wait: more of them than cores is slower than fewer
 export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
-.PHONY: demo test lint bench package clean
+.PHONY: demo view test lint bench package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
+
+view: $(VIEWS)/stamp
+	$(VIEWS)/bin/python -m AnatomicalEmbedding view --demo
 
 test: $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/ruff check .
