@@ -318,7 +318,7 @@ def test_swallowed_errors_fail_their_test(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(folder.parent), "QT_QPA_PLATFORM": "offscreen"}
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "--tb=no", str(tmp_path)]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
-    outcomes = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    outcomes = [line for line in run.stdout.splitlines() if line.startswith(("FAILED ", "ERROR ")) and "::" in line]
     names = ["slot", "observer", "virtual_function", "vtk_error", "qt_warning", "timer"]
     assert [line.split()[1].rpartition("::test_")[2] for line in outcomes] == names, run.stdout
     assert all(line.startswith("FAILED") for line in outcomes)

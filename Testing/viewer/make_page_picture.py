@@ -1,6 +1,6 @@
 """Draw Resources/Screenshots/viewer.png: the viewer's page with two synthetic patients, points and answers.
 
-.venv-views/bin/python Testing/viewer/make_picture.py
+.venv-views/bin/python Testing/viewer/make_page_picture.py
 """
 
 from __future__ import annotations
