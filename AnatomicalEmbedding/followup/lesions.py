@@ -1,0 +1,139 @@
+"""What is known of a lesion in a study, and of a lesion in all of them. Plain values, no torch: RAS mm throughout."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+Point = tuple[float, float, float]
+Axis = tuple[Point, Point]  # two ends
+
+MARKED = "marked"  # placed here by a person
+PROPOSED = "proposed"  # found by the software: nobody has looked
+CONFIRMED = "confirmed"  # a proposal that a person accepted
+MOVED = "moved"  # a proposal that a person corrected
+NOT_VISIBLE = "not visible"  # a person looked: the scan shows the place, and no lesion there
+OUTSIDE = "outside"  # a person looked: the scan does not show the place
+MERGED = "merged"  # a person looked: it has grown together with another lesion, which stands for both
+STATES = (MARKED, PROPOSED, CONFIRMED, MOVED, NOT_VISIBLE, OUTSIDE, MERGED)
+WITH_PLACE = (MARKED, PROPOSED, CONFIRMED, MOVED)
+VISIBLE = (MARKED, CONFIRMED, MOVED)  # a person saw the lesion here
+
+
+@dataclass(frozen=True)
+class Study:
+    """One scan of the patient. key: tells it from the others and stays the same (the DICOM series UID, or what the
+    scene calls it). date: when it was taken, None where not known. name: what the user calls it.
+    """
+
+    key: str
+    name: str
+    date: date | None = None
+    study_uid: str = ""
+    series_uid: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its date, or its name where it has none."""
+        return self.name if self.date is None else self.date.isoformat()
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What matching said of a place that it proposed. status: "matched", "uncertain" or "absent" (not in this scan).
+    source: key of the study whose place was carried over. expected_error_mm, probability (of less than 10 mm): None
+    where the weights have no calibration.
+    """
+
+    status: str
+    source: str
+    expected_error_mm: float | None = None
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Sizes of a lesion in a study. long_axis, short_axis: their ends. volume_ml: where it was segmented.
+    confirmed: a person drew or accepted them in this study; until then they are carried over and count for nothing.
+    """
+
+    long_axis: Axis | None = None
+    short_axis: Axis | None = None
+    volume_ml: float | None = None
+    confirmed: bool = False
+
+    @property
+    def long_mm(self) -> float | None:
+        """Length of the long axis."""
+        return None if self.long_axis is None else math.dist(*self.long_axis)
+
+    @property
+    def short_mm(self) -> float | None:
+        """Length of the short axis."""
+        return None if self.short_axis is None else math.dist(*self.short_axis)
+
+    def shifted(self, step: Point) -> Measurement:
+        """The same sizes, elsewhere."""
+        move = _mover(step)
+        return Measurement(move(self.long_axis), move(self.short_axis), self.volume_ml, self.confirmed)
+
+
+NO_SIZE = Measurement()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A lesion in one study. point_ras: None where `state` has no place. guess: what matching proposed, kept also
+    after a person has looked. into: the lesion that it has `MERGED` with.
+    """
+
+    state: str
+    point_ras: Point | None = None
+    guess: Guess | None = None
+    size: Measurement = NO_SIZE
+    into: str = ""
+
+    @property
+    def reviewed(self) -> bool:
+        """Whether a person has said what is here."""
+        return self.state != PROPOSED
+
+    @property
+    def visible(self) -> bool:
+        """Whether a person has seen the lesion here."""
+        return self.state in VISIBLE
+
+
+@dataclass(frozen=True)
+class Lesion:
+    """A lesion and its findings by study key. id: short and unique in the patient ("L1"). site: organ, in words.
+    tracking_uid: the same in every report, DICOM's Tracking Unique Identifier. target: counts in the RECIST sum.
+    nodal: a lymph node, measured by its short axis. split_from: the lesion that it was part of before.
+    """
+
+    id: str
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    name: str = ""
+    site: str = ""
+    target: bool = True
+    nodal: bool = False
+    split_from: str = ""
+    tracking_uid: str = field(default_factory=lambda: f"2.25.{uuid.uuid4().int}")
+
+    @property
+    def label(self) -> str:
+        """Its number, and its name where it has one."""
+        return f"{self.id} {self.name}".rstrip()
+
+
+def _mover(step: Point):
+    def move(axis: Axis | None) -> Axis | None:
+        if axis is None:
+            return None
+        one, other = (tuple(a + b for a, b in zip(end, step, strict=True)) for end in axis)
+        return one, other
+
+    return move

@@ -1,0 +1,232 @@
+"""The follow-up of one patient: studies in order, lesions, and what a person may say about them.
+
+A record never changes: each step returns another one, so that undo is the one before, and nothing is half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from ..errors import AnatomicalEmbeddingError
+from .lesions import (
+    CONFIRMED,
+    MARKED,
+    MERGED,
+    MOVED,
+    NO_SIZE,
+    NOT_VISIBLE,
+    OUTSIDE,
+    PROPOSED,
+    WITH_PLACE,
+    Axis,
+    Finding,
+    Guess,
+    Lesion,
+    Measurement,
+    Point,
+    Study,
+)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Where a lesion may be in a study, and the axes carried over with it."""
+
+    point_ras: Point
+    guess: Guess
+    size: Measurement = NO_SIZE
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """studies: in order of time. lesions: in the order they were marked in."""
+
+    studies: tuple[Study, ...] = ()
+    lesions: tuple[Lesion, ...] = ()
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def lesion(self, lesion_id: str) -> Lesion:
+        """Raises AnatomicalEmbeddingError for a lesion that is not here."""
+        for lesion in self.lesions:
+            if lesion.id == lesion_id:
+                return lesion
+        raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this follow-up; choose one of its lesions.")
+
+    def study(self, key: str) -> Study:
+        """Raises AnatomicalEmbeddingError for a study that is not here."""
+        for study in self.studies:
+            if study.key == key:
+                return study
+        raise AnatomicalEmbeddingError(f"study {key!r}: is not in this follow-up; load it first.")
+
+    def finding(self, lesion_id: str, study: str) -> Finding | None:
+        """None where nothing was marked or proposed."""
+        self.study(study)
+        return self.lesion(lesion_id).findings.get(study)
+
+    def first_seen(self, lesion_id: str) -> Study | None:
+        """The earliest study in which a person saw the lesion, or None."""
+        findings = self.lesion(lesion_id).findings
+        return next((s for s in self.studies if s.key in findings and findings[s.key].visible), None)
+
+    def unreviewed(self) -> list[tuple[Lesion, Study]]:
+        """Proposals that nobody has looked at, study by study."""
+        return [
+            (lesion, study)
+            for study in self.studies
+            for lesion in self.lesions
+            if (finding := lesion.findings.get(study.key)) is not None and not finding.reviewed
+        ]
+
+    # -- studies and lesions -----------------------------------------------------------------------------------------
+
+    def with_studies(self, studies: Iterable[Study]) -> FollowUp:
+        """The same lesions, with these studies in this order. Findings in a study that is left out are kept unseen."""
+        studies = tuple(studies)
+        if len({study.key for study in studies}) < len(studies):
+            raise AnatomicalEmbeddingError("two studies have the same key; give each scan its own.")
+        return replace(self, studies=studies)
+
+    def mark(self, study: str, point_ras: Point, lesion_id: str | None = None) -> FollowUp:
+        """A person marks a lesion: a new one, or, by its id, one known from other studies."""
+        if lesion_id is None:
+            lesion_id = self.free_id()
+            self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
+        return self._set(lesion_id, study, Finding(MARKED, _point(point_ras), size=self._size(lesion_id, study)))
+
+    def free_id(self) -> str:
+        """The id that the next new lesion will have."""
+        taken = {lesion.id for lesion in self.lesions}
+        return next(name for n in count(1) if (name := f"L{n}") not in taken)
+
+    def remove(self, lesion_id: str) -> FollowUp:
+        """Without a lesion; those that it split into or that merged with it stand for themselves again."""
+        self.lesion(lesion_id)
+        kept = []
+        for lesion in self.lesions:
+            if lesion.id == lesion_id:
+                continue
+            findings = {k: f for k, f in lesion.findings.items() if not (f.state == MERGED and f.into == lesion_id)}
+            split_from = "" if lesion.split_from == lesion_id else lesion.split_from
+            kept.append(replace(lesion, findings=findings, split_from=split_from))
+        return replace(self, lesions=tuple(kept))
+
+    def describe(self, lesion_id: str, **changes: str | bool) -> FollowUp:
+        """Other name, site, target, nodal or split_from of a lesion."""
+        unknown = set(changes) - {"name", "site", "target", "nodal", "split_from"}
+        if unknown:
+            raise AnatomicalEmbeddingError(f"{', '.join(sorted(unknown))}: is nothing that a lesion has.")
+        if changes.get("split_from"):
+            self.lesion(str(changes["split_from"]))
+        return self._with(replace(self.lesion(lesion_id), **changes))
+
+    # -- what the software proposes ----------------------------------------------------------------------------------
+
+    def propose(self, study: str, proposals: Mapping[str, Proposal]) -> FollowUp:
+        """Places for lesions, by their ids, in a study. What a person has said there stays."""
+        for lesion_id, proposal in proposals.items():
+            known = self.finding(lesion_id, study)
+            if known is None or not known.reviewed:
+                found = Finding(PROPOSED, _point(proposal.point_ras), proposal.guess, proposal.size)
+                self = self._set(lesion_id, study, found)
+        return self
+
+    def forget(self, lesion_id: str, study: str) -> FollowUp:
+        """Nothing is known of a lesion in a study any more, so that it can be proposed again."""
+        self.study(study)
+        lesion = self.lesion(lesion_id)
+        return self._with(replace(lesion, findings={k: f for k, f in lesion.findings.items() if k != study}))
+
+    # -- what a person says ------------------------------------------------------------------------------------------
+
+    def confirm(self, lesion_id: str, study: str) -> FollowUp:
+        """The proposed place is right. Its carried-over axes are not thereby: see `accept_size`."""
+        found = self._known(lesion_id, study)
+        if found.state != PROPOSED:
+            return self
+        return self._set(lesion_id, study, replace(found, state=CONFIRMED))
+
+    def move(self, lesion_id: str, study: str, point_ras: Point) -> FollowUp:
+        """The lesion is here. Axes that nobody accepted go with it."""
+        found = self._known(lesion_id, study)
+        place = _point(point_ras)
+        size = found.size
+        if found.point_ras is not None and not size.confirmed:
+            size = size.shifted(tuple(a - b for a, b in zip(place, found.point_ras, strict=True)))
+        state = MARKED if found.state == MARKED else MOVED
+        return self._set(lesion_id, study, Finding(state, place, found.guess, size))
+
+    def not_visible(self, lesion_id: str, study: str) -> FollowUp:
+        """The scan shows the place, and no lesion there: RECIST counts 0 mm."""
+        return self._gone(lesion_id, study, NOT_VISIBLE)
+
+    def outside(self, lesion_id: str, study: str) -> FollowUp:
+        """The scan does not show the place: nothing can be said."""
+        return self._gone(lesion_id, study, OUTSIDE)
+
+    def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
+        """In this study the lesion is one with another, which is measured for both."""
+        self.lesion(into)
+        if into == lesion_id:
+            raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge with itself; choose another lesion.")
+        other = self.finding(into, study)
+        if other is not None and other.state == MERGED:
+            raise AnatomicalEmbeddingError(f"{into}: has itself merged with {other.into} here; choose {other.into}.")
+        return self._gone(lesion_id, study, MERGED, into)
+
+    def measure(
+        self,
+        lesion_id: str,
+        study: str,
+        long_axis: Axis | None,
+        short_axis: Axis | None,
+        volume_ml: float | None = None,
+    ) -> FollowUp:
+        """A person drew the axes, or corrected those carried over. Sees the lesion: a proposal is thereby confirmed."""
+        found = self._known(lesion_id, study)
+        if found.state not in WITH_PLACE:
+            raise AnatomicalEmbeddingError(f"{lesion_id}: is {found.state} in this study; say where it is first.")
+        long_axis, short_axis = (
+            None if axis is None else (_point(axis[0]), _point(axis[1])) for axis in (long_axis, short_axis)
+        )
+        volume_ml = found.size.volume_ml if volume_ml is None else volume_ml
+        size = Measurement(long_axis, short_axis, volume_ml, confirmed=True)
+        return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)
+
+    def accept_size(self, lesion_id: str, study: str) -> FollowUp:
+        """The axes shown are right as they are."""
+        size = self._known(lesion_id, study).size
+        return self.measure(lesion_id, study, size.long_axis, size.short_axis)
+
+    # ----------------------------------------------------------------------------------------------------------------
+
+    def _known(self, lesion_id: str, study: str) -> Finding:
+        found = self.finding(lesion_id, study)
+        if found is None:
+            label = self.study(study).label
+            raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label} yet; mark it or find it there first.")
+        return found
+
+    def _size(self, lesion_id: str, study: str) -> Measurement:
+        found = self.finding(lesion_id, study)
+        return NO_SIZE if found is None else found.size
+
+    def _gone(self, lesion_id: str, study: str, state: str, into: str = "") -> FollowUp:
+        found = self.finding(lesion_id, study)
+        return self._set(lesion_id, study, Finding(state, guess=None if found is None else found.guess, into=into))
+
+    def _set(self, lesion_id: str, study: str, finding: Finding) -> FollowUp:
+        self.study(study)
+        lesion = self.lesion(lesion_id)
+        return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
+
+    def _with(self, lesion: Lesion) -> FollowUp:
+        return replace(self, lesions=tuple(lesion if each.id == lesion.id else each for each in self.lesions))
+
+
+def _point(point: Iterable[float]) -> Point:
+    x, y, z = (float(value) for value in point)
+    return x, y, z
