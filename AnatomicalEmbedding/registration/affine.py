@@ -1,0 +1,126 @@
+"""The rigid or affine map that a grid of matches over the body describes (SAM-affine of SAME, Liu 2021).
+
+Matches that say themselves that they are uncertain, or that the place is not in the other scan, have no part: so
+scans may show different parts of the body. The rest counts by its depth below the skin: walls and spine are many
+cells and move little, organs are what one looks at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..calibration import MATCHED
+from ..embedding import EmbeddingMap
+from ..errors import AnatomicalEmbeddingError
+from ..matching import match_points
+from ..volume import transform_points
+from .lattice import Lattice
+
+RIGID, AFFINE = "rigid", "affine"
+_STEPS_MM = (24.0, 16.0, 12.0)  # of the grid: the first that gives enough points
+_ENOUGH = 300
+_FEWEST = {RIGID: 8, AFFINE: 16}
+_ROUNDS = 8
+_HUBER = 2.0  # medians of the error, beyond which a match counts less
+_SCORE = 0.5  # where weights have no calibration: what is left out
+
+
+@dataclass(frozen=True, eq=False)
+class GridMatches:
+    """Matches of a grid of points in the fixed scan's body. lattice: the grid. index: (n, 3) i, j, k of its points.
+
+    fixed_ras, moving_ras: (n, 3) RAS mm. weight: (n,) trust in the match. depth_mm: (n,) below the skin.
+    asked: how many points there were, before those without a confident match were left out.
+    """
+
+    lattice: Lattice
+    index: np.ndarray
+    fixed_ras: np.ndarray
+    moving_ras: np.ndarray
+    weight: np.ndarray
+    depth_mm: np.ndarray
+    asked: int
+
+
+def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
+    """Ask the moving scan for a grid of points over the fixed scan's body. Raises MapError where maps do not fit."""
+    depth = _depth_mm(fixed)
+    for step in _STEPS_MM:
+        lattice, index, points, below = _grid(fixed, depth, step)
+        if len(points) >= _ENOUGH:
+            break
+    found = match_points(fixed, points, moving)
+    if found.status is None:
+        kept, trust = found.score >= _SCORE, found.score
+    else:
+        kept, trust = found.status == MATCHED, found.score**2 / np.maximum(found.expected_error_mm, 1.0)
+    return GridMatches(
+        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], asked=len(points)
+    )
+
+
+def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
+    """(4, 4) map of RAS mm, fixed -> moving. kind: "rigid" or "affine".
+
+    Raises AnatomicalEmbeddingError where too few matches are left to tell.
+    """
+    if len(matches.fixed_ras) < _FEWEST[kind]:
+        raise AnatomicalEmbeddingError(
+            f"only {len(matches.fixed_ras)} of {matches.asked} places of the fixed scan were found in the moving one; "
+            "the two show too little of the same: choose scans that overlap more."
+        )
+    prior = matches.depth_mm
+    weight, fit = prior, np.eye(4)
+    for _ in range(_ROUNDS):
+        fit = (_rigid if kind == RIGID else _affine)(matches.fixed_ras, matches.moving_ras, weight)
+        error = np.linalg.norm(transform_points(fit, matches.fixed_ras) - matches.moving_ras, axis=1)
+        weight = prior * np.minimum(1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6))
+    return fit
+
+
+def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
+    """Points of a lattice that lie in body cells and in the scan."""
+    cells = fixed.body_index.numpy()
+    ends = transform_points(fixed.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
+    lattice = Lattice.within(*ends, step_mm)
+    points = lattice.points_ras()
+    nearest = np.round(transform_points(fixed.ras_to_cell, points)).astype(int)
+    nearest = np.clip(nearest, 0, np.array(fixed.body.shape[::-1]) - 1)
+    i, j, k = nearest.T
+    kept = fixed.body.numpy()[k, j, i] & fixed.contains(points)
+    index = np.column_stack(np.unravel_index(np.flatnonzero(kept), lattice.shape)[::-1])
+    return lattice, index, points[kept], depth[k, j, i][kept]
+
+
+def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
+    """(k, j, i) mm from each body cell to the nearest cell outside the body or the scan."""
+    mask = sitk.GetImageFromArray(np.pad(fixed.body.numpy().astype(np.uint8), 1))
+    mask.SetSpacing(fixed.cell_mm.tolist())
+    distance = sitk.SignedMaurerDistanceMap(mask, insideIsPositive=True, squaredDistance=False, useImageSpacing=True)
+    return np.maximum(sitk.GetArrayFromImage(distance)[1:-1, 1:-1, 1:-1], 0.0) + fixed.cell_mm.min() / 2
+
+
+def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    middle = np.average(source, axis=0, weights=weight)  # else the columns are nearly dependent
+    root = np.sqrt(weight)[:, None]
+    design = np.column_stack([source - middle, np.ones(len(source))])
+    solved = np.linalg.lstsq(design * root, target * root, rcond=None)[0].T
+    fit = np.eye(4)
+    fit[:3, :3] = solved[:, :3]
+    fit[:3, 3] = solved[:, 3] - solved[:, :3] @ middle
+    return fit
+
+
+def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Rotation and shift of least squares (Kabsch 1976)."""
+    middles = [np.average(points, axis=0, weights=weight) for points in (source, target)]
+    spread = ((target - middles[1]) * weight[:, None]).T @ (source - middles[0])
+    u, _, vt = np.linalg.svd(spread)
+    turn = u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
+    fit = np.eye(4)
+    fit[:3, :3] = turn
+    fit[:3, 3] = middles[1] - turn @ middles[0]
+    return fit

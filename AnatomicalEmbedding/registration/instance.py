@@ -1,0 +1,140 @@
+"""The last step: the displacement that makes two scans look alike, from a start that is nearly right.
+
+Gauss-Newton on the difference of features over a lattice, with diffusion smoothing of the spline's knots, from coarse
+to fine. A step solves for all knots at once by conjugate gradients on what each block of voxels says (a 3 x 3 matrix
+and a vector), so that a handful of steps do what hundreds of descents along the gradient do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..embedding import EmbeddingMap
+from ..volume import Volume
+from .features import Features, image_features, slopes
+from .lattice import Lattice
+from .least_squares import ROUGHNESS_DIAGONAL, conjugate_gradients, roughness
+from .spline import SplineField
+
+_LEVELS = ((6.0, 24.0), (3.0, 12.0))  # mm between the points compared, and between knots
+_ROUNDS = 6
+_SMOOTH = 0.3  # against the mean of what a block of points says
+_DAMPING = 0.05
+_STILL_MM = 0.05  # mean step after which a level is done
+_KNEE = 1.0  # difference of features at which a point counts half: what only one of the scans shows
+_CG_ROUNDS = 10
+_BLOCK = 2  # points a side that are taken together when solving
+_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of a symmetric 3 x 3 matrix
+_WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # its entries among those
+
+
+def refine(
+    field: SplineField,
+    affine: np.ndarray,
+    volumes: tuple[Volume, Volume],
+    maps: tuple[EmbeddingMap, EmbeddingMap],
+    device: torch.device,
+    step: Callable[[float], None] = lambda share: None,
+) -> SplineField:
+    """The field (added to the affine map, (4, 4) RAS mm fixed -> moving) made finer by the images of both scans.
+
+    volumes, maps: of the fixed and the moving scan. step: called with the share done; may raise to stop.
+    """
+    for level, (spacing_mm, knot_mm) in enumerate(_LEVELS):
+        fixed, moving = (
+            image_features(volume, embedding, spacing_mm).to(device)
+            for volume, embedding in zip(volumes, maps, strict=True)
+        )
+        if knot_mm < field.knot_mm:
+            field = field.refined(knot_mm)
+        comparison = _Comparison.of(fixed, moving, affine)
+        for n in range(_ROUNDS):
+            step((level + n / _ROUNDS) / len(_LEVELS))
+            field, moved = comparison.improved(field)
+            if moved < _STILL_MM:
+                break
+    return field
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """fixed: on its lattice. moving: (1, 4 c, k, j, i) values and slopes on its own. start: (3, k, j, i) mm where the
+    affine map puts the fixed points. slopes: (3, c, k, j, i) of the fixed values, per mm of the moving scan.
+    """
+
+    fixed: Features
+    moving: torch.Tensor
+    moving_lattice: Lattice
+    start: torch.Tensor
+    slopes: torch.Tensor
+
+    @classmethod
+    def of(cls, fixed: Features, moving: Features, affine: np.ndarray) -> _Comparison:
+        device = fixed.values.device
+        known = torch.cat([moving.values, slopes(moving).flatten(0, 1)])[None]
+        turned = torch.from_numpy(np.linalg.inv(affine[:3, :3]).T).float().to(device)
+        return cls(
+            fixed,
+            known,
+            moving.lattice,
+            fixed.lattice.through(affine).to(device),
+            torch.tensordot(turned, slopes(fixed), dims=1),
+        )
+
+    def improved(self, field: SplineField) -> tuple[SplineField, float]:
+        """The field after one step, and how far it moved in the mean, mm."""
+        device = self.start.device
+        knots = field.coefficients.to(device)
+        basis = field.basis(self.fixed.lattice).to(device)
+        force, matrix = self._asked(basis.spread(knots))
+        blocks = field.basis(self.fixed.lattice.pooled(_BLOCK)).to(device)
+        force, matrix = (_summed(values) for values in (force, matrix))
+        told = matrix[0] > 0
+        if not told.any():
+            return field, 0.0
+        scale = float(matrix[[0, 3, 5]].sum(0)[told].mean()) / 3
+        smooth, damping = _SMOOTH * scale, _DAMPING * scale
+        diagonal = blocks.squared().gather(matrix[[0, 3, 5]]) + ROUGHNESS_DIAGONAL * smooth + damping
+
+        def product(x: torch.Tensor) -> torch.Tensor:
+            return blocks.gather(_times(matrix, blocks.spread(x))) + smooth * roughness(x) + damping * x
+
+        wanted = -blocks.gather(force) - smooth * roughness(knots)
+        change = conjugate_gradients(product, wanted, diagonal, _CG_ROUNDS)
+        moved = float(blocks.spread(change).norm(dim=0)[told].mean())
+        return SplineField(field.low, field.knot_mm, (knots + change).cpu()), moved
+
+    def _asked(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What each point says of its own displacement: (3, k, j, i) gradient and (6, k, j, i) Gauss-Newton matrix."""
+        lattice, channels = self.moving_lattice, len(self.fixed.values)
+        origin, spacing, size = (
+            torch.tensor(values, dtype=torch.float32, device=displacement.device).view(3, 1, 1, 1)
+            for values in (lattice.origin_ras, lattice.spacing_mm, lattice.size)
+        )
+        index = (self.start + displacement - origin) / spacing
+        there = ((index > -0.5) & (index < size - 0.5)).all(0)
+        places = ((2 * index + 1) / size - 1).permute(1, 2, 3, 0)
+        found = F.grid_sample(self.moving, places[None], align_corners=False, padding_mode="border")[0]
+        apart = found[:channels] - self.fixed.values
+        # the mean of both scans' slopes converges from further away than either (Malis 2004)
+        slope = (found[channels:].view(3, channels, *apart.shape[1:]) + self.slopes) / 2
+        weight = self.fixed.weight * there / (1 + apart.square().mean(0) / _KNEE**2)
+        force = (slope * apart).sum(1) * weight
+        matrix = torch.stack([(slope[a] * slope[b]).sum(0) for a, b in _PAIRS]) * weight
+        return force, matrix
+
+
+def _summed(values: torch.Tensor) -> torch.Tensor:
+    """(c, k, j, i) -> sums over blocks; a block that juts out at an end counts as a whole one."""
+    mean = F.avg_pool3d(values[None], _BLOCK, _BLOCK, ceil_mode=True, count_include_pad=False)[0]
+    return mean * _BLOCK**3
+
+
+def _times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """Symmetric 3 x 3 matrices (6, ...) times vectors (3, ...)."""
+    return torch.stack([sum(matrix[_WHERE[row, column]] * vectors[column] for column in range(3)) for row in range(3)])

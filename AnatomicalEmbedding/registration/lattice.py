@@ -1,0 +1,62 @@
+"""A regular grid of points along the patient's axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..working_grid import WorkingGrid
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """origin_ras: (3,) RAS mm of the first point. spacing_mm, size: along R, A, S."""
+
+    origin_ras: tuple[float, float, float]
+    spacing_mm: tuple[float, float, float]
+    size: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, grid: WorkingGrid) -> Lattice:
+        """The voxel centres of a working grid."""
+        size = tuple(reversed(grid.hu.shape))
+        return cls(tuple(float(x) for x in grid.origin_ras), tuple(float(s) for s in grid.spacing_mm), size)
+
+    @classmethod
+    def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
+        """As many points as fit into a box, in its middle; at least one along each axis."""
+        size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
+        first = (low + high - (size - 1) * spacing_mm) / 2
+        return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(k, j, i)."""
+        return self.size[::-1]
+
+    def axis(self, number: int) -> torch.Tensor:
+        """(n,) float64 mm: the places along one axis."""
+        return self.origin_ras[number] + self.spacing_mm[number] * torch.arange(self.size[number], dtype=torch.float64)
+
+    def points_ras(self) -> np.ndarray:
+        """(n, 3) RAS mm, i fastest."""
+        k, j, i = np.meshgrid(*(self.axis(a).numpy() for a in (2, 1, 0)), indexing="ij")
+        return np.column_stack([i.ravel(), j.ravel(), k.ravel()])
+
+    def through(self, affine: np.ndarray) -> torch.Tensor:
+        """(3, k, j, i) float32 mm: each point through a (4, 4) map of RAS."""
+        x, y, z = (self.axis(a) for a in range(3))
+        return torch.stack(
+            [
+                (z * row[2] + row[3])[:, None, None] + (y * row[1])[None, :, None] + (x * row[0])[None, None, :]
+                for row in np.asarray(affine, dtype=float)[:3]
+            ]
+        ).float()
+
+    def pooled(self, factor: int = 2) -> Lattice:
+        """The middles of blocks of so many points a side; what is left over at an end makes a block too."""
+        origin = tuple(o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
+        size = tuple(-(-n // factor) for n in self.size)
+        return Lattice(origin, tuple(s * factor for s in self.spacing_mm), size)

@@ -1,0 +1,124 @@
+"""Smooth displacements: cubic B-splines on a grid of knots along the patient's axes (Rueckert 1999).
+
+On lattices along the same axes a spline is a product of three small matrices, one an axis, which is why everything
+here works on lattices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from .lattice import Lattice
+
+DEGREE = 3
+_SAMPLES_A_KNOT = 4
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What each knot counts at each point of a lattice: (points, knots) along R, A, S."""
+
+    r: torch.Tensor
+    a: torch.Tensor
+    s: torch.Tensor
+
+    def spread(self, knots: torch.Tensor) -> torch.Tensor:
+        """(c, K, J, I) at knots -> (c, k, j, i) at the lattice's points."""
+        return torch.tensordot(self.a @ (knots @ self.r.T), self.s, dims=([1], [1])).permute(0, 3, 1, 2)
+
+    def gather(self, values: torch.Tensor) -> torch.Tensor:
+        """(c, k, j, i) at points -> (c, K, J, I): the transpose of `spread`."""
+        return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(0, 3, 1, 2)
+
+    def to(self, device: torch.device) -> Basis:
+        """The same on another device."""
+        return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
+
+    def squared(self) -> Basis:
+        """Of the squares: `gather` of weights is then the diagonal of spread-weigh-gather."""
+        return Basis(self.r.square(), self.a.square(), self.s.square())
+
+
+@dataclass(frozen=True, eq=False)
+class SplineField:
+    """Displacement, mm along R, A, S, over a box. low: (3,) RAS mm of the box's corner, where knot 1 sits.
+
+    coefficients: (3, K, J, I) float32.
+    """
+
+    low: tuple[float, float, float]
+    knot_mm: float
+    coefficients: torch.Tensor
+
+    @classmethod
+    def over(cls, low: np.ndarray, high: np.ndarray, knot_mm: float) -> SplineField:
+        """No displacement over a box, knots so far apart."""
+        knots = [int(n) + DEGREE for n in np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1)]
+        return cls(tuple(float(x) for x in low), float(knot_mm), torch.zeros(3, *reversed(knots)))
+
+    @property
+    def intervals(self) -> tuple[int, int, int]:
+        """Knot intervals over the box along R, A, S."""
+        return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
+
+    def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
+        """What knots count at a lattice's points; derivative: of the displacement along this axis, per mm."""
+        return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
+
+    def on(self, lattice: Lattice) -> torch.Tensor:
+        """(3, k, j, i) mm."""
+        return self.basis(lattice).spread(self.coefficients)
+
+    def slopes(self, lattice: Lattice) -> torch.Tensor:
+        """(3, 3, k, j, i): derivative of displacement component [0] along axis [1]."""
+        return torch.stack([self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1)
+
+    def at(self, points_ras: np.ndarray) -> np.ndarray:
+        """(n, 3) mm at points (n, 3) RAS mm; beyond the box, as at the nearest place in it."""
+        high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
+        places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
+        found = torch.zeros(len(places), 3, dtype=torch.float64)
+        first, weights = zip(*(self._four(places[:, a], a) for a in range(3)), strict=True)
+        coefficients = self.coefficients.double()
+        for k in range(4):
+            for j in range(4):
+                for i in range(4):
+                    weight = weights[0][:, i] * weights[1][:, j] * weights[2][:, k]
+                    found += weight[:, None] * coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
+        return found.numpy()
+
+    def refined(self, knot_mm: float) -> SplineField:
+        """The same displacement on knots closer together: exactly, where the distance is halved."""
+        high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
+        fine = SplineField.over(np.array(self.low), high, knot_mm)
+        moved = self.coefficients.double()
+        for axis in range(3):
+            count = fine.intervals[axis] * _SAMPLES_A_KNOT + 1
+            places = self.low[axis] + knot_mm * fine.intervals[axis] * torch.linspace(0, 1, count, dtype=torch.float64)
+            coarse, wanted = self._weights(places, axis), fine._weights(places, axis)
+            change = torch.linalg.lstsq(wanted, coarse).solution
+            moved = torch.movedim(torch.tensordot(moved, change, dims=([3 - axis], [1])), 3, 3 - axis)
+        return replace(fine, coefficients=moved.float())
+
+    def _weights(self, places: torch.Tensor, axis: int, derivative: bool = False) -> torch.Tensor:
+        """(n, knots) float64 along one axis; places beyond the box count as its ends."""
+        first, weights = self._four(places, axis, derivative)
+        table = torch.zeros(len(places), self.coefficients.shape[3 - axis], dtype=torch.float64)
+        return table.scatter_(1, first[:, None] + torch.arange(4), weights)
+
+    def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """(n,) the first of the four knots that count at each place, and (n, 4) how much."""
+        intervals = self.intervals[axis]
+        at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
+        first = at.floor().clamp(max=intervals - 1)
+        t = at - first
+        if derivative:
+            parts = [-(1 - t).square(), 3 * t.square() - 4 * t, -3 * t.square() + 2 * t + 1, t.square()]
+            weights = torch.stack(parts, dim=1) / (2 * self.knot_mm)
+        else:
+            cubes = [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]
+            weights = torch.stack(cubes, dim=1) / 6
+        return first.long(), weights

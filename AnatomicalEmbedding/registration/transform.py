@@ -1,0 +1,141 @@
+"""What a registration gives: a map of points, as a transform that other programs read, and images drawn through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+
+from ..embedding import EmbeddingMap, as_points
+from ..errors import VolumeError
+from ..files import atomic_path
+from ..simpleitk_bridge import LPS_FROM_RAS, OUTSIDE_HU
+from ..volume import Volume, transform_points
+from .lattice import Lattice
+from .spline import DEGREE, SplineField
+
+TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
+_JACOBIAN_MM = 4.0
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How a registration changes volumes over the body: share: of it that is turned inside out (determinant of the
+    Jacobian <= 0). smallest, low, high: the least determinant, and what 1 % of the body lies below and above.
+    """
+
+    share: float
+    smallest: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """Where points of the fixed scan lie in the moving one. kind: how far it went, of `register.KINDS`.
+
+    affine: (4, 4) RAS mm fixed -> moving. field: displacement, mm, added after it, or None. fixed, moving: names.
+    used, asked: matches that it rests on, of so many places asked for.
+    """
+
+    kind: str
+    affine: np.ndarray
+    field: SplineField | None
+    fixed: str
+    moving: str
+    used: int
+    asked: int
+
+    def transform_points(self, points_ras: np.ndarray) -> np.ndarray:
+        """(n, 3) RAS mm in the fixed scan -> (n, 3) RAS mm in the moving scan."""
+        points = as_points(points_ras)
+        moved = transform_points(self.affine, points)
+        return moved if self.field is None else moved + self.field.at(points)
+
+    def folding(self, fixed: EmbeddingMap) -> Folding:
+        """Determinants of the Jacobian over the body of the fixed scan."""
+        determinant = torch.full((1,), float(np.linalg.det(self.affine[:3, :3])))
+        if self.field is not None:
+            cells = fixed.body_index.numpy()
+            ends = transform_points(fixed.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
+            lattice = Lattice.within(*ends, _JACOBIAN_MM)
+            slopes = self.field.slopes(lattice).permute(2, 3, 4, 0, 1).flatten(0, 2)
+            i, j, k = np.round(transform_points(fixed.ras_to_cell, lattice.points_ras())).astype(int).T
+            count = np.array(fixed.body.shape) - 1
+            body = fixed.body.numpy()[k.clip(0, count[0]), j.clip(0, count[1]), i.clip(0, count[2])]
+            linear = torch.from_numpy(self.affine[:3, :3]).float()
+            determinant = torch.linalg.det(slopes[torch.from_numpy(body)] + linear)
+        low, high = np.quantile(determinant.numpy(), (0.01, 0.99))
+        return Folding(float((determinant <= 0).float().mean()), float(determinant.min()), float(low), float(high))
+
+    def to_sitk(self) -> sitk.Transform:
+        """As SimpleITK has it (LPS; fixed -> moving, as resampling needs it): an affine transform, after a B-spline
+        where there is a field. Beyond the fixed scan's box the B-spline moves nothing.
+        """
+        lps = LPS_FROM_RAS @ self.affine @ LPS_FROM_RAS
+        affine = sitk.AffineTransform(3)
+        affine.SetMatrix(lps[:3, :3].ravel().tolist())
+        affine.SetTranslation(lps[:3, 3].tolist())
+        if self.field is None:
+            return affine
+        return sitk.CompositeTransform([affine, self._spline()])  # what comes last acts first
+
+    def write(self, path: str | Path) -> None:
+        """Write an ITK transform file, .h5 or .tfm, which Slicer opens and elastix and ANTs can start from.
+
+        Raises VolumeError for another name, or where it cannot be written.
+        """
+        path = Path(path)
+        if path.suffix.lower() not in TRANSFORM_SUFFIXES:
+            raise VolumeError(f"{path}: is no name for a transform; use one of {', '.join(TRANSFORM_SUFFIXES)}.")
+        self._written(path, lambda temporary: sitk.WriteTransform(self.to_sitk(), str(temporary)))
+
+    def write_field(self, path: str | Path, fixed: Volume) -> None:
+        """Write the displacement (LPS mm, fixed -> moving) of every voxel of the fixed scan, as .nii.gz, .nrrd or .mha.
+
+        Slicer opens it as a transform. Raises VolumeError where it cannot be written.
+        """
+        image = fixed.to_sitk()
+        make = sitk.TransformToDisplacementFieldFilter()
+        make.SetReferenceImage(image)
+        make.SetOutputPixelType(sitk.sitkVectorFloat32)
+        found = make.Execute(self.to_sitk())
+        self._written(Path(path), lambda temporary: sitk.WriteImage(found, str(temporary), useCompression=True))
+
+    def warp(self, moving: Volume, fixed: Volume) -> Volume:
+        """The moving scan on the voxels of the fixed one; -1000 HU where it shows nothing."""
+        image = self._resampled(moving.to_sitk(), fixed, sitk.sitkLinear, OUTSIDE_HU)
+        return Volume(sitk.GetArrayFromImage(image), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
+
+    def warp_labels(self, labels: sitk.Image, fixed: Volume) -> sitk.Image:
+        """A label map of the moving scan on the voxels of the fixed one; 0 where it shows nothing."""
+        return self._resampled(labels, fixed, sitk.sitkNearestNeighbor, 0.0)
+
+    def _resampled(self, image: sitk.Image, fixed: Volume, how: int, beyond: float) -> sitk.Image:
+        grid = fixed.to_sitk()
+        return sitk.Resample(image, grid, self.to_sitk(), how, beyond, image.GetPixelID())
+
+    def _spline(self) -> sitk.BSplineTransform:
+        """The displacement before the affine map that does what the field does after it."""
+        intervals = self.field.intervals
+        spline = sitk.BSplineTransform(3, DEGREE)
+        spline.SetTransformDomainMeshSize(intervals)
+        spline.SetTransformDomainOrigin((LPS_FROM_RAS[:3, :3] @ self.field.low).tolist())
+        spline.SetTransformDomainPhysicalDimensions([n * self.field.knot_mm for n in intervals])
+        spline.SetTransformDomainDirection(LPS_FROM_RAS[:3, :3].ravel().tolist())
+        to_lps = LPS_FROM_RAS[:3, :3] @ np.linalg.inv(self.affine[:3, :3])
+        moved = np.tensordot(to_lps, self.field.coefficients.double().numpy(), axes=1)
+        spline.SetParameters(moved.ravel().tolist())
+        return spline
+
+    @staticmethod
+    def _written(path: Path, write: Callable[[Path], None]) -> None:
+        try:
+            with atomic_path(path) as temporary:
+                write(temporary)
+        except (RuntimeError, OSError) as error:
+            raise VolumeError(f"{path}: cannot be written; check its name, and that the folder is writable.") from error
