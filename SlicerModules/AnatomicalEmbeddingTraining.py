@@ -7,7 +7,6 @@ from pathlib import Path
 
 import qt
 import slicer
-import vtk
 from slicer.i18n import tr as _
 from slicer.i18n import translate
 from slicer.parameterNodeWrapper import parameterNodeWrapper
@@ -17,11 +16,11 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleTest,
     ScriptedLoadableModuleWidget,
 )
-from slicer.util import VTKObservationMixin
 
 from AnatomicalEmbeddingLib.Panels import ModuleSettings
+from AnatomicalEmbeddingLib.Panels.PackageSetup import installForTraining, missingForTraining
+from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.Training.TrainingCurves import TrainingCurves
-from AnatomicalEmbeddingLib.Training.TrainingPackages import installForTraining, missingForTraining
 from AnatomicalEmbeddingLib.Training.TrainingPanel import TrainingPanel
 from AnatomicalEmbeddingLib.Training.TrainingProcess import TrainingProcess
 from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
@@ -68,13 +67,11 @@ class AnatomicalEmbeddingTrainingParameterNode:
     filled: bool = False
 
 
-class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
+class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        VTKObservationMixin.__init__(self)
+        ParameterNodeBinding.__init__(self)
         self.logic = self.panel = self.timer = None
-        self._parameterNode = None
-        self._synchronising = False
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -100,9 +97,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, VTKObserva
         self.timer.connect("timeout()", self.panel.poll)
         self.timer.start()
 
-        self.addObserver(slicer.mrmlScene, slicer.mrmlScene.StartCloseEvent, self.onSceneStartClose)
-        self.addObserver(slicer.mrmlScene, slicer.mrmlScene.EndCloseEvent, self.onSceneEndClose)
-        self.initializeParameterNode()
+        self.followScene(slicer.mrmlScene, self.logic.getParameterNode)
 
     def cleanup(self):
         self.timer.stop()
@@ -117,13 +112,6 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, VTKObserva
     def exit(self):
         """A run goes on, and so does the panel, which follows it."""
 
-    def onSceneStartClose(self, caller, event):
-        self.setParameterNode(None)
-
-    def onSceneEndClose(self, caller, event):
-        if self.parent.isEntered:
-            self.initializeParameterNode()
-
     def initializeParameterNode(self):
         """Take up what the scene holds; a new scene starts with the settings of the last run on this computer."""
         node = self.logic.getParameterNode()
@@ -135,33 +123,21 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, VTKObserva
             self._write(node, lastSettings())
         self.setParameterNode(node)
 
-    def setParameterNode(self, parameterNode):
-        """Keep the panel and a parameter node alike, or the panel alone."""
-        if self._parameterNode is not None:
-            self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onNode)
-        self._parameterNode = parameterNode
-        if parameterNode is not None:
-            self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onNode)
-            self._onNode()
-
-    def _onNode(self, caller=None, event=None):
-        """The parameter node changed: show it, unless a run is under way, whose settings stay."""
-        if not self._synchronising and not self.logic.process.running:
-            self.panel.form.show(TrainingSettings.fromDict(valuesOf(self._parameterNode)))
+    def showParameters(self, node):
+        """Show what the parameter node holds, unless a run is under way, whose settings stay."""
+        if not self.logic.process.running:
+            self.panel.form.show(TrainingSettings.fromDict(valuesOf(node)))
 
     def _onForm(self):
-        if self._parameterNode is not None:
+        if self._parameterNode is not None:  # what the form makes of unusable values is written back too
             self._write(self._parameterNode, self.panel.form.settings())
 
     def _write(self, node, settings):
-        self._synchronising = True
-        try:
+        with self.changingParameters():
             known = valuesOf(node)
             for name, value in settings.toDict().items():
                 if known[name] != value:
                     setattr(node, name, value)
-        finally:
-            self._synchronising = False
 
 
 class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):

@@ -13,20 +13,20 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleTest,
     ScriptedLoadableModuleWidget,
 )
-from slicer.util import VTKObservationMixin
 
 from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.Landmarks.AnswerList import isAnswers
 from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.Landmarks.ResultsTable import writeResults
-from AnatomicalEmbeddingLib.Panels.ParameterGui import connectGui
+from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.Views import offerGrid, showGrid
-from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes, scans
+from AnatomicalEmbeddingLib.VolumeNodes import scans
 
 _MOST_ROWS = 6  # of the layout: more scans would make its views too small to see anything
 _CROSSHAIR_KEY = "Ctrl+Shift+A"
@@ -68,14 +68,11 @@ class AnatomicalLandmarksParameterNode:
     thorough: bool = False
 
 
-class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
+class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        VTKObservationMixin.__init__(self)
+        ParameterNodeBinding.__init__(self)
         self.logic = self.crosshair = None
-        self._parameterNode = self._parameterNodeGuiTag = None
-        self._readingNode = False
-        self._offered = []
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -90,17 +87,15 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         scene, store = slicer.mrmlScene, self.session.store
         self.logic = AnatomicalLandmarksLogic().landmarks(scene, store)
         self.crosshair = AnatomicalCrosshair(scene, store)
+        self.scanChoice = ScanChoice(scene, self.ui.targetSelector)
         self.preparation = PreparationBar(self.ui.preparationArea.layout(), self.session)
         self.matchTable = MatchTable(self.ui.matchArea.layout(), self.logic)
         self.logic.said.connect(self.say)
         self.logic.changed.connect(self._showButtons)
         self.session.ticked.connect(self._onTick)
 
-        self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
-        self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
-        self.addObserver(scene, scene.NodeAddedEvent, self._onScansChanged)
-        self.addObserver(scene, scene.NodeRemovedEvent, self._onScansChanged)
-        self.addObserver(scene, scene.EndBatchProcessEvent, self._onScansChanged)
+        self.addObserver(scene, scene.NodeAddedEvent, self._onParameters)
+        self.addObserver(scene, scene.NodeRemovedEvent, self._onParameters)
         ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
         ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onPointsAdded)
@@ -113,7 +108,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         self.shortcut = qt.QShortcut(qt.QKeySequence(_CROSSHAIR_KEY), uiWidget)
         self.shortcut.setContext(qt.Qt.ApplicationShortcut)
         self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # not toggle, which a grey one obeys
-        self.initializeParameterNode()
+        self.followScene(scene, AnatomicalLandmarksLogic().getParameterNode)
 
     def cleanup(self):
         self.setParameterNode(None)
@@ -138,31 +133,16 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
 
     def onSceneStartClose(self, caller, event):
         self.ui.crosshairCheckBox.checked = False
-        self.setParameterNode(None)
+        super().onSceneStartClose(caller, event)
         self.say("")
-
-    def onSceneEndClose(self, caller, event):
-        if self.parent.isEntered:
-            self.initializeParameterNode()
 
     def initializeParameterNode(self):
         """Take up what the scene holds; choose the first CT where nothing is chosen."""
-        self.setParameterNode(AnatomicalLandmarksLogic().getParameterNode())
+        super().initializeParameterNode()
         if self._parameterNode.template is None:
             volumes = scans(slicer.mrmlScene)
             if volumes:
                 self._parameterNode.template = volumes[0]
-
-    def setParameterNode(self, parameterNode):
-        """Bind the panel to a parameter node, or to none."""
-        if self._parameterNode is not None:
-            self._parameterNode.disconnectGui(self._parameterNodeGuiTag)
-            self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
-        self._parameterNode = parameterNode
-        if parameterNode is not None:
-            self._parameterNodeGuiTag = connectGui(parameterNode, self.ui)
-            self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
-            self._onParameters()
 
     def say(self, sentence):
         """Show a sentence below the table."""
@@ -202,42 +182,21 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, VTKObservationMixi
         node.CreateDefaultDisplayNodes()
 
     def _onTargetsChecked(self):
-        if self._parameterNode is None or self._readingNode or self._parameterNode.allTargets:
-            return
-        if self._offered == ctVolumes(slicer.mrmlScene):  # else scans came or went, and the user has chosen nothing
-            self._parameterNode.targets = list(self.ui.targetSelector.checkedNodes())
+        if self.takesInput:
+            self.scanChoice.write(self._parameterNode)
 
-    def _onScansChanged(self, caller, event):
-        self._onParameters()
-
-    def _onParameters(self, caller=None, event=None):
-        """The parameter node changed: bring logic and panel in line with it."""
-        node = self._parameterNode
-        if node is None or self._readingNode or slicer.mrmlScene.IsBatchProcessing():  # of which importing is one
-            return
-        self._readingNode = True
-        self._offered = ctVolumes(slicer.mrmlScene)
-        try:
-            template, points = _ifHere(node.template), _ifHere(node.points)
-            if points is not None and isAnswers(points):
-                self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
-                node.points = points = None
-            targets = scans(slicer.mrmlScene) if node.allTargets else [t for t in node.targets if _ifHere(t)]
-            self.logic.live, self.logic.jumps = node.live, node.jump
-            self.logic.effort = "thorough" if node.thorough else "standard"
-            self.logic.setScans(template, targets)
-            self.logic.setPoints(points if template is not None else None)
-            if node.allTargets and node.targets != self.logic.targets:  # what a choice by hand starts from
-                node.targets = self.logic.targets
-            self.crosshair.volumes = [v for v in [template, *self.logic.targets] if v is not None]
-            self.preparation.setVolumes(self.crosshair.volumes)
-            self.ui.targetSelector.enabled = not node.allTargets
-            for volume in self._offered:
-                chosen = qt.Qt.Checked if volume in self.logic.targets else qt.Qt.Unchecked
-                if self.ui.targetSelector.checkState(volume) != chosen:
-                    self.ui.targetSelector.setCheckState(volume, chosen)
-        finally:
-            self._readingNode = False
+    def showParameters(self, node):
+        """Bring logic and panel in line with the parameter node."""
+        template, points = _ifHere(node.template), _ifHere(node.points)
+        if points is not None and isAnswers(points):
+            self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
+            node.points = points = None
+        self.logic.live, self.logic.jumps = node.live, node.jump
+        self.logic.effort = "thorough" if node.thorough else "standard"
+        self.logic.setScans(template, self.scanChoice.show(node, besides=template))
+        self.logic.setPoints(points if template is not None else None)
+        self.crosshair.volumes = [v for v in [template, *self.logic.targets] if v is not None]
+        self.preparation.setVolumes(self.crosshair.volumes)
         self._showButtons()
 
     def _showButtons(self):

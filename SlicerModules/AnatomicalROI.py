@@ -2,9 +2,7 @@
 
 from typing import Annotated
 
-import qt
 import slicer
-import vtk
 from slicer import vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
@@ -15,7 +13,6 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleTest,
     ScriptedLoadableModuleWidget,
 )
-from slicer.util import VTKObservationMixin
 
 from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.Boxes.BoxTable import BoxTable
@@ -24,13 +21,13 @@ from AnatomicalEmbeddingLib.Boxes.CoverageTable import CoverageTable
 from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.Boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.Boxes.StructureList import StructureList
-from AnatomicalEmbeddingLib.Panels.ParameterGui import connectGui
+from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.Panels.StatusLines import StatusLines
-from AnatomicalEmbeddingLib.VolumeNodes import ctVolumes, scans
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -72,14 +69,11 @@ class AnatomicalROIParameterNode:
     libraryFile: str = ""
 
 
-class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
+class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        VTKObservationMixin.__init__(self)
+        ParameterNodeBinding.__init__(self)
         self.boxes = self.crops = self.coverage = None
-        self._parameterNode = self._parameterNodeGuiTag = None
-        self._readingNode = False
-        self._offered = []
         self._targets = []
 
     def setup(self):
@@ -96,6 +90,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
         self.status = StatusLines(ui.statusLabel)
         self.session.addWork(self._isWorking)
+        self.scanChoice = ScanChoice(scene, ui.targetSelector)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
         self.structureList = StructureList(ui.searchEdit, ui.structureList, ui.countLabel, ui.clearStructuresButton)
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
@@ -111,10 +106,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.session.ticked.connect(self._onTick)
         self.session.chosen.connect(self._onSettings)
 
-        self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
-        self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
-        for event in (scene.NodeAddedEvent, scene.NodeRemovedEvent, scene.EndImportEvent, scene.EndBatchProcessEvent):
-            self.addObserver(scene, event, self._onScansChanged)
+        self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
+        self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
         ui.libraryFileEdit.connect("currentPathChanged(QString)", self._onLibraryFile)
         ui.findButton.connect("clicked(bool)", self.onFind)
@@ -122,7 +115,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         ui.cropButton.connect("clicked(bool)", self.onCrop)
         ui.orientationButton.connect("clicked(bool)", self.onCheckOrientation)
         ui.coverageSection.connect("contentsCollapsed(bool)", self._showCoverage)
-        self.initializeParameterNode()
+        self.followScene(scene, AnatomicalROILogic().getParameterNode)
 
     def cleanup(self):
         self.setParameterNode(None)
@@ -137,6 +130,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.session.detach(self)
 
     def enter(self):
+        self.setupPanel.refresh()
         self.initializeParameterNode()
         self.examplePanel.update()
 
@@ -144,27 +138,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.ui.placeWidget.setPlaceModeEnabled(False)
 
     def onSceneStartClose(self, caller, event):
-        self.setParameterNode(None)
+        super().onSceneStartClose(caller, event)
         self.status.clear()
-
-    def onSceneEndClose(self, caller, event):
-        if self.parent.isEntered:
-            self.initializeParameterNode()
-
-    def initializeParameterNode(self):
-        """Take up what the scene holds."""
-        self.setParameterNode(AnatomicalROILogic().getParameterNode())
-
-    def setParameterNode(self, parameterNode):
-        """Bind the panel to a parameter node, or to none."""
-        if self._parameterNode is not None:
-            self._parameterNode.disconnectGui(self._parameterNodeGuiTag)
-            self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
-        self._parameterNode = parameterNode
-        if parameterNode is not None:
-            self._parameterNodeGuiTag = connectGui(parameterNode, self.ui)
-            self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
-            self._onParameters()
 
     # -- what the user does
 
@@ -196,7 +171,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
 
     def _onStructures(self, source):
         """The user ticked in the library or among the examples; a structure of both is one wish."""
-        if self._parameterNode is not None and not self._readingNode:
+        if self.takesInput:
             others = [name for name in self._parameterNode.structures if name not in source.names]
             self._parameterNode.structures = [*others, *source.chosen]
 
@@ -210,51 +185,32 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         return list(dict.fromkeys([*self.structureList.chosen, *self.examplePanel.chosen]))
 
     def _onTargetsChecked(self):
-        if self._parameterNode is None or self._readingNode or self._parameterNode.allTargets:
-            return
-        if self._offered == ctVolumes(slicer.mrmlScene):  # else scans came or went, and the user has chosen nothing
-            self._parameterNode.targets = list(self.ui.targetSelector.checkedNodes())
+        if self.takesInput:
+            self.scanChoice.write(self._parameterNode)
 
     def _onLibraryFile(self, path):
-        if self._parameterNode is not None and not self._readingNode:
+        if self.takesInput:
             self._parameterNode.libraryFile = path.strip()
 
     # -- following the scene
 
-    def _onScansChanged(self, caller, event):
-        if not slicer.mrmlScene.IsBatchProcessing() and ctVolumes(slicer.mrmlScene) != self._offered:
+    def _onNodes(self, caller, event):
+        if not self.scanChoice.isCurrent:
             self._onParameters()
 
     def _onSettings(self, key):
         self._showLibrary()
         self._showState()
 
-    def _onParameters(self, caller=None, event=None):
-        """The parameter node changed: bring panel and logic in line with it."""
-        node = self._parameterNode
-        if node is None or self._readingNode or slicer.mrmlScene.IsImporting():
-            return
-        self._readingNode = True
-        self._offered = ctVolumes(slicer.mrmlScene)
-        try:
-            everything = scans(slicer.mrmlScene)
-            self._targets = everything if node.allTargets else [v for v in self._offered if v in list(node.targets)]
-            if node.allTargets and list(node.targets) != self._targets:  # what a choice by hand starts from
-                node.targets = self._targets
-            self.ui.targetSelector.enabled = not node.allTargets
-            for volume in self._offered:
-                chosen = qt.Qt.Checked if volume in self._targets else qt.Qt.Unchecked
-                if self.ui.targetSelector.checkState(volume) != chosen:
-                    self.ui.targetSelector.setCheckState(volume, chosen)
-            self.preparation.setVolumes(self._targets)
-            self.boxTable.setVolumes(self._targets)
-            self.coverageTable.setVolumes(self._targets)
-            if self.ui.libraryFileEdit.currentPath != node.libraryFile:
-                self.ui.libraryFileEdit.currentPath = node.libraryFile
-            self.boxes.libraryPath = node.libraryFile
-            self._showLibrary()
-        finally:
-            self._readingNode = False
+    def showParameters(self, node):
+        """Bring panel and logic in line with the parameter node."""
+        self._targets = self.scanChoice.show(node)
+        for part in (self.preparation, self.boxTable, self.coverageTable):
+            part.setVolumes(self._targets)
+        if self.ui.libraryFileEdit.currentPath != node.libraryFile:
+            self.ui.libraryFileEdit.currentPath = node.libraryFile
+        self.boxes.libraryPath = node.libraryFile
+        self._showLibrary()
         self._showState()
 
     def _showLibrary(self):

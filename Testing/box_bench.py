@@ -17,6 +17,7 @@ from AnatomicalEmbedding.volume import transform_points
 from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
 from AnatomicalEmbeddingLib.VolumeNodes import ijkToRas
+from slicer_kit.scene import nodes_of_class
 
 
 @cache
@@ -41,6 +42,11 @@ def roi_corners_world(roi) -> np.ndarray:
     slicer.vtkMRMLTransformNode.GetTransformBetweenNodes(roi.GetParentTransformNode(), None, transform)
     local = corners(np.stack([-size / 2, size / 2]))
     return np.array([transform.TransformPoint(*matrix.MultiplyPoint((*point, 1.0))[:3]) for point in local])
+
+
+def rois(scene) -> list:
+    """All ROI nodes of a scene."""
+    return nodes_of_class(scene, "vtkMRMLMarkupsROINode")
 
 
 def add_turned(number: int, matrix: np.ndarray, name: str = "Turned"):

@@ -9,9 +9,9 @@ from .console import add_json_option, add_model_options, open_model, print_json,
 from .match import Answer, write_answers
 
 TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
-_TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
-_TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one point shown is not in it
-_SHOWN = (
+TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
+TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one point shown is not in it
+SHOWN = (
     "carina",
     "aortic_arch_top",
     "heart_apex",
@@ -43,9 +43,9 @@ def run(options: argparse.Namespace) -> None:
     from ..points import PointList, write_markups
 
     say("Making two synthetic patients ...", options.json)
-    template = make_phantom(TEMPLATE_SEED, coverage_mm=_TEMPLATE_MM)
-    target = make_phantom(TARGET_SEED, coverage_mm=_TARGET_MM)
-    names = [name for name in _SHOWN if name in template.points_ras]
+    template = make_phantom(TEMPLATE_SEED, coverage_mm=TEMPLATE_MM)
+    target = make_phantom(TARGET_SEED, coverage_mm=TARGET_MM)
+    names = [name for name in SHOWN if name in template.points_ras]
     points = PointList(tuple(names), np.array([template.points_ras[name] for name in names]))
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
     model = open_model(options)

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..errors import AnatomicalEmbeddingError, WeightsError
-from ..files import atomic_path
+from ..files import atomic_path, file_sha256
 from .fpn3d import STRIDE, WIDTHS, FeaturePyramid, LinearHead
 from .network import Features
 
@@ -99,7 +99,7 @@ def load_published_ape(path: str | Path) -> PublishedApe:
     if not path.is_file():
         raise WeightsError(f"{path} does not exist; download ape.pt from {URL} and give its path.")
     recorded = _recorded_hash(path)
-    if recorded is not None and _sha256(path) != recorded:
+    if recorded is not None and file_sha256(path) != recorded:
         raise WeightsError(
             f"{path} has changed since it was downloaded (its SHA-256 is not the one in {_record_of(path).name}); "
             "delete both files and download it again."
@@ -252,11 +252,6 @@ def _recorded_hash(path: Path) -> str | None:
     if not lines:
         raise WeightsError(f"{record} holds no SHA-256; delete it and the weights beside it and download them again.")
     return lines[0].split()[0]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _some(names: list[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from safetensors.torch import save_file
 
 from ..calibration import SUFFIX, Calibration, beside, find_calibration
 from ..errors import WeightsError
-from ..files import atomic_path
+from ..files import atomic_path, file_sha256
 from ..resources import resource, weights_file
 from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
@@ -49,7 +48,7 @@ def find_weights(name: str = "auto") -> Weights:
     """
     path = Path(name)
     if path.suffix == ".pt":
-        return Weights(load_published_ape(path), PUBLISHED_MODEL, _sha256(path), {"source": str(path)})
+        return Weights(load_published_ape(path), PUBLISHED_MODEL, file_sha256(path), {"source": str(path)})
     if path.suffix == ".safetensors":
         return read_weights(path)
     shipped = weights_file(name)
@@ -62,7 +61,7 @@ def read_weights(path: Path) -> Weights:
     """Read a weights file of ours. A card beside it (same name, .json) that states a SHA-256 must agree with it."""
     if not path.is_file():
         raise WeightsError(f"{path}: no such file; give the path of a weights file.")
-    sha256 = _sha256(path)
+    sha256 = file_sha256(path)
     card_path = path.with_suffix(".json")
     if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
         raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; fetch it again.")
@@ -102,7 +101,7 @@ def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict)
     metadata = {_METADATA_KEY: json.dumps({"name": name, "network": network.spec.to_dict(), **about})}
     with atomic_path(path) as temporary:
         save_file(state, str(temporary), metadata)
-    return _sha256(path)
+    return file_sha256(path)
 
 
 def _stated_sha256(card: Path) -> str | None:
@@ -110,10 +109,3 @@ def _stated_sha256(card: Path) -> str | None:
         return json.loads(card.read_text(encoding="utf-8")).get("sha256")
     except (OSError, AttributeError, ValueError):
         raise WeightsError(f"{card}: is not a model card (JSON), or damaged; fetch it again or delete it.") from None
-
-
-def _sha256(path: Path) -> str:
-    if not path.is_file():
-        raise WeightsError(f"{path}: no such file; give the path of a weights file.")
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

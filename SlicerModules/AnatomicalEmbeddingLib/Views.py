@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 
+from .SceneNodes import nodesOf
+
 GRID_LAYOUT = 5201  # number of our layout description; Slicer's own stay below 1000
 _VIEW_PREFIX = "AE"
 _ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))
@@ -14,14 +16,13 @@ _FIRST_GROUP = 520  # view groups of our rows: views of one row move together, r
 
 def sliceNodes(scene) -> list:
     """All slice nodes of the scene."""
-    return _nodes(scene, "vtkMRMLSliceNode")
+    return nodesOf(scene, "vtkMRMLSliceNode")
 
 
 def compositeOf(scene, sliceNode):
     """What a slice view shows, or None before the application has made the view."""
-    return next(
-        (n for n in _nodes(scene, "vtkMRMLSliceCompositeNode") if n.GetLayoutName() == sliceNode.GetLayoutName()), None
-    )
+    name = sliceNode.GetLayoutName()
+    return next((node for node in _compositeNodes(scene) if node.GetLayoutName() == name), None)
 
 
 def volumeIn(scene, sliceNode):
@@ -33,13 +34,13 @@ def volumeIn(scene, sliceNode):
 
 def viewsOf(scene, volumeNode) -> list:
     """Slice nodes of the views with this volume in the background."""
-    return [node for node in sliceNodes(scene) if volumeIn(scene, node) is volumeNode]
+    shown = dict(backgrounds(scene))
+    return [node for node in sliceNodes(scene) if shown.get(node.GetLayoutName()) == volumeNode.GetID()]
 
 
 def backgrounds(scene) -> list[tuple]:
     """(layout name, volume ID) of what each slice view has in its background: tells whether that has changed."""
-    composites = _nodes(scene, "vtkMRMLSliceCompositeNode")
-    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in composites]
+    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in _compositeNodes(scene)]
 
 
 def jump(scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, besides=None) -> None:
@@ -133,5 +134,5 @@ def showGrid(scene, volumeNodes: Sequence) -> bool:
     return True
 
 
-def _nodes(scene, className: str) -> list:
-    return [scene.GetNthNodeByClass(n, className) for n in range(scene.GetNumberOfNodesByClass(className))]
+def _compositeNodes(scene) -> list:
+    return nodesOf(scene, "vtkMRMLSliceCompositeNode")

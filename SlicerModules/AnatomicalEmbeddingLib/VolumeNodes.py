@@ -15,6 +15,8 @@ import slicer
 import slicer.util
 import vtk
 
+from .SceneNodes import nodesOf
+
 if TYPE_CHECKING:
     from AnatomicalEmbedding.volume import Volume
 
@@ -24,8 +26,7 @@ _CLASS = "vtkMRMLScalarVolumeNode"
 
 def ctVolumes(scene) -> list:
     """Volume nodes of a scene that may be CTs: scalar volumes with voxels; no label maps, no colour images."""
-    nodes = [scene.GetNthNodeByClass(n, _CLASS) for n in range(scene.GetNumberOfNodesByClass(_CLASS))]
-    return [node for node in nodes if node.GetClassName() == _CLASS and hasVoxels(node)]
+    return [node for node in nodesOf(scene, _CLASS) if node.GetClassName() == _CLASS and hasVoxels(node)]
 
 
 def scans(scene) -> list:
@@ -107,10 +108,10 @@ def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) 
     return np.array([transform.TransformPoint(*point) for point in points]).reshape(-1, 3)
 
 
-def isInside(node, pointWorld: Sequence[float]) -> bool:
-    """Does a world point lie within the outer edges of the volume's voxels?"""
+def holds(node, points: np.ndarray) -> np.ndarray:
+    """(n,) bool: do points (n, 3) of the volume's own RAS mm lie within the outer edges of its voxels?"""
     if not hasVoxels(node):
-        return False
-    point = np.append(fromWorld(node, [pointWorld])[0], 1.0)
-    ijk = (np.linalg.inv(ijkToRas(node)) @ point)[:3]
-    return bool((ijk >= -0.5).all() and (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5).all())
+        return np.zeros(len(points), dtype=bool)
+    matrix = np.linalg.inv(ijkToRas(node))
+    ijk = np.asarray(points) @ matrix[:3, :3].T + matrix[:3, 3]
+    return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(axis=1)

@@ -55,6 +55,7 @@ LAYERS = (
     },
     {"training", "evaluation"},
     {"pictures", "report", "box_report"},
+    {"followup"},
     {"cli", "__main__"},
 )
 # `template_map.match(points, target_map)` is the spine of the public interface: it defers to matching.

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scan_files import centred_affine, linear_ct, true_hu, voxel_positions
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.files import atomic_path
 from AnatomicalEmbedding.simpleitk_bridge import transform_points
 from AnatomicalEmbedding.volume import Volume, check_ct
 
@@ -304,25 +303,6 @@ def test_write_refuses_other_suffixes_and_leaves_nothing(tmp_path):
     with pytest.raises(VolumeError, match="cannot be written"):
         volume.write(tmp_path / "taken.nrrd")
     assert [p.name for p in tmp_path.iterdir()] == ["taken.nrrd"]
-
-
-def test_atomic_path_keeps_the_old_file_on_failure(tmp_path):
-    target = tmp_path / "new" / "a.nii.gz"
-    with atomic_path(target) as temporary:
-        assert temporary.name.endswith(".nii.gz")
-        assert temporary.parent == target.parent
-        temporary.write_text("one")
-        assert not target.exists()
-
-    def fail() -> None:
-        with atomic_path(target) as temporary:
-            temporary.write_text("two")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert target.read_text() == "one"
-    assert list(target.parent.iterdir()) == [target]
 
 
 def test_every_real_scan_is_accepted(real_data: Path):

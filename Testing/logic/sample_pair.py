@@ -13,33 +13,24 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
+from AnatomicalEmbedding.cli.demo import SHOWN, TARGET_MM, TARGET_SEED, TEMPLATE_MM, TEMPLATE_SEED
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.points import PointList, write_markups
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "Resources" / "SampleData"
 ICONS = ROOT / "SlicerModules" / "Resources" / "Icons"
-SHOWN = (
-    "carina",
-    "aortic_arch_top",
-    "heart_apex",
-    "liver_dome",
-    "kidney_left_centre",
-    "kidney_right_centre",
-    "spleen_centre",
-    "vertebra_L3",
-    "iliac_crest_left",
-    "lung_apex_right",
-)
 _THUMBNAIL = (260, 280)
-_SPACING = (4.0, 4.0, 4.0)
+_SPACING_MM = 4.0
 _DOT = "#2fbf52"
 _DARKEST_HU, _BRIGHTEST_HU = -350.0, 450.0
 
 
-def make_pair() -> tuple[Phantom, Phantom]:
-    """Two patients; one of the points shown lies below the second one's scan."""
-    return make_phantom(20_001, _SPACING, (120.0, 600.0)), make_phantom(20_002, _SPACING, (190.0, 600.0))
+def make_pair(spacing_mm: float = _SPACING_MM) -> tuple[Phantom, Phantom]:
+    """The two patients of `anatemb demo`; one of the points shown lies below the second one's scan."""
+    patients = ((TEMPLATE_SEED, TEMPLATE_MM), (TARGET_SEED, TARGET_MM))
+    first, second = (make_phantom(seed, (spacing_mm,) * 3, coverage_mm) for seed, coverage_mm in patients)
+    return first, second
 
 
 def write_pair(folder: Path) -> None:
@@ -74,7 +65,7 @@ def write_checksums(folder: Path) -> None:
 
 def write_thumbnails(folder: Path) -> None:
     """The pair with some of its points, and slices of a patient at the level of each public scan."""
-    first, second = make_phantom(20_001, (1.5,) * 3, (120.0, 600.0)), make_phantom(20_002, (1.5,) * 3, (190.0, 600.0))
+    first, second = make_pair(1.5)
     pair = Image.new("RGB", _THUMBNAIL)
     for patient, left in ((first, 0), (second, 131)):
         pair.paste(_coronal(patient, (129, 280)), (left, 0))

@@ -93,10 +93,13 @@ def test_the_content_key_changes_with_voxels_and_geometry_only(scene):
     assert VolumeNodes.contentKey(node) != moved
 
 
-def test_inside_ends_at_the_voxels_outer_edges(scene):
+def test_a_volume_holds_points_up_to_its_voxels_outer_edges(scene):
     node = slicer.util.addVolumeFromArray(np.zeros((5, 5, 5), np.int16), np.diag([2.0, 2.0, 2.0, 1.0]), "CT")
     node.SetAndObserveTransformNodeID(add_transform(scene, turned(0, (100, 0, 0))).GetID())
-    assert VolumeNodes.isInside(node, (99.1, -0.9, -0.9))
-    assert not VolumeNodes.isInside(node, (98.9, 0, 0))
-    assert VolumeNodes.isInside(node, (108.9, 8.9, 8.9))
-    assert not VolumeNodes.isInside(node, (8.0, 8.0, 8.0))
+    places = [(99.1, -0.9, -0.9), (98.9, 0, 0), (108.9, 8.9, 8.9), (8.0, 8.0, 8.0)]
+    assert VolumeNodes.holds(node, VolumeNodes.fromWorld(node, places)).tolist() == [True, False, True, False]
+
+
+def test_a_volume_without_voxels_holds_nothing(scene):
+    node = scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", "Empty")
+    assert VolumeNodes.holds(node, np.zeros((2, 3))).tolist() == [False, False]

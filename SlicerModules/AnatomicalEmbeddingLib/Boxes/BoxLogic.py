@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import slicer.util
 
 from .. import Hierarchy, Views
 from ..Maps.MapStore import EMPTY, READY, MapStore
+from ..SceneNodes import nodesOf
 from ..Signal import Signal
 from ..VolumeNodes import ctVolumes, toWorld
 from .BoxNodes import FoundBox, absentIn, boxesByVolume, boxesIn, keepAbsent
@@ -184,7 +184,7 @@ class BoxLogic:
 
     def _lastDrawn(self) -> tuple[int, ...]:
         """How many ROIs there are, and when the last one was changed."""
-        changed = [node.GetMTime() for node in slicer.util.getNodesByClass("vtkMRMLMarkupsROINode", self.scene)]
+        changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0)
 
     def _followHands(self) -> None:

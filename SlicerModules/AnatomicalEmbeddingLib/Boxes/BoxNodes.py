@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 
 import numpy as np
-import slicer.util
+from slicer.util import NodeModify
 
 from .. import Hierarchy, Views
+from ..SceneNodes import nodesOf
 from ..VolumeNodes import ijkToRas
 from .RoiGeometry import boxIn, isDrawn, setBox, shape
 from .StructureNames import readable
@@ -116,14 +117,13 @@ class BoxNode:
     def write(self, box: np.ndarray, found: FoundBox) -> None:
         """Make the ROI a box (2, 3) of the volume's own RAS mm, and remember what is known of it."""
         node, volume = self.node, self.volumeNode
-        before = node.StartModify()
-        setBox(node, volume, box)
-        node.SetAttribute(_FOUND, json.dumps(asdict(found)))
         grid = np.round(ijkToRas(volume), 6).ravel().tolist()
-        node.SetAttribute(_WRITTEN, json.dumps({"shape": shape(node), "grid": grid}))
-        node.SetNthControlPointLabel(0, readable(found.structure))
-        node.SetNthControlPointDescription(0, found.text)  # a markups node's own is overwritten by MRML
-        node.EndModify(before)
+        with NodeModify(node):
+            setBox(node, volume, box)
+            node.SetAttribute(_FOUND, json.dumps(asdict(found)))
+            node.SetAttribute(_WRITTEN, json.dumps({"shape": shape(node), "grid": grid}))
+            node.SetNthControlPointLabel(0, readable(found.structure))
+            node.SetNthControlPointDescription(0, found.text)  # a markups node's own is overwritten by MRML
 
     def follow(self, transformId: str | None) -> None:
         """Lie below this transform, the volume's new one, unless the volume's own coordinates have changed with it (a
@@ -156,7 +156,7 @@ def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
 def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
     """Boxes of the scene by volume ID and structure; none whose volume has gone or whose ROI was emptied."""
     found: dict[str, dict[str, BoxNode]] = {}
-    for node in slicer.util.getNodesByClass(_CLASS, scene):
+    for node in nodesOf(scene, _CLASS):
         volume = node.GetNodeReference(VOLUME_ROLE) if node.GetAttribute(STRUCTURE) else None
         if volume is not None and isDrawn(node):
             # the first counts: a later one of the same name is a copy that the user made
@@ -166,7 +166,7 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
 
 def removeEmptied(scene, volumeNode) -> None:
     """Remove ROIs of found boxes in a volume whose point the user has deleted."""
-    for node in slicer.util.getNodesByClass(_CLASS, scene):
+    for node in nodesOf(scene, _CLASS):
         mine = node.GetAttribute(STRUCTURE) and node.GetNodeReference(VOLUME_ROLE) is volumeNode
         if mine and not isDrawn(node):
             Hierarchy.removeNode(scene, node)

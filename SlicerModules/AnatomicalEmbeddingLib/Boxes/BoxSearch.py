@@ -19,7 +19,7 @@ from ..Signal import Signal
 from .BoxNodes import ABSENT, BoxNode, FoundBox, Palette, boxesIn, keepAbsent, removeEmptied
 from .StructureExamples import MarkedExample, Marking, StructureExamples
 from .StructureFinder import Finder, checkRecall, makeFinder, openLibrary
-from .StructureNames import hashFile, libraryFile, readable
+from .StructureNames import libraryFile, readable, weightsHash
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.structure_library import StructureLibrary
@@ -107,7 +107,7 @@ class BoxSearch:
         self._search = _Search(names, examples, recall, replaceEdited, weights, targets, len(targets))
 
         def openIt(_progress, _cancelled) -> StructureLibrary:
-            library = openLibrary(libraryFile(weights, libraryPath), hashFile(weights), weights.stem)
+            library = openLibrary(libraryFile(weights, libraryPath), weightsHash(weights), weights.stem)
             checkRecall(library, names, sorted(own), recall)
             return library
 

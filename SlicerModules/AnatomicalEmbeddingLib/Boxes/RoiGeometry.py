@@ -12,7 +12,7 @@ import numpy as np
 import slicer.util
 import vtk
 
-from ..VolumeNodes import fromWorld, hasVoxels, ijkToRas, toWorld
+from ..VolumeNodes import fromWorld, toWorld
 
 _CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
 
@@ -51,12 +51,3 @@ def shape(roiNode) -> list[float]:
     """What of an ROI a user edits: its matrix (16 numbers) and its size (3), in the node's own coordinates."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]
-
-
-def holds(volumeNode, points: np.ndarray) -> np.ndarray:
-    """(n,) bool: do points (n, 3) of the volume's own RAS lie within the outer edges of its voxels?"""
-    if not hasVoxels(volumeNode):
-        return np.zeros(len(points), dtype=bool)
-    matrix = np.linalg.inv(ijkToRas(volumeNode))
-    ijk = np.asarray(points) @ matrix[:3, :3].T + matrix[:3, 3]
-    return ((ijk >= -0.5) & (ijk <= np.array(volumeNode.GetImageData().GetDimensions()) - 0.5)).all(axis=1)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import slicer.util
 import vtk
 
 from ..Landmarks.ControlPoints import definedIds, fromNode
+from ..SceneNodes import nodesOf
 from ..Signal import Signal
-from .RoiGeometry import between, boxIn, holds, isDrawn
+from ..VolumeNodes import holds
+from .RoiGeometry import between, boxIn, isDrawn
 from .Segments import extremesIn, segmentIds, segmentName
 from .StructureNames import spelt
 
@@ -130,7 +131,7 @@ class StructureExamples:
 
     def all(self) -> list[MarkedExample]:
         """By structure, then in the scene's order; without those whose volume or segment has gone."""
-        nodes = [node for name in MARKING_CLASSES for node in slicer.util.getNodesByClass(name, self.scene)]
+        nodes = [node for name in MARKING_CLASSES for node in nodesOf(self.scene, name)]
         found = [example for node in nodes for example in _examplesOn(node)]
         return sorted(found, key=lambda example: example.structure)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from pathlib import Path
 
+from AnatomicalEmbedding.files import file_sha256, once_a_change
+
 _SIDES = ("left", "right")
+weightsHash = once_a_change(file_sha256)  # the panel asks at each move of a slider
 
 
 def readable(structure: str) -> str:
@@ -42,9 +44,9 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
         return Path(chosen)
     if not weightsPath.is_file():
         return None
-    weightsHash = hashFile(weightsPath)
+    wanted = weightsHash(weightsPath)
     shipped = sorted(resource("Structures").glob("*.structures.safetensors"))
-    return next((path for path in shipped if _about(path).get("weights_sha256") == weightsHash), None)
+    return next((path for path in shipped if _about(path).get("weights_sha256") == wanted), None)
 
 
 def namesIn(path: Path) -> list[str]:
@@ -52,19 +54,19 @@ def namesIn(path: Path) -> list[str]:
     return sorted(_about(path).get("structures", ()), key=sortKey)
 
 
-def hashFile(path: Path) -> str:
-    """SHA-256 by which maps, libraries and weights know each other."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _about(path: Path) -> dict:
-    """What a library says of itself: JSON in the header of its safetensors file."""
+    """What a library says of itself; nothing where the file is none."""
     try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(min(length, path.stat().st_size)))
-        about = json.loads(next(iter(header["__metadata__"].values())))
+        about = _header(path)
     except (OSError, ValueError, KeyError, StopIteration, TypeError, AttributeError):
         return {}
     return about if isinstance(about, dict) else {}
+
+
+@once_a_change
+def _header(path: Path) -> object:
+    """The JSON in the header of a safetensors file."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(min(length, path.stat().st_size)))
+    return json.loads(next(iter(header["__metadata__"].values())))

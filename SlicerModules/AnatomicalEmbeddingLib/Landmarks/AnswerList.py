@@ -12,12 +12,14 @@ from dataclasses import asdict, dataclass, replace
 
 import vtk
 
+from ..SceneNodes import nodesOf
 from ..Views import keepingPlaceNode
 from .ControlPoints import definedIds, worldOf
 
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # by the engine
 MOVED, REMOVED = "moved", "removed"  # by the user's hand
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
+_CLASS = "vtkMRMLMarkupsFiducialNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Answers"
 _GREEN, _AMBER = (0.16, 0.75, 0.32), (1.0, 0.65, 0.1)
 
@@ -62,8 +64,7 @@ class AnswerList:
 
     @classmethod
     def find(cls, scene, sourceNode, volumeNode) -> AnswerList | None:
-        for n in range(scene.GetNumberOfNodesByClass("vtkMRMLMarkupsFiducialNode")):
-            node = scene.GetNthNodeByClass(n, "vtkMRMLMarkupsFiducialNode")
+        for node in nodesOf(scene, _CLASS):
             if node.GetNodeReference(VOLUME_ROLE) is volumeNode and node.GetNodeReference(SOURCE_ROLE) is sourceNode:
                 return cls(node)
         return None
@@ -72,7 +73,7 @@ class AnswerList:
     def create(cls, scene, sourceNode, volumeNode) -> AnswerList:
         name = scene.GenerateUniqueName(f"{sourceNode.GetName()} in {volumeNode.GetName()}")
         with keepingPlaceNode(scene):
-            node = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
+            node = scene.AddNewNodeByClass(_CLASS, name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
         display.SetSelectedColor(*_GREEN)

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from .. import Views
 from ..Maps.MapStore import READY, MapStore
 from ..Signal import Signal
 from ..VolumeNodes import fromWorld, toWorld
-from .AnswerList import MOVED, REMOVED, Answer, AnswerList
+from .AnswerList import MOVED, REMOVED, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
-from .LandmarkMatcher import LandmarkMatcher
+from .LandmarkMatcher import LandmarkMatcher, Row
+from .LandmarkViews import LandmarkViews
 from .ListObserver import ListObserver
-
-
-@dataclass(frozen=True)
-class Row:
-    """One point of the template: its ID and label, the answers there are by volume ID, and whether it lies in the
-    template's scan.
-    """
-
-    pointId: str
-    label: str
-    answers: dict[str, Answer]
-    inside: bool
 
 
 class LandmarkLogic:
@@ -44,10 +31,10 @@ class LandmarkLogic:
         self._matcher = LandmarkMatcher(scene, store)
         self._matcher.said.connect(self.said.emit)
         self._matcher.listAdded.connect(self._watch)
+        self._views = LandmarkViews(scene, self._matcher)
         self._observer: ListObserver | None = None
         self._answerObservers: list[ListObserver] = []
         self._writing = False
-        self._views = Views.backgrounds(scene)
         store.changed.connect(self._onMap)
         mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         observed = [
@@ -119,10 +106,7 @@ class LandmarkLogic:
         """To be called a few times a second, after the store's: takes up edits that came as a storm of events, and lets
         the lists follow views that show another volume now.
         """
-        now = Views.backgrounds(self.scene)
-        if now != self._views:
-            self._views = now
-            self.showInOwnViews()
+        self._views.follow()
         if self._observer is not None and self._observer.takeDirty():
             self.reconcile()
             self._settle()
@@ -143,43 +127,15 @@ class LandmarkLogic:
 
     def rows(self) -> list[Row]:
         """A row for each point of the template, in its order."""
-        if self.points is None:
-            return []
-        known = {volumeId: each.answers for volumeId, each in self._matcher.lists.items()}
-        return [
-            Row(
-                pointId,
-                labelOf(self.points, pointId),
-                {volumeId: answers[pointId] for volumeId, answers in known.items() if pointId in answers},
-                pointId not in self._matcher.outside,
-            )
-            for pointId in definedIds(self.points)
-        ]
+        return self._matcher.rows()
 
-    def jumpTo(self, pointId: str, besides=None) -> None:
-        """Move the views of every scan to a point and its answers; the slice view `besides` stays."""
-        place = None if self.points is None else worldOf(self.points, pointId)
-        if place is None or self.template is None:
-            return
-        Views.jump(self.scene, self.template, place, besides=besides)
-        for each in self._matcher.lists.values():
-            answer = each.answers.get(pointId)
-            found = None if answer is None else each.worldOf(answer)
-            if found is not None:
-                Views.jump(self.scene, each.volumeNode, found, besides=besides)
+    def jumpTo(self, pointId: str) -> None:
+        """Move the views of every scan to a point and its answers."""
+        self._views.jumpTo(pointId)
 
     def showInOwnViews(self) -> None:
-        """Restrict each list to the views of its volume. `poll` calls it when views show other volumes.
-
-        While points are being placed, their list is shown everywhere: a view that does not show a list takes no click.
-        """
-        lists = [(self.points, self.template), *((e.node, e.volumeNode) for e in self._matcher.lists.values())]
-        for node, volume in lists:
-            if node is not None and volume is not None and node.GetDisplayNode() is not None:
-                if node is self.points and Views.isPlacing(self.scene):
-                    node.GetDisplayNode().SetViewNodeIDs([])
-                else:
-                    Views.showOnlyIn(node.GetDisplayNode(), self.scene, volume)
+        """Restrict each list to the views of its volume. `poll` calls it when views show other volumes."""
+        self._views.restrict()
 
     # -- what the user does ------------------------------------------------------------------------------------------
 
@@ -252,8 +208,7 @@ class LandmarkLogic:
         self._answerObservers.append(
             ListObserver(each.node, corrected, corrected, None, self._onEdited, lambda: self._writing)
         )
-        if each.node.GetDisplayNode() is not None:
-            Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
+        self._views.showOnlyIn(each.node, each.volumeNode)
 
     def _onPlaced(self, index: int) -> None:
         if self.template is None:

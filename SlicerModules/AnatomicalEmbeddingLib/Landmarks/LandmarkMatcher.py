@@ -6,16 +6,28 @@ Points are paired by control point ID. Nothing here observes the scene; `Landmar
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from slicer.util import NodeModify
 
 from ..Maps.MapStore import MapStore
 from ..Signal import Signal
 from ..VolumeNodes import fromWorld
-from .AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer, AnswerList
+from .AnswerList import MOVED, REMOVED, UNCERTAIN, Answer, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
+
+
+@dataclass(frozen=True)
+class Row:
+    """One point of the template: its ID and label, the answers there are by volume ID, and whether it lies in the
+    template's scan.
+    """
+
+    pointId: str
+    label: str
+    answers: dict[str, Answer]
+    inside: bool
 
 
 class LandmarkMatcher:
@@ -33,6 +45,21 @@ class LandmarkMatcher:
         self.effort = "standard"
         self.lists: dict[str, AnswerList] = {}
         self.outside: set[str] = set()
+
+    def rows(self) -> list[Row]:
+        """A row for each point of the template, in its order."""
+        if self.points is None:
+            return []
+        known = {volumeId: each.answers for volumeId, each in self.lists.items()}
+        return [
+            Row(
+                pointId,
+                labelOf(self.points, pointId),
+                {volumeId: answers[pointId] for volumeId, answers in known.items() if pointId in answers},
+                pointId not in self.outside,
+            )
+            for pointId in definedIds(self.points)
+        ]
 
     def link(self) -> None:
         """Take up the lists of answers that the scene holds for the present points and targets."""
@@ -138,7 +165,7 @@ class LandmarkMatcher:
         for target, targetMap, matches in zip(targets, maps, found, strict=True):
             each, source = self.listFor(target), madeFrom(templateMap, targetMap)
             answers = each.answers
-            with _oneEvent(each.node):
+            with NodeModify(each.node):
                 for n, pointId in enumerate(ids):
                     old = answers.get(pointId)
                     answer = replace(judgement(matches, n, source), pointId="" if old is None else old.pointId)
@@ -187,16 +214,6 @@ class LandmarkMatcher:
             self.said.emit(f"{', '.join(new)}: outside {self.template.GetName()}; move the point into that scan.")
 
 
-@contextmanager
-def _oneEvent(node):
-    """One modified event for many changes."""
-    before = node.StartModify()
-    try:
-        yield
-    finally:
-        node.EndModify(before)
-
-
 def madeFrom(templateMap, targetMap) -> str:
     """Which weights and which voxels an answer is from."""
     of = templateMap.provenance
@@ -207,8 +224,9 @@ def judgement(matches, n: int, source: str) -> Answer:
     """What matching says of its n-th answer; source: see `madeFrom`."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
-    status = {"matched": MATCHED, "absent": ABSENT}.get(str(matches.status[n]), UNCERTAIN)
-    return Answer("", status, float(matches.expected_error_mm[n]), float(matches.probability[n]), source)
+    return Answer(
+        "", str(matches.status[n]), float(matches.expected_error_mm[n]), float(matches.probability[n]), source
+    )
 
 
 def _needsMatch(answer: Answer | None, source: str) -> bool:

@@ -10,7 +10,8 @@ from slicer.i18n import tr as _
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING
 from ..Panels.TableCells import BY_HAND, DOUBTFUL, GOOD, NOTHING, putCell
 from .AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
-from .LandmarkLogic import LandmarkLogic, Row
+from .LandmarkLogic import LandmarkLogic
+from .LandmarkMatcher import Row
 
 _LOOKS = {  # sign, background
     MATCHED: ("\u2713", GOOD),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import vtk
 
-from .AnswerList import SOURCE_ROLE
+from .AnswerList import SOURCE_ROLE, Answer
 from .LandmarkLogic import LandmarkLogic
 
 COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "probability_within_10_mm")
@@ -26,19 +26,23 @@ def writeResults(scene, logic: LandmarkLogic):
         for target in logic.targets:
             answer = row.answers.get(target.GetID())
             if answer is not None:
+                number = node.AddEmptyRow()
                 place = logic.answersIn(target).worldOf(answer)
-                _addRow(node, row.label, target.GetName(), place, answer)
+                for column, text in enumerate(rowOf(row.label, target, place, answer)):
+                    node.SetCellText(number, column, text)
     node.EndModify(before)
     return node
 
 
-def _addRow(node, label: str, scan: str, place, answer) -> None:
-    where = ("", "", "") if place is None else [f"{value:.3f}" for value in place]
-    known = answer.errorMm is not None and not answer.byHand
-    worth = (f"{answer.errorMm:.2f}", f"{answer.probability:.3f}") if known else ("", "")
-    number = node.AddEmptyRow()
-    for column, text in enumerate((label, scan, *where, answer.status, *worth)):
-        node.SetCellText(number, column, text)
+def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
+    """Texts of COLUMNS. place: (3,) in the world, None where there is none. answer: None for the template's point."""
+    where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
+    status, worth = "template", ("", "")
+    if answer is not None:
+        status = answer.status
+        if answer.errorMm is not None and not answer.byHand:
+            worth = f"{answer.errorMm:.2f}", f"{answer.probability:.3f}"
+    return (label, volumeNode.GetName(), *where, status, *worth)
 
 
 def _find(scene, points):

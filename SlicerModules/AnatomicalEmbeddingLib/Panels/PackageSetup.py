@@ -1,4 +1,4 @@
-"""Python packages that the engine needs: which are there, and installing the others when the user asks for it.
+"""Python packages that engine and training need: which are there, and installing the others when the user asks.
 
 Nothing here runs at import. PyTorch comes by the PyTorch extension, which picks the build for this computer's GPU;
 numpy and SimpleITK are Slicer's own and never touched.
@@ -10,13 +10,19 @@ import importlib
 import logging
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from slicer.i18n import tr as _
 
+from ..Maps.Engine import Engine
+from . import ModuleSettings
+from .ModuleResources import moduleResource
+
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
-REQUIREMENTS_FILE = Path(__file__).resolve().parents[2] / "Resources" / "requirements.txt"
+REQUIREMENTS_FILE = moduleResource("requirements.txt")
+_FABRIC, _FABRIC_PACKAGE, _FABRIC_REQUIREMENT = "lightning-fabric", "lightning_fabric", "lightning-fabric>=2.4"
 _FROM_SLICER = ("numpy", "SimpleITK")
 
 
@@ -42,20 +48,64 @@ def torchIsTooOld() -> bool:
     return not Requirement(f"torch{TORCH_REQUIREMENT}").specifier.contains(found, prereleases=True)
 
 
+def missingForEngine(engine=Engine) -> list[str]:
+    """Names of the packages without which nothing can be embedded, as pip calls them. Loads none.
+
+    PyTorch is among them where an older one is installed than the engine needs.
+    """
+    missing = list(engine.missingPackages())
+    return ["torch", *missing] if "torch" not in missing and torchIsTooOld() else missing
+
+
+def missingForTraining() -> list[str]:
+    """The same without which nothing can be trained."""
+    return missingForEngine() + ([_FABRIC] if find_spec(_FABRIC_PACKAGE) is None else [])
+
+
 def install(missing: Sequence[str], wheelFolder: str = "") -> None:
     """Install packages, PyTorch among them. wheelFolder: take them from there, without network.
 
     Asks the user to confirm where it uses the network. Raises InstallError with a sentence.
     """
+    from slicer.packaging import load_requirements
+
     _refuseSlicersOwn(missing)
-    if wheelFolder:
-        _installFromFolder(missing, Path(wheelFolder))
-    else:
-        if "torch" in missing:
-            _installTorch()
-        if any(name != "torch" for name in missing):
-            _installOthers(missing)
+    wanted = [str(each) for each in load_requirements(REQUIREMENTS_FILE) if each.name in missing]
+    if "torch" in missing and wheelFolder:
+        # the PyTorch extension cannot be used here: its installer looks for PyTorch on download.pytorch.org only
+        wanted.insert(0, f"torch{TORCH_REQUIREMENT}")
+    elif "torch" in missing:
+        _installTorch()
+    if wanted:
+        installRequirements(wanted, wheelFolder)
     importlib.invalidate_caches()
+
+
+def installRequirements(wanted: Sequence[str], wheelFolder: str = "") -> None:
+    """The same for packages as pip is told of them, PyTorch among them from a folder only."""
+    from packaging.requirements import Requirement
+
+    requirements = [Requirement(each) for each in wanted]
+    names = ", ".join(each.name for each in requirements)
+    try:
+        if wheelFolder:
+            _installFromFolder(wanted, Path(wheelFolder))
+        else:
+            _installFromNetwork(requirements, names)
+    except InstallError:
+        raise
+    except Exception as error:  # pip, the network or the disk: whatever it was, the user must hear of it
+        raise _failed(names, error) from error
+    importlib.invalidate_caches()
+
+
+def installForTraining() -> None:
+    """Install what is missing for training, as `install` does."""
+    folder = ModuleSettings.wheelFolder()
+    if missing := missingForEngine():
+        install(missing, folder)
+    if find_spec(_FABRIC_PACKAGE) is None:
+        installRequirements([_FABRIC_REQUIREMENT], folder)
 
 
 def _refuseSlicersOwn(missing: Sequence[str]) -> None:
@@ -86,38 +136,28 @@ def _installTorch() -> None:
         raise InstallError(_("PyTorch was not installed, as you declined; press Install when you want it."))
 
 
-def _installOthers(missing: Sequence[str]) -> None:
-    from slicer.packaging import load_requirements, pip_ensure
+def _installFromNetwork(requirements: Sequence, names: str) -> None:
+    from slicer.packaging import pip_ensure
 
-    names = ", ".join(name for name in missing if name != "torch")
     try:
-        pip_ensure(load_requirements(REQUIREMENTS_FILE), requester=REQUESTER)
-    except RuntimeError:  # what pip_ensure raises when the user declines
+        pip_ensure(requirements, requester=REQUESTER)
+    except RuntimeError:  # what it raises when the user declines
         logging.info("AnatomicalEmbedding: installation of %s was declined", names)
         raise InstallError(
             _("{names} was not installed, as you declined; press Install when you want it.").format(names=names)
         ) from None
-    except Exception as error:
-        raise _failed(names, error) from error
 
 
-def _installFromFolder(missing: Sequence[str], folder: Path) -> None:
+def _installFromFolder(wanted: Sequence[str], folder: Path) -> None:
+    import slicer.util
+
     if not folder.is_dir() or not any(folder.glob("*.whl")):
         raise InstallError(
             _("{folder}: holds no wheel files (*.whl); choose another folder, or none to use the network.").format(
                 folder=folder
             )
         )
-    import slicer.util
-    from slicer.packaging import load_requirements
-
-    # the PyTorch extension cannot be used here: its installer looks for PyTorch on download.pytorch.org only
-    wanted = [f"torch{TORCH_REQUIREMENT}"] if "torch" in missing else []
-    wanted += [str(each) for each in load_requirements(REQUIREMENTS_FILE) if each.name in missing]
-    try:
-        slicer.util.pip_install(["--no-index", "--find-links", str(folder), *wanted])
-    except Exception as error:
-        raise _failed(", ".join(missing), error) from error
+    slicer.util.pip_install(["--no-index", "--find-links", str(folder), *wanted])
 
 
 def _failed(names: str, error: Exception) -> InstallError:

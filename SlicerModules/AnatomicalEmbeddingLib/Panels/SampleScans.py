@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from .ModuleResources import moduleResource
+
 CATEGORY = "AnatomicalEmbedding"
-_ICONS = Path(__file__).resolve().parents[2] / "Resources" / "Icons"
 
 
 def registerSampleData() -> None:
@@ -40,5 +41,5 @@ def _source(sample: dict, folder: Path) -> dict:
         "nodeNames": [file["node"] for file in files],
         "loadFileType": [file["type"] for file in files],
         "checksums": [file["checksum"] for file in files],
-        "thumbnailFileName": str(_ICONS / sample["thumbnail"]),
+        "thumbnailFileName": str(moduleResource("Icons") / sample["thumbnail"]),
     }

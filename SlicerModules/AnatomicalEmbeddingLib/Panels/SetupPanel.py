@@ -17,11 +17,10 @@ from AnatomicalEmbedding.cache import MapCache, default_folder
 
 from . import ModuleSettings
 from .ComboBoxes import fillComboBox
-from .PackageSetup import InstallError, install, installedVersion, torchIsTooOld
+from .ModuleResources import moduleResource
+from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
 from .Session import Session
 from .StatusText import BAD, GOOD, WARNING, coloured
-
-_UI_FILE = Path(__file__).resolve().parents[2] / "Resources" / "UI" / "AnatomicalEmbeddingSetup.ui"
 
 
 class SetupPanel:
@@ -29,7 +28,7 @@ class SetupPanel:
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
-        self.widget = slicer.util.loadUI(str(_UI_FILE))
+        self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingSetup.ui")))
         self.ui = slicer.util.childWidgetVariables(self.widget)
         parentLayout.addWidget(self.widget)
         self._ready: bool | None = None
@@ -69,10 +68,7 @@ class SetupPanel:
     # -- packages ----------------------------------------------------------------------------------------------------
 
     def _missing(self) -> list[str]:
-        missing = list(self.session.store.engine.missingPackages())
-        if "torch" not in missing and torchIsTooOld():
-            missing.insert(0, "torch")
-        return missing
+        return missingForEngine(self.session.store.engine)
 
     def _showPackages(self, message: str = "") -> None:
         missing = self._missing()

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import vtk
+from slicer.util import NodeModify
 from vtk.util.numpy_support import numpy_to_vtk
 
+from ..SceneNodes import nodesOf
 from .TrainingLog import LossCurve, Validations
 
 _ROLE = "AnatomicalEmbedding.Training"  # node attribute by which the nodes are found again, in a reloaded scene too
@@ -111,18 +113,16 @@ class TrainingCurves:
 
     def _nodes(self, role: str, className: str) -> list:
         """Nodes whose role starts with `role`."""
-        count = self.scene.GetNumberOfNodesByClass(className)
-        nodes = (self.scene.GetNthNodeByClass(n, className) for n in range(count))
+        nodes = nodesOf(self.scene, className)
         return [node for node in nodes if (node.GetAttribute(_ROLE) or "").startswith(role)]
 
 
 def _fill(tableNode, columns: Mapping[str, Sequence[float]]) -> None:
     """Give a table node these columns and no others, with one event."""
-    modified = tableNode.StartModify()
     table = vtk.vtkTable()
     for name, values in columns.items():
         array = numpy_to_vtk(np.asarray(values, dtype=np.float64), deep=True)
         array.SetName(name)
         table.AddColumn(array)
-    tableNode.SetAndObserveTable(table)
-    tableNode.EndModify(modified)
+    with NodeModify(tableNode):
+        tableNode.SetAndObserveTable(table)

@@ -1,30 +1,11 @@
 """The training panel, as a user sees and works it; most tests with a made-up process in place of a run."""
 
 import numpy as np
-import pytest
-from made_up_training import choose_all, leave_run, load_training, open_panel
+from made_up_training import leave_run
 
 from AnatomicalEmbeddingLib.Training.TrainingLog import Validations
 from AnatomicalEmbeddingLib.Training.TrainingProcess import FAILED, FINISHED, STOPPED
 from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
-
-
-@pytest.fixture
-def module(kit, monkeypatch, tmp_path):
-    return load_training(kit, monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def panel(kit, module):
-    """The opened panel of a new scene."""
-    return open_panel(kit, module)
-
-
-@pytest.fixture
-def ready(panel, tmp_path):
-    """A panel in which all that a run needs is chosen."""
-    choose_all(panel, tmp_path)
-    return panel
 
 
 def test_a_new_panel_fine_tunes_and_says_what_is_missing(panel, tmp_path):
@@ -237,12 +218,12 @@ def test_missing_packages_are_named_and_installed(ready, monkeypatch):
 
 
 def test_only_what_is_missing_is_installed_through_slicers_packaging(ready, monkeypatch):
-    from AnatomicalEmbeddingLib.Training import TrainingPackages
+    from AnatomicalEmbeddingLib.Panels import PackageSetup
 
-    real = TrainingPackages.find_spec
-    monkeypatch.setattr(TrainingPackages, "find_spec", lambda name: None if name == "lightning_fabric" else real(name))
+    real = PackageSetup.find_spec
+    monkeypatch.setattr(PackageSetup, "find_spec", lambda name: None if name == "lightning_fabric" else real(name))
     monkeypatch.setattr(ready.kit.packaging, "pip_check", lambda _requirements: False)
-    ready.panel.missing = TrainingPackages.missingForTraining
+    ready.panel.missing = PackageSetup.missingForTraining
     ready.panel.refresh()
     ready.kit.click(ready.ui.installButton)
     assert [names for names, _options in ready.kit.packaging.installed] == [["lightning-fabric>=2.4"]]

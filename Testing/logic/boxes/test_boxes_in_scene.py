@@ -1,42 +1,18 @@
 """Boxes in a real scene: where the structures are, exact wherever volumes are moved, kept when edited, never stale."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import slicer
 import slicer.util
-from box_bench import BoxBench, add_roi, add_turned, corners, known_in, roi_corners_world, share_inside, truth
+from box_bench import add_roi, add_turned, corners, known_in, roi_corners_world, rois, share_inside, truth
 from scans import add_patient, add_transform, finish, patient, turned
 
 from AnatomicalEmbedding.boxes import intersection_over_union
-from AnatomicalEmbedding.resources import resource
-from AnatomicalEmbedding.structure_library import StructureLibrary
 from AnatomicalEmbeddingLib import Hierarchy
 from AnatomicalEmbeddingLib.Boxes.BoxNodes import ABSENT, CUT, WHOLE
-from AnatomicalEmbeddingLib.Boxes.StructureNames import namesIn, readable, sortKey, spelt, titled
-from AnatomicalEmbeddingLib.Maps.Engine import Choice
-from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb
+from slicer_kit.scene import read_mrb, write_mrb
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
-
-
-@pytest.fixture
-def bench(scene, map_folder):
-    made = BoxBench(scene, map_folder)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def volume(bench):
-    return add_patient(0)
-
-
-def rois(scene) -> list:
-    return nodes_of_class(scene, "vtkMRMLMarkupsROINode")
 
 
 # -- where the structures are
@@ -299,148 +275,6 @@ def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
     assert Hierarchy.parentName(bench.scene, boxes["liver"].node) == "Boxes"
     bench.find([volume], ["liver"], 0.95)
     assert len(rois(bench.scene)) == 2
-
-
-# -- in mid-search
-
-
-def start(bench, *volumes) -> None:
-    assert bench.logic.find(volumes, ORGANS, 0.99)
-    while not any(bench.store.state(each).status == "working" for each in volumes):
-        bench.step()
-
-
-def test_cancelling_ends_the_search(bench, volume):
-    start(bench, volume)
-    bench.logic.cancel()
-    assert not bench.logic.busy
-    finish(bench.store)
-    bench.step()
-    assert rois(bench.scene) == []
-
-
-def test_a_deleted_volume_is_left_out_and_the_others_are_found(bench, volume):
-    other = add_patient(1)
-    start(bench, volume, other)
-    bench.scene.RemoveNode(volume)
-    bench.finish()
-    assert {node.GetName() for node in rois(bench.scene)} == {f"{readable(name)} in CT-2" for name in ORGANS}
-
-
-def test_closing_the_scene_ends_the_search(bench, volume):
-    start(bench, volume)
-    bench.scene.Clear(0)
-    assert not bench.logic.busy
-    for _ in range(5):
-        bench.step()
-    assert rois(bench.scene) == []
-
-
-def test_other_weights_end_the_search_with_a_sentence(bench, volume, map_folder):
-    start(bench, volume)
-    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
-    bench.finish()
-    assert rois(bench.scene) == []
-    assert bench.said == ["Other weights were chosen during the search; find boxes again."]
-
-
-def test_voxels_changed_during_the_search_give_no_box(bench, volume):
-    start(bench, volume)
-    slicer.util.arrayFromVolume(volume)[:] = -1000
-    slicer.util.arrayFromVolumeModified(volume)
-    bench.finish()
-    assert rois(bench.scene) == []
-    assert "CT-1: was changed" in bench.said[0]
-
-
-def test_preparation_that_was_stopped_ends_the_search(bench, volume):
-    start(bench, volume)
-    bench.store.cancel()
-    bench.finish()
-    assert "CT-1" in bench.said[0]
-    assert rois(bench.scene) == []
-
-
-# -- what cannot be done
-
-
-def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
-    bad = slicer.util.addVolumeFromArray(np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty")
-    bench.find([bad, volume], ["liver"])
-    assert [node.GetName() for node in rois(bench.scene)] == ["liver in CT-1"]
-    assert len(bench.said) == 1
-    assert bench.said[0].startswith("Empty")
-
-
-@pytest.mark.parametrize(
-    ("volumes", "structures", "sentence"),
-    [(0, ["liver"], "No scan was chosen"), (1, [], "No structure was chosen")],
-)
-def test_nothing_to_look_for_is_said(bench, volume, volumes, structures, sentence):
-    assert not bench.logic.find([volume][:volumes], structures, 0.99)
-    assert sentence in bench.said[0]
-
-
-def test_a_recall_that_cannot_be_promised_is_refused_before_long_work(bench, volume):
-    assert bench.logic.find([volume], ["liver"], 0.9999)
-    bench.finish()
-    assert "cannot be promised" in bench.said[0]
-    assert bench.store.state(volume).status == "empty"
-
-
-def test_weights_without_a_library_say_so(bench, volume, map_folder):
-    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
-    assert bench.logic.libraryStructures() == []
-    assert bench.logic.find([volume], ["liver"], 0.9)
-    bench.finish()
-    assert "ape-ct-v3: no structure library ships for these weights" in bench.said[0]
-
-
-def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume, map_folder, tmp_path):
-    bench.logic.libraryPath = str(tmp_path / "mine.structures.safetensors")
-    Path(bench.logic.libraryPath).write_bytes(b"\xff" * 40)
-    assert bench.logic.libraryStructures() == []
-    assert bench.logic.find([volume], ["liver"], 0.9)
-    bench.finish()
-    assert "not a structure library, or damaged" in bench.said[-1]
-    bench.logic.libraryPath = str(resource("Structures") / "hybrid-ct-v2.structures.safetensors")
-    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
-    assert bench.logic.find([volume], ["liver"], 0.9)
-    bench.finish()
-    assert "built with other weights" in bench.said[-1]
-
-
-def test_an_unknown_structure_is_named(bench, volume):
-    assert bench.logic.find([volume], ["third_lung"], 0.9)
-    bench.finish()
-    assert "third_lung: not in this library" in bench.said[0]
-
-
-# -- names
-
-
-def test_the_librarys_names_are_told_without_torch(bench):
-    names = bench.logic.libraryStructures()
-    path = resource("Structures") / "hybrid-ct-v2.structures.safetensors"
-    assert sorted(names) == sorted(StructureLibrary.load(path).examples)
-    code = (
-        "import sys; from pathlib import Path;"
-        "from AnatomicalEmbeddingLib.Boxes.StructureNames import libraryFile, namesIn;"
-        "from AnatomicalEmbedding.resources import weights_file;"
-        "print(len(namesIn(libraryFile(weights_file()))), 'torch' in sys.modules)"
-    )
-    modules = Path(sys.modules["AnatomicalEmbeddingLib"].__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code], cwd=modules, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(len(names)), "False"]
-    assert namesIn(Path("nowhere.safetensors")) == []
-
-
-def test_names_are_readable_and_spelt_one_way():
-    assert [readable("kidney_left"), titled("vertebra_t12")] == ["kidney left", "Vertebra T12"]
-    assert [spelt(" Left kidney "), spelt("vertebra T12"), spelt("Übergang-2")] == [
-        "kidney_left", "vertebra_t12", "übergang_2",
-    ]  # fmt: skip
-    assert sorted(["vertebra_t10", "vertebra_t2", "aorta"], key=sortKey) == ["aorta", "vertebra_t2", "vertebra_t10"]
 
 
 def test_an_roi_of_the_users_own_is_no_found_box(bench, volume):

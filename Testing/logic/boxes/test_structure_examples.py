@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import slicer.util
 import vtk
-from box_bench import BoxBench, add_roi, add_segmentation, add_turned, corners, share_inside, truth
+from box_bench import add_roi, add_segmentation, add_turned, corners, share_inside, truth
 from scans import add_patient, add_points, add_transform, patient, turned
 
 from AnatomicalEmbedding.boxes import intersection_over_union
@@ -17,13 +17,6 @@ from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb
 
 LIVER = "liver"
 IDENTITY = np.eye(4)
-
-
-@pytest.fixture
-def bench(scene, map_folder):
-    made = BoxBench(scene, map_folder)
-    yield made
-    made.close()
 
 
 @pytest.fixture

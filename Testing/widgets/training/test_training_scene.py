@@ -4,31 +4,12 @@ import sys
 from dataclasses import fields
 
 import numpy as np
-import pytest
 from made_up_training import choose_all, load_training, open_panel
 from training_runs import fake_engine
 
 from AnatomicalEmbeddingLib.Training.TrainingLog import Validations
 from AnatomicalEmbeddingLib.Training.TrainingProcess import STOPPED, TrainingProcess
 from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
-
-
-@pytest.fixture
-def module(kit, monkeypatch, tmp_path):
-    return load_training(kit, monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def panel(kit, module):
-    """The opened panel of a new scene."""
-    return open_panel(kit, module)
-
-
-@pytest.fixture
-def ready(panel, tmp_path):
-    """A panel in which all that a run needs is chosen."""
-    choose_all(panel, tmp_path)
-    return panel
 
 
 def test_parameter_node_mirrors_the_settings(panel):

@@ -1,0 +1,159 @@
+"""Answers to landmarks: matched against known truth, wherever scans lie and whenever they get ready."""
+
+import numpy as np
+import pytest
+import slicer
+import vtk
+from landmark_bench import NAMES
+from scans import add_patient, add_points, add_transform, finish, patient, turned
+
+from AnatomicalEmbeddingLib.Landmarks.AnswerList import ABSENT, MATCHED
+
+
+def test_a_click_is_answered_where_the_anatomy_is(bench, pair):
+    for name in NAMES:
+        point_id = bench.place(name)
+        error = np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras[name])
+        assert error < 8.0, name
+        answer = bench.answer(point_id, pair[1])
+        assert answer.status == MATCHED
+        assert 0 < answer.errorMm < 30
+        assert 0 < answer.probability < 1
+
+
+def test_each_target_has_a_list_of_its_own_that_says_what_answers_are_worth(bench):
+    template, targets = add_patient(0), [add_patient(1, "A"), add_patient(2, "B")]
+    bench.ready(template, *targets)
+    point_id = bench.place("carina")
+    nodes = [bench.logic.answersIn(target).node for target in targets]
+    assert [node.GetName() for node in nodes] == ["Landmarks in A", "Landmarks in B"]
+    for target, node in zip(targets, nodes, strict=True):
+        answer = bench.answer(point_id, target)
+        assert node.GetNthControlPointLabel(0) == "carina"
+        assert f"{answer.errorMm:.1f} mm" in node.GetNthControlPointDescription(0)
+        assert node.GetNthControlPointAssociatedNodeID(0) == target.GetID()
+        assert node.GetNthControlPointSelected(0)
+
+
+def test_a_point_that_the_target_does_not_show_is_missing(bench, scene):
+    from AnatomicalEmbedding.cropping import crop_voxels
+
+    whole = patient(1).volume
+    low, high = whole.bounds_ras.copy()
+    low[2] = patient(1).points_ras["kidney_left_lower_pole"][2] + 120.0
+    upper = crop_voxels(whole, np.stack([low, high]))
+    target = slicer.util.addVolumeFromArray(upper.voxels, upper.ijk_to_ras, name="Upper half")
+    template = add_patient(0)
+    bench.ready(template, target)
+    point_id = bench.place("kidney_left_lower_pole")
+    node = bench.logic.answersIn(target).node
+    assert bench.answer(point_id, target).status == ABSENT
+    assert node.GetNthControlPointPositionStatus(0) == node.PositionMissing
+    assert bench.found(point_id, target) is None
+
+
+@pytest.mark.parametrize("which", ["template", "target", "both"])
+def test_parent_transforms_move_the_question_and_the_answer_and_nothing_else(bench, scene, which):
+    plain_template, plain_target = add_patient(0, "T"), add_patient(1, "U")
+    bench.ready(plain_template, plain_target)
+    expected = bench.found(bench.place("carina"), plain_target)
+    bench.logic.setPoints(None)
+
+    move = {"template": turned(25, (40, -30, 10)), "target": turned(-70, (-200, 15, 60))}
+    parents = {
+        key: add_transform(scene, matrix, key) if which in (key, "both") else None for key, matrix in move.items()
+    }
+    template, target = add_patient(0, "T2", parents["template"]), add_patient(1, "U2", parents["target"])
+    bench.ready(template, target)
+    world = patient(0).points_ras["carina"]
+    if parents["template"] is not None:
+        world = (move["template"] @ [*world, 1.0])[:3]
+    point_id = bench.place("carina", node=world)
+    want = (move["target"] @ [*expected, 1.0])[:3] if parents["target"] is not None else expected
+    assert np.allclose(bench.found(point_id, target), want, atol=1e-3)
+
+
+def test_oblique_and_flipped_storage_gives_the_same_answer(bench):
+    template, target = add_patient(0, "T"), add_patient(1, "U")
+    volume = patient(1).volume
+    flipped = volume.ijk_to_ras @ np.diag([-1.0, 1.0, 1.0, 1.0])
+    flipped[:3, 3] = (volume.ijk_to_ras @ [volume.shape[2] - 1, 0, 0, 1.0])[:3]
+    mirror = slicer.util.addVolumeFromArray(volume.voxels[:, :, ::-1].copy(), flipped, name="stored backwards")
+    bench.ready(template, target, mirror)
+    point_id = bench.place("carina")
+    assert np.allclose(bench.found(point_id, mirror), bench.found(point_id, target), atol=1e-3)
+
+
+def test_answers_follow_when_the_target_is_moved_afterwards(bench, pair, scene):
+    point_id = bench.place("carina")
+    before = bench.found(point_id, pair[1])
+    matrix = turned(40, (10, 20, 30))
+    pair[1].SetAndObserveTransformNodeID(add_transform(scene, matrix).GetID())
+    bench.logic.reconcile()
+    assert np.allclose(bench.found(point_id, pair[1]), (matrix @ [*before, 1.0])[:3], atol=1e-3)
+
+
+def test_a_point_outside_the_template_is_told_and_not_answered(bench, pair):
+    point_id = bench.place("carina", node=(0.0, 0.0, 5000.0))
+    assert bench.said
+    assert "carina: outside Prior" in bench.said[-1]
+    (row,) = bench.logic.rows()
+    assert not row.inside
+    assert row.answers == {}
+    bench.drag(bench.logic.points, point_id, patient(0).points_ras["carina"])
+    assert bench.logic.rows()[0].inside
+    assert bench.answer(point_id, pair[1]).status == MATCHED
+    bench.drag(bench.logic.points, point_id, (0.0, 0.0, 5000.0))
+    assert bench.logic.rows()[0].answers == {}
+
+
+def test_points_placed_before_scans_are_ready_are_answered_then(bench):
+    template, target = add_patient(0), add_patient(1)
+    bench.logic.setScans(template, [target])
+    point_id = bench.place("carina")
+    assert bench.logic.answersIn(target) is None
+    assert bench.store.busy
+    finish(bench.store)
+    assert np.linalg.norm(bench.found(point_id, target) - patient(1).points_ras["carina"]) < 8.0
+
+
+def test_many_points_loaded_at_once_are_all_answered(bench, pair, scene):
+    names = sorted(set(patient(0).points_ras) & set(patient(1).points_ras))
+    bench.logic.setPoints(add_points(scene, {name: patient(0).points_ras[name] for name in names}))
+    assert len(bench.logic.answersIn(pair[1]).answers) == len(names)
+
+
+def test_points_added_in_one_batch_are_answered(bench, pair, scene):
+    bench.logic.setPoints(add_points(scene, {}))
+    points = bench.logic.points
+    before = points.StartModify()
+    for name in NAMES:
+        points.AddControlPointWorld(vtk.vtkVector3d(*patient(0).points_ras[name]), name)
+    points.EndModify(before)
+    bench.logic.poll()
+    assert len(bench.logic.answersIn(pair[1]).answers) == 3
+
+
+def test_placeholders_without_a_place_are_no_question(bench, pair, scene):
+    points = add_points(scene, {})
+    points.AddControlPoint(vtk.vtkVector3d(0, 0, 0), "T12")
+    points.UnsetNthControlPointPosition(0)
+    bench.logic.setPoints(points)
+    assert bench.logic.rows() == []
+    points.SetNthControlPointPosition(0, *patient(0).points_ras["carina"])
+    bench.logic.poll()
+    assert [row.label for row in bench.logic.rows()] == ["T12"]
+    assert len(bench.logic.answersIn(pair[1]).answers) == 1
+
+
+def test_other_weights_replace_answers_and_keep_corrections(bench, pair):
+    first, second = bench.place("carina"), bench.place("diaphragm_dome_right")
+    bench.logic.setByHand(second, pair[1], (1.0, 2.0, 3.0))
+    before = bench.answer(first, pair[1])
+    bench.store.choose(bench.store.engine.choice._replace(weights="ape-ct-v3"))
+    assert bench.store.map(pair[0]) is None
+    bench.logic.prepare()
+    finish(bench.store)
+    after = bench.answer(first, pair[1])
+    assert after.madeFrom.split("-")[0] != before.madeFrom.split("-")[0]
+    assert np.allclose(bench.found(second, pair[1]), (1.0, 2.0, 3.0))

@@ -1,0 +1,176 @@
+"""Landmarks and answers that a user places, drags, renames, deletes, corrects and takes back."""
+
+import numpy as np
+import pytest
+import vtk
+from landmark_bench import NAMES, tell
+from scans import add_points, patient
+
+from AnatomicalEmbeddingLib.Landmarks.AnswerList import MATCHED, MOVED, REMOVED
+
+
+def test_the_mouse_goes_on_placing_in_the_templates_list(bench, pair, scene, logics):
+    bench.logic.setPoints(add_points(scene, {}))
+    logics["Markups"].SetActiveList(bench.logic.points)
+    bench.place("carina")
+    assert bench.logic.answersIn(pair[1]) is not None
+    assert logics["Markups"].GetActiveListID() == bench.logic.points.GetID()
+
+
+def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
+    bench.logic.setPoints(add_points(bench.scene, {}))
+    points, place = bench.logic.points, patient(1).points_ras["carina"]
+    with bench.logic._writes():  # the mouse sets the position and the view's volume before the point is defined
+        index = points.AddControlPointWorld(vtk.vtkVector3d(*place), "carina")
+        points.SetNthControlPointAssociatedNodeID(index, pair[1].GetID())
+    tell(points, "PointPositionDefinedEvent", index)
+    point_id = points.GetNthControlPointID(0)
+    found = np.array(points.GetNthControlPointPositionWorld(0))
+    assert np.linalg.norm(found - patient(0).points_ras["carina"]) < 8.0
+    assert np.allclose(bench.found(point_id, pair[1]), place)
+    assert bench.answer(point_id, pair[1]).status == MOVED
+    assert "placed in Current" in bench.said[-1]
+
+
+def test_dragging_the_template_point_is_answered_on_release(bench, pair):
+    point_id = bench.place("carina")
+    bench.drag(bench.logic.points, point_id, patient(0).points_ras["kidney_left_lower_pole"])
+    error = bench.found(point_id, pair[1]) - patient(1).points_ras["kidney_left_lower_pole"]
+    assert np.linalg.norm(error) < 8.0
+    assert bench.logic.answersIn(pair[1]).node.GetNumberOfControlPoints() == 1
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_answers_follow_the_drag_only_when_asked_to(bench, pair, live):
+    point_id = bench.place("carina")
+    bench.logic.live = live
+    before, points = bench.found(point_id, pair[1]), bench.logic.points
+    tell(points, "PointStartInteractionEvent", 0)
+    points.SetNthControlPointPositionWorld(0, *patient(0).points_ras["diaphragm_dome_right"])
+    moved = np.linalg.norm(bench.found(point_id, pair[1]) - before)
+    tell(points, "PointEndInteractionEvent", 0)
+    assert bool(moved > 20) is live
+
+
+def test_rename_and_delete_are_mirrored_by_id(bench, pair):
+    _first, second, third = (bench.place(name) for name in NAMES)
+    points, node = bench.logic.points, bench.logic.answersIn(pair[1]).node
+    points.SetNthControlPointLabel(1, "dome")
+    bench.logic.poll()
+    assert [node.GetNthControlPointLabel(n) for n in range(3)] == ["carina", "dome", NAMES[2]]
+    kept = bench.found(third, pair[1])
+    points.RemoveNthControlPoint(0)
+    assert node.GetNumberOfControlPoints() == 2
+    assert [row.pointId for row in bench.logic.rows()] == [second, third]
+    assert np.array_equal(bench.found(third, pair[1]), kept)
+
+
+def test_undo_and_redo_restore_points_answers_and_ids(bench, pair):
+    first, second = bench.place("carina"), bench.place("diaphragm_dome_right")
+    places = [bench.found(point_id, pair[1]) for point_id in (first, second)]
+    bench.logic.points.RemoveNthControlPoint(0)
+    bench.logic.undo()
+    assert [row.pointId for row in bench.logic.rows()] == [first, second]
+    assert np.allclose([bench.found(point_id, pair[1]) for point_id in (first, second)], places)
+    bench.logic.redo()
+    assert [row.pointId for row in bench.logic.rows()] == [second]
+    bench.logic.undo()
+    bench.logic.undo()
+    assert [row.pointId for row in bench.logic.rows()] == [first]
+    bench.logic.undo()
+    assert bench.logic.rows() == []
+    assert not bench.logic.history.canUndo
+
+
+def test_a_point_that_follows_the_mouse_is_no_step_to_undo(bench, pair):
+    bench.ready(*pair)
+    bench.place(NAMES[0])
+    points = bench.logic.points
+    said: list[str] = []
+    bench.logic.changed.connect(lambda: said.append("changed"))
+    with bench.logic._writes():  # the mouse adds it as what it is, which Python cannot
+        preview = points.AddControlPoint(vtk.vtkVector3d(0, 0, 0))
+        points.SetNthControlPointPosition(preview, 0, 0, 0, points.PositionPreview)
+    bench.logic.poll()
+    said.clear()
+    for move in range(3):
+        points.SetNthControlPointPositionWorld(preview, move, 0, 0, points.PositionPreview)
+        bench.logic.poll()
+    assert said == []
+    points.RemoveNthControlPoint(preview)  # the mouse leaves the view
+    bench.logic.undo()
+    assert bench.logic.rows() == []
+    bench.logic.redo()
+    assert [row.label for row in bench.logic.rows()] == [NAMES[0]]
+
+
+def test_points_placed_after_an_undo_get_ids_of_their_own(bench, pair):
+    """MRML numbers from 1 again after a list was restored."""
+    for name in NAMES:
+        bench.place(name)
+    bench.logic.points.RemoveNthControlPoint(0)
+    bench.logic.undo()
+    bench.place("heart_apex")
+    ids = [row.pointId for row in bench.logic.rows()]
+    assert len(set(ids)) == 4
+    labels = {row.pointId: row.label for row in bench.logic.rows()}
+    for point_id, label in labels.items():
+        assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras[label]) < 12.0
+
+
+def test_the_scenes_own_undo_is_mirrored(bench, pair, scene):
+    scene.SetUndoOn()
+    try:
+        first = bench.place("carina")
+        bench.place("diaphragm_dome_right")
+        bench.logic.points.SetUndoEnabled(True)
+        scene.SaveStateForUndo()
+        bench.logic.points.RemoveNthControlPoint(1)
+        scene.Undo()
+        assert len(bench.logic.rows()) == 2
+        assert bench.logic.answersIn(pair[1]).node.GetNumberOfControlPoints() == 2
+        assert bench.found(first, pair[1]) is not None
+    finally:
+        scene.SetUndoOff()
+        scene.ClearUndoStack()
+
+
+def test_a_moved_answer_is_a_correction_that_stays(bench, pair):
+    point_id = bench.place("carina")
+    node = bench.logic.answersIn(pair[1]).node
+    corrected = bench.found(point_id, pair[1]) + [5.0, 0, 0]
+    bench.drag(node, bench.answer(point_id, pair[1]).pointId, corrected)
+    assert bench.answer(point_id, pair[1]).status == MOVED
+    assert "by hand" in node.GetNthControlPointDescription(0)
+    bench.logic.matchAgain()
+    bench.place("diaphragm_dome_right")
+    assert np.allclose(bench.found(point_id, pair[1]), corrected)
+
+    bench.drag(bench.logic.points, point_id, patient(0).points_ras["carina"] + 2.0)
+    answer = bench.answer(point_id, pair[1])
+    assert np.allclose(bench.found(point_id, pair[1]), corrected)
+    assert answer.outdated
+    assert not node.GetNthControlPointSelected(0)
+
+    bench.logic.matchAgain([point_id], pair[1], corrections=True)
+    assert bench.answer(point_id, pair[1]).status == MATCHED
+    assert np.linalg.norm(bench.found(point_id, pair[1]) - corrected) > 1.0
+
+
+def test_deleting_an_answer_means_that_it_is_not_visible(bench, pair):
+    point_id = bench.place("carina")
+    node = bench.logic.answersIn(pair[1]).node
+    node.RemoveNthControlPoint(0)
+    assert bench.answer(point_id, pair[1]).status == REMOVED
+    assert node.GetNthControlPointPositionStatus(0) == node.PositionMissing
+    bench.logic.undo()
+    assert bench.answer(point_id, pair[1]).status == MATCHED
+    assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras["carina"]) < 8.0
+
+
+def test_not_visible_keeps_the_place_for_later(bench, pair):
+    point_id = bench.place("carina")
+    bench.logic.setNotVisible(point_id, pair[1])
+    assert bench.found(point_id, pair[1]) is None
+    bench.logic.setByHand(point_id, pair[1], patient(1).points_ras["carina"])
+    assert np.allclose(bench.found(point_id, pair[1]), patient(1).points_ras["carina"])

@@ -1,0 +1,125 @@
+"""Landmarks in scenes: nodes that come and go, several lists, files and tables of the answers."""
+
+import numpy as np
+import slicer
+from scans import add_patient, add_points, finish, patient
+
+from AnatomicalEmbeddingLib.Landmarks.AnswerList import MATCHED, REMOVED, AnswerList
+from AnatomicalEmbeddingLib.Landmarks.ResultsTable import COLUMNS, writeResults
+from slicer_kit.scene import read_mrb, write_mrb
+
+
+def test_a_target_added_later_is_answered_and_a_removed_one_is_left_alone(bench, pair):
+    point_id = bench.place("carina")
+    third = add_patient(2)
+    bench.ready(pair[0], pair[1], third)
+    assert np.linalg.norm(bench.found(point_id, third) - patient(2).points_ras["carina"]) < 8.0
+    node = bench.logic.answersIn(pair[1]).node
+    bench.logic.setScans(pair[0], [third])
+    bench.logic.points.RemoveNthControlPoint(0)
+    assert node.GetNumberOfControlPoints() == 1
+
+
+def test_deleting_nodes_at_any_time_leaves_a_working_rest(bench, pair, scene):
+    third = add_patient(2)
+    bench.ready(pair[0], pair[1], third)
+    point_id = bench.place("carina")
+    scene.RemoveNode(pair[1])
+    assert bench.logic.targets == [third]
+    assert [list(row.answers) for row in bench.logic.rows()] == [[third.GetID()]]
+    scene.RemoveNode(bench.logic.answersIn(third).node)
+    assert bench.logic.targets == []
+    bench.logic.setScans(pair[0], [third])
+    assert bench.answer(point_id, third).status == MATCHED
+    scene.RemoveNode(bench.logic.points)
+    assert bench.logic.points is None
+    assert bench.logic.rows() == []
+    scene.RemoveNode(pair[0])
+    assert bench.logic.template is None
+
+
+def test_closing_the_scene_lets_everything_go(bench, pair, scene):
+    bench.place("carina")
+    scene.Clear(0)
+    assert (bench.logic.template, bench.logic.targets, bench.logic.points) == (None, [], None)
+    assert bench.logic.rows() == []
+    assert not bench.logic.history.canUndo
+    bench.logic.poll()
+
+
+def test_an_mrb_keeps_answers_their_worth_and_the_pairing(bench, pair, scene, tmp_path):
+    first, second = bench.place("carina"), bench.place("diaphragm_dome_right")
+    bench.logic.setByHand(second, pair[1], patient(1).points_ras["diaphragm_dome_right"])
+    places = {point_id: bench.found(point_id, pair[1]) for point_id in (first, second)}
+    answers = bench.logic.answersIn(pair[1]).answers
+    read_mrb(scene, write_mrb(scene, tmp_path / "s.mrb"))
+
+    template, target = (slicer.util.getNode(name) for name in ("Prior", "Current"))
+    bench.logic.setScans(template, [target])
+    bench.logic.setPoints(slicer.util.getNode("Landmarks"))
+    assert bench.logic.answersIn(target).answers == answers
+    for point_id, place in places.items():
+        assert np.allclose(bench.found(point_id, target), place, atol=1e-3)
+    bench.logic.prepare()
+    finish(bench.store)
+    assert bench.logic.answersIn(target).answers == answers  # same weights, same voxels: nothing is matched anew
+    bench.place("kidney_left_lower_pole")
+    assert len(bench.logic.rows()) == 3
+    assert len({row.pointId for row in bench.logic.rows()}) == 3
+
+
+def test_written_files_are_lps_and_exact(bench, pair, tmp_path):
+    import json
+
+    point_id = bench.place("carina")
+    node = bench.logic.answersIn(pair[1]).node
+    node.AddDefaultStorageNode()
+    storage = node.GetStorageNode()
+    storage.SetFileName(str(tmp_path / "a.mrk.json"))
+    assert storage.WriteData(node)
+    written = json.loads((tmp_path / "a.mrk.json").read_text())["markups"][0]
+    assert written["coordinateSystem"] == "LPS"
+    position = np.array(written["controlPoints"][0]["position"]) * [-1, -1, 1]
+    assert np.allclose(position, bench.found(point_id, pair[1]), atol=1e-3)
+
+
+def test_two_lists_of_one_template_do_not_mix(bench, pair, scene):
+    bench.place("carina")
+    first = bench.logic.points
+    bench.logic.setPoints(add_points(scene, {}, "Second"))
+    bench.place("diaphragm_dome_right")
+    assert len(bench.logic.rows()) == 1
+    assert AnswerList.find(scene, first, pair[1]).node is not bench.logic.answersIn(pair[1]).node
+    bench.logic.setPoints(first)
+    assert [row.label for row in bench.logic.rows()] == ["carina"]
+    assert len(bench.logic.answersIn(pair[1]).answers) == 1
+
+
+def test_two_volumes_of_one_name_get_answers_of_their_own(bench):
+    template, targets = add_patient(0), [add_patient(1, "CT"), add_patient(2, "CT")]
+    bench.ready(template, *targets)
+    point_id = bench.place("carina")
+    for number, target in enumerate(targets, start=1):
+        assert np.linalg.norm(bench.found(point_id, target) - patient(number).points_ras["carina"]) < 8.0
+
+
+def test_the_results_table_holds_every_match_and_is_updated_in_place(bench, pair, scene):
+    first = bench.place("carina")
+    node = writeResults(scene, bench.logic)
+    bench.place("diaphragm_dome_right")
+    bench.logic.setNotVisible(first, pair[1])
+    assert writeResults(scene, bench.logic) is node
+    rows = [[node.GetCellText(r, c) for c in range(len(COLUMNS))] for r in range(node.GetNumberOfRows())]
+    assert [row[:2] for row in rows] == [["carina", "Current"], ["diaphragm_dome_right", "Current"]]
+    assert rows[0][2:] == ["", "", "", REMOVED, "", ""]
+    second = bench.logic.rows()[1].pointId
+    assert np.allclose([float(v) for v in rows[1][2:5]], bench.found(second, pair[1]), atol=1e-3)
+    assert rows[1][5] == MATCHED
+
+
+def test_a_closed_logic_no_longer_answers(bench, pair):
+    bench.place("carina")
+    points, node = bench.logic.points, bench.logic.answersIn(pair[1]).node
+    bench.logic.close()
+    points.RemoveNthControlPoint(0)
+    assert node.GetNumberOfControlPoints() == 1

@@ -1,0 +1,16 @@
+"""What the tests of the ROI panel start from."""
+
+import pytest
+from scans import add_patient
+
+
+@pytest.fixture
+def panel(kit, map_folder):
+    """The module on two scans, its maps kept from test to test."""
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+
+    ModuleSettings.setCacheFolder(str(map_folder))
+    ModuleSettings.setDevice("cpu")
+    for number, name in enumerate(("Prior", "Current")):
+        add_patient(number, name)
+    return kit.open(kit.load_module("AnatomicalROI"))
