@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from ..embedding import EmbeddingMap
 from ..volume import Volume, transform_points
-from ..working_grid import resample
+from ..working_grid import crop, resample
 from .lattice import Lattice
 
 _HU = (-1000.0, 400.0)  # beyond it nothing is told apart: metal and dense bone are as good as bone
@@ -37,11 +37,12 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
     Contrast medium, dose and the density of a lung that breathes fall out.
     """
     grid = resample(volume, (spacing_mm,) * 3, lattice=1, step=1)
-    lattice = Lattice.of(grid)
+    grid, body = crop(grid, _in_body(embedding, Lattice.of(grid)).numpy(), lattice=1, step=1)
     hu = grid.hu.clamp(*_HU)[None, None]
     mean = _windowed(hu)
     variance = (_windowed(hu * hu) - mean * mean).clamp_min(0)
-    return Features(((hu - mean) / (variance + _NOISE_HU**2).sqrt())[0], _in_body(embedding, lattice), lattice)
+    values = ((hu - mean) / (variance + _NOISE_HU**2).sqrt())[0]
+    return Features(values, torch.from_numpy(body).float(), Lattice.of(grid))
 
 
 def slopes(features: Features) -> torch.Tensor:
@@ -66,7 +67,7 @@ def _windowed(values: torch.Tensor) -> torch.Tensor:
 
 
 def _in_body(embedding: EmbeddingMap, lattice: Lattice) -> torch.Tensor:
-    """(k, j, i) 1.0 at points of a lattice that lie in body cells, else 0.0."""
+    """(k, j, i) bool: points of a lattice that lie in body cells."""
     along = []
     for axis in range(3):
         ends = np.zeros((lattice.size[axis], 3))
@@ -77,4 +78,4 @@ def _in_body(embedding: EmbeddingMap, lattice: Lattice) -> torch.Tensor:
     i, j, k = (n.clamp(0, size - 1) for n, size in zip(along, count, strict=True))
     inside = [((n >= 0) & (n < size)) for n, size in zip(along, count, strict=True)]
     held = embedding.body[k][:, j][:, :, i]
-    return (held & inside[2][:, None, None] & inside[1][None, :, None] & inside[0][None, None, :]).float()
+    return held & inside[2][:, None, None] & inside[1][None, :, None] & inside[0][None, None, :]

@@ -1,8 +1,9 @@
 """The last step: the displacement that makes two scans look alike, from a start that is nearly right.
 
-Gauss-Newton on the difference of features over a lattice, with diffusion smoothing of the spline's knots, from coarse
-to fine. A step solves for all knots at once by conjugate gradients on what each block of voxels says (a 3 x 3 matrix
-and a vector), so that a handful of steps do what hundreds of descents along the gradient do.
+Gauss-Newton on the difference of features over a lattice, from coarse to fine. What is added to the start is held
+smooth (diffusion of the spline's knots), so that where the images say nothing the start stays. A step solves for all
+knots at once, by conjugate gradients on what each block of voxels says (a 3 x 3 matrix and a vector): a handful of
+steps do what hundreds of descents along the gradient do.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .spline import SplineField
 
 _LEVELS = ((6.0, 24.0), (3.0, 12.0))  # mm between the points compared, and between knots
 _ROUNDS = 6
-_SMOOTH = 0.3  # against the mean of what a block of points says
+_SMOOTH = 0.6  # against the mean of what a block of points says
 _DAMPING = 0.05
 _STILL_MM = 0.05  # mean step after which a level is done
 _KNEE = 1.0  # difference of features at which a point counts half: what only one of the scans shows
@@ -45,6 +46,7 @@ def refine(
 
     volumes, maps: of the fixed and the moving scan. step: called with the share done; may raise to stop.
     """
+    start = field
     for level, (spacing_mm, knot_mm) in enumerate(_LEVELS):
         fixed, moving = (
             image_features(volume, embedding, spacing_mm).to(device)
@@ -52,10 +54,11 @@ def refine(
         )
         if knot_mm < field.knot_mm:
             field = field.refined(knot_mm)
+            start = start.refined(knot_mm)
         comparison = _Comparison.of(fixed, moving, affine)
         for n in range(_ROUNDS):
             step((level + n / _ROUNDS) / len(_LEVELS))
-            field, moved = comparison.improved(field)
+            field, moved = comparison.improved(field, start)
             if moved < _STILL_MM:
                 break
     return field
@@ -86,8 +89,8 @@ class _Comparison:
             torch.tensordot(turned, slopes(fixed), dims=1),
         )
 
-    def improved(self, field: SplineField) -> tuple[SplineField, float]:
-        """The field after one step, and how far it moved in the mean, mm."""
+    def improved(self, field: SplineField, start: SplineField) -> tuple[SplineField, float]:
+        """The field after one step, and how far it moved in the mean, mm. start: what was given, on the same knots."""
         device = self.start.device
         knots = field.coefficients.to(device)
         basis = field.basis(self.fixed.lattice).to(device)
@@ -104,7 +107,7 @@ class _Comparison:
         def product(x: torch.Tensor) -> torch.Tensor:
             return blocks.gather(_times(matrix, blocks.spread(x))) + smooth * roughness(x) + damping * x
 
-        wanted = -blocks.gather(force) - smooth * roughness(knots)
+        wanted = -blocks.gather(force) - smooth * roughness(knots - start.coefficients.to(device))
         change = conjugate_gradients(product, wanted, diagonal, _CG_ROUNDS)
         moved = float(blocks.spread(change).norm(dim=0)[told].mean())
         return SplineField(field.low, field.knot_mm, (knots + change).cpu()), moved

@@ -45,6 +45,8 @@ def register(
         field = fit_field(matches, affine, *fixed.bounds_ras)
     if kind == DEFORMABLE:
         device = torch.device(device)
+        if device.type == "mps":  # its grid_sample has no third dimension
+            device = torch.device("cpu")
         field = refine(
             field, affine, volumes, maps, device, lambda share: step(0.5 + share / 2, "comparing the images")
         )

@@ -1,0 +1,169 @@
+"""anatemb register: lay one scan on another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError
+from ..files import atomic_path
+from ..points import PointList, read_points, write_markups
+from .console import (
+    add_json_option,
+    add_model_options,
+    add_series_option,
+    open_model,
+    print_json,
+    print_table,
+    progress_bar,
+    read_scan,
+    say,
+)
+
+if TYPE_CHECKING:
+    from ..embedding import EmbeddingMap
+    from ..registration.transform import Registration
+    from ..volume import Volume
+
+_KINDS = ("rigid", "affine", "coarse", "deformable")  # of registration.register, which loads torch
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "register",
+        help="lay one scan on another: rigid, affine or deformable",
+        description="Finds where every point of FIXED lies in MOVING; the two may show different parts of the body. "
+        "Writes transform.h5 (opens in Slicer: apply it to MOVING; elastix and ANTs can start from it), MOVING on the "
+        "voxels of FIXED, registration.json and report.html to the output folder.",
+    )
+    parser.add_argument("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
+    parser.add_argument("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder that is laid on it")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
+    parser.add_argument(
+        "--kind",
+        choices=_KINDS,
+        default="deformable",
+        help="how far to go: rigid; affine; coarse, a smooth displacement through matches; deformable, refined by the "
+        "images (default)",
+    )
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="label map of MOVING, to be laid on FIXED too")
+    parser.add_argument(
+        "--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING"
+    )
+    parser.add_argument("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
+    parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
+    add_series_option(parser)
+    add_json_option(parser)
+    add_model_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    points = read_points(options.points) if options.points else None
+    fixed, moving = (read_scan(path, options.series) for path in (options.fixed, options.moving))
+    labels = _labels(options.labels, moving) if options.labels else None
+    if points is not None and not fixed.contains(points.points_ras).all():
+        raise PointsError(f"{options.points}: holds points outside {options.fixed}; give points of the fixed scan.")
+    if not options.no_report:
+        from ..report import check_packages
+
+        check_packages()
+    model = open_model(options)
+    maps = []
+    for volume in (fixed, moving):
+        with progress_bar(volume.name or "scan", options.json) as progress:
+            maps.append(model.embed(volume, progress))
+    from ..registration.register import register
+
+    start = time.perf_counter()
+    with progress_bar("registration", options.json) as progress:
+        found = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
+    facts = _facts(found, maps[0], time.perf_counter() - start)
+    written = _write(options, found, fixed, moving, facts)
+    if labels is not None:
+        written.append(_write_labels(options.output / "labels_on_fixed.nii.gz", found.warp_labels(labels, fixed)))
+    if points is not None:
+        carried = PointList(points.labels, found.transform_points(points.points_ras))
+        written.append(options.output / "points_in_moving.mrk.json")
+        write_markups(written[-1], carried)
+    if options.json:
+        print_json(facts | {"files": [str(path) for path in written]})
+        return
+    print_table(["registration", ""], [[name, words] for name, words in _in_words(facts).items()])
+    say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
+
+
+def _labels(path: Path, moving: Volume):
+    """A label map on the moving scan. Raises VolumeError where it is none of it."""
+    import numpy as np
+
+    from ..image_files import read_image
+    from ..simpleitk_bridge import image_affine
+
+    image, _ = read_image(path)
+    same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
+    if not same:
+        raise VolumeError(f"{path}: is not on the voxels of the moving scan; resample the label map to it.")
+    return image
+
+
+def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, object]:
+    folding = found.folding(fixed_map)
+    return {
+        "kind": found.kind,
+        "fixed": found.fixed,
+        "moving": found.moving,
+        "seconds": round(seconds, 2),
+        "matches_used": found.used,
+        "matches_asked": found.asked,
+        "affine_ras_fixed_to_moving": found.affine.tolist(),
+        "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
+        "jacobian_smallest": round(folding.smallest, 3),
+        "folded_share": folding.share,
+    }
+
+
+def _in_words(facts: dict[str, object]) -> dict[str, str]:
+    low, high = facts["jacobian_percentiles_1_99"]
+    return {
+        "kind": str(facts["kind"]),
+        "matches": f"{facts['matches_used']} of {facts['matches_asked']} places of the fixed scan found in the moving",
+        "volume change": f"{low:.2f} to {high:.2f} times (98 % of the body)",
+        "turned inside out": f"{100 * facts['folded_share']:.2f} % of the body",
+        "time": f"{facts['seconds']:.1f} s, without embedding",
+    }
+
+
+def _write(
+    options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, facts: dict[str, object]
+) -> list[Path]:
+    """The transform, the moving scan laid on the fixed one, what is known of it, and the page."""
+    folder = options.output
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AnatomicalEmbeddingError(f"{folder}: cannot be made; choose another output folder.") from error
+    written = [folder / "transform.h5", folder / "moving_on_fixed.nii.gz", folder / "registration.json"]
+    found.write(written[0])
+    found.warp(moving, fixed).write(written[1])
+    with atomic_path(written[2]) as temporary:
+        temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    if options.field:
+        written.append(folder / "displacement.nii.gz")
+        found.write_field(written[-1], fixed)
+    if not options.no_report:
+        from ..registration_report import write_registration_report
+
+        written.append(write_registration_report(folder / "report.html", fixed, moving, found, _in_words(facts)))
+    return written
+
+
+def _write_labels(path: Path, labels) -> Path:
+    import SimpleITK as sitk
+
+    with atomic_path(path) as temporary:
+        sitk.WriteImage(labels, str(temporary), useCompression=True)
+    return path

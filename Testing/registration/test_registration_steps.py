@@ -1,0 +1,175 @@
+"""Each step of registration against maps that are known: made-up matches, and a patient bent by a known transform."""
+
+import numpy as np
+import pytest
+import torch
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, MapError
+from AnatomicalEmbedding.phantom import map_points
+from AnatomicalEmbedding.registration.affine import AFFINE, RIGID, GridMatches, fit_affine
+from AnatomicalEmbedding.registration.coarse import fit_field
+from AnatomicalEmbedding.registration.instance import refine
+from AnatomicalEmbedding.registration.lattice import Lattice
+from AnatomicalEmbedding.registration.register import KINDS, register
+from AnatomicalEmbedding.registration.spline import SplineField
+from AnatomicalEmbedding.registration.transform import Registration
+from AnatomicalEmbedding.volume import Volume, transform_points
+
+LATTICE = Lattice((-100.0, -60.0, 0.0), (24.0, 24.0, 24.0), (9, 7, 12))
+
+
+def turned(degrees: float) -> np.ndarray:
+    angle = np.radians(degrees)
+    matrix = np.eye(4)
+    matrix[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    matrix[:3, 3] = (12.0, -7.0, 300.0)
+    return matrix
+
+
+def made_up_matches(moving_ras: np.ndarray) -> GridMatches:
+    points = LATTICE.points_ras()
+    index = np.column_stack(np.unravel_index(np.arange(len(points)), LATTICE.shape)[::-1])
+    one = np.ones(len(points))
+    return GridMatches(LATTICE, index, points, moving_ras, one, one, len(points))
+
+
+def test_a_rigid_map_is_found_among_outliers():
+    truth = turned(25.0)
+    moving = transform_points(truth, LATTICE.points_ras())
+    rng = np.random.default_rng(0)
+    wrong = rng.choice(len(moving), len(moving) // 6, replace=False)
+    moving[wrong] += rng.normal(0, 60, (len(wrong), 3))
+    found = fit_affine(made_up_matches(moving), RIGID)
+    assert np.linalg.det(found[:3, :3]) == pytest.approx(1.0)
+    apart = transform_points(found, LATTICE.points_ras()) - transform_points(truth, LATTICE.points_ras())
+    assert np.abs(apart).max() < 1.5
+
+
+def test_an_affine_map_is_found_exactly():
+    truth = turned(-15.0) @ np.diag([1.2, 0.8, 1.1, 1.0])
+    found = fit_affine(made_up_matches(transform_points(truth, LATTICE.points_ras())), AFFINE)
+    assert np.allclose(found, truth, atol=1e-8)
+
+
+def test_too_few_matches_are_refused_with_their_number():
+    every = made_up_matches(LATTICE.points_ras())
+    few = GridMatches(
+        every.lattice, every.index[:10], every.fixed_ras[:10], every.moving_ras[:10], every.weight[:10],
+        every.depth_mm[:10], every.asked,
+    )  # fmt: skip
+    with pytest.raises(AnatomicalEmbeddingError, match=r"only 10 of 756 places .* overlap more"):
+        fit_affine(few)
+
+
+def test_a_smooth_displacement_is_found_among_outliers():
+    points = LATTICE.points_ras()
+    bend = np.column_stack(
+        [6 * np.sin(points[:, 2] / 60), 4 * np.cos(points[:, 0] / 70), 5 * np.sin(points[:, 1] / 50)]
+    )
+    moving = points + bend
+    rng = np.random.default_rng(0)
+    wrong = rng.choice(len(moving), len(moving) // 20, replace=False)
+    moving[wrong] += rng.normal(0, 40, (len(wrong), 3))
+    field = fit_field(made_up_matches(moving), np.eye(4), points.min(0) - 12, points.max(0) + 12)
+    error = np.linalg.norm(field.at(points) - bend, axis=1)
+    assert np.median(error) < 0.8
+    assert np.percentile(error, 95) < 2.5
+
+
+def test_each_step_comes_nearer_to_the_truth(bent_pair):
+    mean = {kind: bent_pair.errors_mm(bent_pair.registered(kind)).mean() for kind in KINDS}
+    assert mean["affine"] < mean["rigid"]
+    assert mean["coarse"] < mean["affine"]
+    assert mean["deformable"] < mean["coarse"] / 1.5
+    assert mean["deformable"] < 1.5
+
+
+def test_nothing_is_turned_inside_out(bent_pair):
+    for kind in KINDS:
+        folding = bent_pair.registered(kind).folding(bent_pair.maps[0])
+        assert folding.share == 0.0
+        assert 0.5 < folding.low <= folding.high < 2.0
+
+
+def test_a_scan_on_itself_stays_where_it_is(bent_pair):
+    fixed = bent_pair.maps[1], bent_pair.patient.volume
+    found = register((fixed[0], fixed[0]), (fixed[1], fixed[1]))
+    points = bent_pair.patient.volume.bounds_ras.mean(axis=0) + np.array([[0.0, 0, 0], [60, 20, 80], [-70, 10, -60]])
+    assert np.abs(found.transform_points(points) - points).max() < 1.0
+
+
+def test_another_patient_is_nearer_after_each_step(phantom_pair, bent_pair, map_folder):
+    from AnatomicalEmbedding import load_model
+    from AnatomicalEmbedding.cache import MapCache
+
+    model = load_model(cache=MapCache(map_folder))
+    maps = bent_pair.maps[1], model.embed(phantom_pair[1].volume)
+    volumes = phantom_pair[0].volume, phantom_pair[1].volume
+    names = sorted(set(phantom_pair[0].points_ras) & set(phantom_pair[1].points_ras))
+    points, truth = (np.array([scan.points_ras[name] for name in names]) for scan in phantom_pair)
+    assert np.allclose(map_points(phantom_pair[0], phantom_pair[1], points), truth, atol=1.0)
+    error = {
+        kind: np.linalg.norm(register(maps, volumes, kind).transform_points(points) - truth, axis=1).mean()
+        for kind in ("affine", "coarse", "deformable")
+    }
+    assert error["coarse"] < error["affine"]
+    assert error["deformable"] < error["coarse"]
+
+
+def test_scans_that_share_nothing_are_refused(bent_pair):
+    """The pelvis alone and the chest alone: what matches have no confidence in is no registration."""
+    from AnatomicalEmbedding import load_model
+    from AnatomicalEmbedding.phantom import make_phantom
+
+    lower, upper = (make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=view) for view in ((-60, 80), (470, 620)))
+    model = load_model()
+    with pytest.raises(AnatomicalEmbeddingError, match="too little of the same"):
+        register((model.embed(lower.volume), model.embed(upper.volume)), (lower.volume, upper.volume))
+
+
+def test_half_a_patient_is_laid_on_the_whole(bent_pair):
+    patient = bent_pair.patient.volume
+    half = Volume(patient.voxels[: patient.shape[0] // 2], patient.ijk_to_ras, name="lower half")
+    from AnatomicalEmbedding import load_model
+
+    found = register((load_model().embed(half), bent_pair.maps[1]), (half, patient), "affine")
+    points = half.bounds_ras.mean(axis=0) + np.array([[0.0, 0, 0], [40, 10, 20], [-50, -10, -20]])
+    assert np.abs(found.transform_points(points) - points).max() < 5.0
+
+
+def test_an_unknown_kind_is_named(bent_pair):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"elastic.*rigid, affine, coarse, deformable"):
+        register(bent_pair.maps, bent_pair.volumes, "elastic")
+
+
+def test_cancel_stops_between_steps(bent_pair):
+    seen = []
+
+    def step(share: float, what: str) -> None:
+        seen.append((share, what))
+        if share > 0.6:
+            raise CancelledError("stopped")
+
+    with pytest.raises(CancelledError):
+        register(bent_pair.maps, bent_pair.volumes, step=step)
+    shares = [share for share, _ in seen]
+    assert shares == sorted(shares)
+    assert shares[-1] < 1.0
+
+
+def test_a_scan_without_body_is_refused(bent_pair):
+    from dataclasses import replace
+
+    empty = replace(bent_pair.maps[1], body=torch.zeros_like(bent_pair.maps[1].body))
+    for maps in ((bent_pair.maps[0], empty), (empty, bent_pair.maps[1])):
+        with pytest.raises(MapError, match="holds no body"):
+            register(maps, bent_pair.volumes)
+
+
+def test_refining_can_start_from_nothing(bent_pair):
+    """The images alone mend a displacement that the affine map leaves."""
+    affine = bent_pair.registered("affine").affine
+    field = SplineField.over(*bent_pair.volumes[0].bounds_ras, 24.0)
+    refined = refine(field, affine, bent_pair.volumes, bent_pair.maps, torch.device("cpu"))
+    before, after = (bent_pair.errors_mm(Registration("", affine, f, "", "", 0, 0)).mean() for f in (field, refined))
+    assert after < before / 2
