@@ -63,5 +63,5 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 $(VIEWS)/stamp: constraints-views.txt
 	$(PYTHON) -m venv $(VIEWS)
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
-	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom pytest hypothesis playwright
+	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom pytest hypothesis playwright
 	@touch $@

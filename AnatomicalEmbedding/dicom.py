@@ -22,19 +22,23 @@ _CT_STORAGE = b"1.2.840.10008.5.1.4.1.1.2"
 _TAGS = {
     "series": "0020|000e", "description": "0008|103e", "modality": "0008|0060", "image_type": "0008|0008",
     "instance": "0008|0018", "position": "0020|0032", "orientation": "0020|0037", "pixel_spacing": "0028|0030",
-    "frames": "0028|0008",
+    "frames": "0028|0008", "study": "0020|000d", "date": "0008|0020",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class SeriesInfo:
-    """One series of a folder. slices: images with a position, localizers left out. spacing: (i,j,k) mm or None."""
+    """One series of a folder. slices: images with a position, localizers left out. spacing: (i,j,k) mm or None.
+    study_uid: of the study that it is part of. date: of that study, as DICOM writes it (YYYYMMDD), or "".
+    """
 
     uid: str
     description: str
     modality: str
     slices: int
     spacing: tuple[float, float, float] | None
+    study_uid: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class _Slice:
     pixel_spacing: np.ndarray | None
     is_localizer: bool
     frames: int
+    study: str
+    date: str
 
 
 def is_dicom_file(path: Path) -> bool:
@@ -88,14 +94,7 @@ def read_series(path: Path, series: str | None = None) -> DicomSeries:
     Raises VolumeError when there is no such series or no choice was made, when it is not CT, and when slices are
     damaged, missing in a block, or do not form one stack.
     """
-    slices, damaged = _scan(path if path.is_dir() else path.parent, recursive=path.is_dir())
-    if damaged:
-        raise VolumeError(f"{damaged[0]}: is a damaged or truncated CT slice; copy the series again or remove it.")
-    if path.is_file() and series is None:
-        series = next((s.series for s in slices if s.path == path), None)
-        if series is None:
-            raise VolumeError(f"{path}: holds no image that can be read; give a CT series.")
-    chosen = _choose(_by_series(slices), path, series)
+    chosen = _chosen_slices(path, series)
     unique = list({s.instance or str(s.path): s for s in chosen}.values())
     stack = arrange_slices(
         np.array([s.position_lps for s in unique]),
@@ -108,6 +107,23 @@ def read_series(path: Path, series: str | None = None) -> DicomSeries:
     copies = len(chosen) - len(unique)
     notes = (f"{copies} copies of slices left out",) if copies else ()
     return DicomSeries(fill_gaps(voxels, stack), stack.ijk_to_ras, notes + stack.notes)
+
+
+def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
+    """About the series that `read_series` reads, which raises the same."""
+    chosen = _chosen_slices(path, series)
+    return _info(chosen[0].series, chosen)
+
+
+def _chosen_slices(path: Path, series: str | None) -> list[_Slice]:
+    slices, damaged = _scan(path if path.is_dir() else path.parent, recursive=path.is_dir())
+    if damaged:
+        raise VolumeError(f"{damaged[0]}: is a damaged or truncated CT slice; copy the series again or remove it.")
+    if path.is_file() and series is None:
+        series = next((s.series for s in slices if s.path == path), None)
+        if series is None:
+            raise VolumeError(f"{path}: holds no image that can be read; give a CT series.")
+    return _choose(_by_series(slices), path, series)
 
 
 def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path]]:
@@ -149,6 +165,8 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
         pixel_spacing=_numbers(tags["pixel_spacing"], 2),
         is_localizer="LOCALIZER" in tags["image_type"].upper(),
         frames=int(tags["frames"] or 1),
+        study=tags["study"],
+        date=tags["date"],
     )
 
 
@@ -196,7 +214,8 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
         steps = np.diff(np.unique(np.round([s.position_lps @ normal for s in placed], 3)))
         row, column = placed[0].pixel_spacing
         spacing = (float(column), float(row), float(np.median(steps))) if steps.size else None
-    return SeriesInfo(uid, group[0].description, group[0].modality, len(placed), spacing)
+    first = group[0]
+    return SeriesInfo(uid, first.description, first.modality, len(placed), spacing, first.study, first.date)
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:

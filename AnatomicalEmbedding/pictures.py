@@ -11,8 +11,6 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from .errors import AnatomicalEmbeddingError
 from .volume import Volume, transform_points
@@ -90,6 +88,17 @@ def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
     return 2 * round(crop_mm / pixel_mm / 2) + 1
 
 
+def slice_points(
+    point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
+) -> np.ndarray:
+    """(n * n, 3) RAS mm of the pixels of a square through a point, row by row downwards; as `slice_hu` cuts it."""
+    n = pixels_across(crop_mm, pixel_mm)
+    offsets = (np.arange(n) - n // 2) * pixel_mm
+    right = offsets[None, :, None] * np.array(plane.right)
+    down = offsets[:, None, None] * np.array(plane.down)
+    return (np.asarray(point_ras, dtype=np.float64) + right + down).reshape(-1, 3)
+
+
 def slice_hu(
     volume: Volume, point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
 ) -> np.ndarray:
@@ -99,10 +108,7 @@ def slice_hu(
     n = `pixels_across(crop_mm, pixel_mm)`; `OUTSIDE_HU` where the scan ends.
     """
     n = pixels_across(crop_mm, pixel_mm)
-    offsets = (np.arange(n) - n // 2) * pixel_mm
-    right = offsets[None, :, None] * np.array(plane.right)
-    down = offsets[:, None, None] * np.array(plane.down)
-    points_ras = (np.asarray(point_ras, dtype=np.float64) + right + down).reshape(-1, 3)
+    points_ras = slice_points(point_ras, plane, crop_mm, pixel_mm)
     inside = volume.contains(points_ras)
     if not inside.any():
         return np.full((n, n), OUTSIDE_HU, dtype=np.float32)
@@ -111,8 +117,8 @@ def slice_hu(
     return hu.reshape(n, n)
 
 
-def encode_jpeg(grey: np.ndarray) -> bytes:
-    """Compress an (n,m) uint8 picture.
+def encode_jpeg(pixels: np.ndarray) -> bytes:
+    """Compress a uint8 picture, grey (n,m) or in colours (n,m,3).
 
     Raises AnatomicalEmbeddingError when pillow is not installed.
     """
@@ -123,17 +129,20 @@ def encode_jpeg(grey: np.ndarray) -> bytes:
             'pictures need pillow, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
         ) from error
     stream = io.BytesIO()
-    Image.fromarray(grey).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
+    Image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
     return stream.getvalue()
 
 
-def data_uri(grey: np.ndarray) -> str:
-    """An (n,m) uint8 picture as text that a page can hold. Raises as `encode_jpeg`."""
-    return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(grey)).decode("ascii")
+def data_uri(pixels: np.ndarray) -> str:
+    """A picture, as `encode_jpeg` takes it, as text that a page can hold. Raises as `encode_jpeg`."""
+    return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(pixels)).decode("ascii")
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
     """Trilinear HU at (N,3) continuous indices; only the box of voxels that the points `inside` touch is converted."""
+    import torch
+    import torch.nn.functional as F
+
     last = np.array(voxels.shape[::-1]) - 1
     low = np.clip(np.floor(ijk[inside].min(axis=0)), 0, last).astype(int)
     high = np.clip(np.ceil(ijk[inside].max(axis=0)), 0, last).astype(int)

@@ -119,7 +119,7 @@ def write_report(
         title=title,
         model=model,
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
-        versions=_versions(),
+        versions=package_versions(),
         scans=scans,
         rows=rows,
         known=known,
@@ -154,11 +154,18 @@ def load_page(name: str = "report.html.j2") -> jinja2.Template:
         raise AnatomicalEmbeddingError(
             'the report needs jinja2, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
         ) from error
-    source = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FunctionLoader(_page_source),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(source)
+    return environment.get_template(name)
+
+
+def _page_source(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _check_counts(
@@ -259,7 +266,8 @@ def _summarise(errors: list[float]) -> str:
     return f"median {np.median(errors):.1f} mm, mean {np.mean(errors):.1f} mm, worst {max(errors):.1f} mm"
 
 
-def _versions() -> str:
+def package_versions() -> str:
+    """What made a page, for its foot."""
     versions = []
     for package in ("AnatomicalEmbedding", "torch"):
         try:

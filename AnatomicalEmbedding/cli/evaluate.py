@@ -1,4 +1,4 @@
-"""anatemb evaluate: accuracy by the published protocol on labelled scans, and on synthetic patients."""
+"""anatemb evaluate: accuracy by published protocols on labelled scans, lesion pairs, and synthetic patients."""
 
 from __future__ import annotations
 
@@ -81,14 +81,50 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     boxes.add_argument("--seed", type=int, default=80_000, help="of the first one (default: 80000)")
     boxes.set_defaults(run=run_boxes)
 
-    for part in (phantoms, confidence):
+    registration = kinds.add_parser(
+        "registration",
+        help="registration: labels carried over (Dice), landmarks, folding, beside peers",
+        description="Every ordered pair of scans of DIR that share whole structures (different patients) or landmarks "
+        "(one patient) is registered, by every kind of registration and by the peers that are installed.",
+    )
+    registration.add_argument("folder", type=Path, metavar="DIR")
+    registration.add_argument(
+        "--peers",
+        choices=("all", "fast", "none"),
+        default="all",
+        help="measured beside it: elastix affine and (minutes a pair; not in 'fast') elastix B-spline, ANTs SyN and "
+        "ConvexAdam",
+    )
+    registration.set_defaults(run=run_registration)
+
+    lesions = kinds.add_parser(
+        "lesions",
+        help="lesion follow-up: places, which lesion is which, what became of them",
+        description="Synthetic patients with lesions that grow, vanish, come, split and merge between scans; or the "
+        "lesion pairs of Deep Lesion Tracker (DLT). Centre point matching rates are printed in all three meanings that "
+        "papers give them.",
+    )
+    what = lesions.add_mutually_exclusive_group()
+    what.add_argument("--phantoms", type=int, default=20, metavar="N", help="synthetic patients (default: 20)")
+    what.add_argument("--dlt", type=Path, metavar="FILE", help="DLT's test.json or valid.json (not shipped)")
+    lesions.add_argument("--seed", type=int, help="of the first synthetic patient (default: 120000)")
+    lesions.add_argument("--studies", type=int, default=2, metavar="N", help="scans of each patient (default: 2)")
+    lesions.add_argument(
+        "--predictions", type=Path, action="append", default=[], metavar="FILE", help="for --dlt: as in DLTMix.json"
+    )
+    lesions.add_argument(
+        "--images", type=Path, metavar="DIR", help="for --dlt: DeepLesion's scans as NIfTI, to be matched here"
+    )
+    lesions.set_defaults(run=run_lesions)
+
+    for part in (phantoms, confidence, lesions):
         part.add_argument(
             "--effort",
             choices=("coordinates", "fast", "standard", "thorough"),
             default="standard",
             help="how far matching goes",
         )
-    for part in (landmarks, phantoms, confidence, boxes):
+    for part in (landmarks, phantoms, confidence, boxes, registration, lesions):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         add_json_option(part)
         add_model_options(part)
@@ -172,6 +208,63 @@ def run_boxes(options: argparse.Namespace) -> None:
             found, seconds = find_boxes(cases, model, options.shots, templates, options.peers, progress)
     margins = library.margins if options.library else library.example_margins
     _finish(BoxResult(model.name, tuple(found), margins, (0.9, 0.99), seconds), options)
+
+
+def run_registration(options: argparse.Namespace) -> None:
+    from ..evaluation import EmbeddingMatcher, load_cases, make_peers
+    from ..evaluation.peers import ELASTIX_AFFINE, REGISTRATION_PEERS
+    from ..evaluation.registration import RegistrationMatcher, evaluate_registration
+    from ..registration.register import KINDS
+
+    cases = load_cases(options.folder)
+    model = open_model(options)
+    model.cache = None  # embedding is timed
+    maps = EmbeddingMatcher(model)
+    methods: dict[str, object] = {f"ours, {kind}": RegistrationMatcher(maps, kind, model.device) for kind in KINDS}
+    notes: tuple[str, ...] = ()
+    if options.peers != "none":
+        peers, notes = make_peers(REGISTRATION_PEERS if options.peers == "all" else (ELASTIX_AFFINE,))
+        methods |= peers
+    with progress_bar("pairs", options.json) as progress:
+        result = evaluate_registration(cases, methods, progress, notes)
+    _finish(result, options)
+
+
+def run_lesions(options: argparse.Namespace) -> None:
+    if options.dlt is not None:
+        _finish(_dlt_result(options), options)
+        return
+    if options.predictions or options.images:
+        raise AnatomicalEmbeddingError("--predictions and --images go with --dlt; give DLT's test.json there.")
+    if options.phantoms < 1 or options.studies < 2 or (options.seed or 0) < 0:
+        raise AnatomicalEmbeddingError("--phantoms must be 1 or more, --studies 2 or more, --seed 0 or more.")
+    from ..evaluation.lesions import FIRST_SEED, evaluate_follow_ups
+
+    model = open_model(options)
+    model.cache = None  # embedding is timed
+    first = FIRST_SEED if options.seed is None else options.seed
+    seeds = range(first, first + options.phantoms)
+    with progress_bar("patients", options.json) as progress:
+        result = evaluate_follow_ups(model, seeds, options.studies, options.effort, progress)
+    _finish(result, options)
+
+
+def _dlt_result(options: argparse.Namespace):
+    from ..evaluation.dlt import match_images, read_pairs, score_predictions
+    from .console import unique_names
+
+    truth = read_pairs(options.dlt)
+    found = {
+        name: read_pairs(path)
+        for name, path in zip(unique_names(options.predictions), options.predictions, strict=True)
+    }
+    if options.images is not None:
+        model = open_model(options)
+        with progress_bar("pairs", options.json) as progress:
+            found[f"{model.name}, {options.effort}"] = match_images(
+                truth, options.images, model, options.effort, progress
+            )
+    return score_predictions(truth, found)
 
 
 def _finish(result, options: argparse.Namespace) -> None:

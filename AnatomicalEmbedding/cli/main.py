@@ -7,11 +7,41 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import AnatomicalEmbeddingError
-from . import cache, calibrate, crop, demo, embed, evaluate, info, locate, match, structures, train, view
+from . import (
+    cache,
+    calibrate,
+    crop,
+    demo,
+    embed,
+    evaluate,
+    followup,
+    info,
+    locate,
+    match,
+    register,
+    structures,
+    train,
+    view,
+)
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
-_COMMANDS = (demo, info, embed, match, view, locate, crop, structures, train, evaluate, calibrate, cache)
+_COMMANDS = (
+    demo,
+    info,
+    embed,
+    match,
+    followup,
+    register,
+    view,
+    locate,
+    crop,
+    structures,
+    train,
+    evaluate,
+    calibrate,
+    cache,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -30,10 +30,29 @@ _GRIDS_AGREE_MM = 0.5
 
 
 @dataclass(frozen=True, eq=False)
+class LabelMap:
+    """voxels: (k, j, i) whole numbers. ijk_to_ras: (4, 4). values: of each structure, by normalised name."""
+
+    voxels: np.ndarray
+    ijk_to_ras: np.ndarray
+    values: dict[str, int]
+
+    def at(self, points_ras: np.ndarray) -> np.ndarray:
+        """(n,) label of the nearest voxel to (n, 3) RAS mm points, 0 beyond the map."""
+        ijk = np.rint(transform_points(np.linalg.inv(self.ijk_to_ras), points_ras))
+        inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # NaN is not
+        found = np.zeros(len(ijk), dtype=self.voxels.dtype)
+        i, j, k = ijk[inside].astype(int).T
+        found[inside] = self.voxels[k, j, i]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Case:
     """One scan and what is known about it.
 
     structures: by normalised name. landmarks: by name, (3,) RAS mm. left_out: structure -> why it is not measured.
+    labels: file of the label map, or None.
     """
 
     id: str
@@ -41,6 +60,14 @@ class Case:
     structures: dict[str, Structure] = field(default_factory=dict)
     landmarks: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    labels: Path | None = None
+
+    @property
+    def label_map(self) -> LabelMap:
+        """Its labels voxel by voxel, read when asked for. Raises PointsError for a case without."""
+        if self.labels is None:
+            raise PointsError(f"{self.id}: has no label map; put {self.id}.seg.nii.gz beside it.")
+        return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
 
     @property
     def patient(self) -> str:
@@ -105,18 +132,31 @@ def load_case(scan: Path) -> Case | None:
     if labels is None and not landmarks.exists():
         return None
     structures, left_out = _read_structures(scan, labels, names) if labels else ({}, {})
-    return Case(case_id, scan, structures, _read_landmarks(landmarks) if landmarks.exists() else {}, left_out)
+    points = _read_landmarks(landmarks) if landmarks.exists() else {}
+    return Case(case_id, scan, structures, points, left_out, labels)
 
 
 def _read_structures(scan: Path, labels: Path, names: Path) -> tuple[dict[str, Structure], dict[str, str]]:
     image, _ = read_image(labels)
     _check_same_grid(scan, labels, image)
+    return find_structures(_as_labels(labels, image), image_affine(image), _read_names(names))
+
+
+@lru_cache(maxsize=2)
+def _read_label_map(labels: Path, names: Path) -> LabelMap:
+    image, _ = read_image(labels)
+    values = {name: value for value, name in _read_names(names).items()}
+    return LabelMap(_as_labels(labels, image), image_affine(image), values)
+
+
+def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
+    """(k, j, i) whole numbers. Raises VolumeError where they are none."""
     voxels = sitk.GetArrayFromImage(image)
-    if voxels.dtype.kind == "f":
-        if not np.array_equal(voxels, np.rint(voxels)):
-            raise VolumeError(f"{labels}: holds fractions, not labels; give a label map of whole numbers.")
-        voxels = voxels.astype(np.int32)
-    return find_structures(voxels, image_affine(image), _read_names(names))
+    if voxels.dtype.kind != "f":
+        return voxels
+    if not np.array_equal(voxels, np.rint(voxels)):
+        raise VolumeError(f"{labels}: holds fractions, not labels; give a label map of whole numbers.")
+    return voxels.astype(np.int32)
 
 
 def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:

@@ -12,6 +12,7 @@ from ..simpleitk_bridge import transform_points
 from ..volume import Volume
 from ..working_grid import resample
 from .ants import AntsSyN
+from .convex_adam import ConvexAdam
 from .dataset import Case
 from .elastix import Elastix
 from .protocol import Matcher
@@ -20,8 +21,15 @@ BODY_CENTRE = "body centre"
 ELASTIX_AFFINE = "elastix affine"
 ELASTIX_BSPLINE = "elastix affine + B-spline"
 ANTS_SYN = "ANTs SyN"
+CONVEX_ADAM = "elastix affine + ConvexAdam"
 PEERS = (BODY_CENTRE, ELASTIX_AFFINE, ELASTIX_BSPLINE, ANTS_SYN)
-_PACKAGES = {ELASTIX_AFFINE: "itk-elastix", ELASTIX_BSPLINE: "itk-elastix", ANTS_SYN: "antspyx"}
+REGISTRATION_PEERS = (ELASTIX_AFFINE, ELASTIX_BSPLINE, ANTS_SYN, CONVEX_ADAM)
+_PACKAGES = {
+    ELASTIX_AFFINE: "itk-elastix",
+    ELASTIX_BSPLINE: "itk-elastix",
+    ANTS_SYN: "antspyx",
+    CONVEX_ADAM: "itk-elastix convexAdam",
+}
 
 _BODY_SPACING_MM = (4.0, 4.0, 4.0)
 
@@ -29,13 +37,14 @@ _BODY_SPACING_MM = (4.0, 4.0, 4.0)
 def make_peers(names: tuple[str, ...] = PEERS) -> tuple[dict[str, Matcher], tuple[str, ...]]:
     """Return the peers that can run here, by name, and a sentence for each one that cannot.
 
-    names: of PEERS. Raises KeyError for another name.
+    names: of PEERS or REGISTRATION_PEERS. Raises KeyError for another name.
     """
     makers = {
         BODY_CENTRE: BodyCentre,
         ELASTIX_AFFINE: Elastix,
         ELASTIX_BSPLINE: lambda: Elastix(deformable=True),
         ANTS_SYN: AntsSyN,
+        CONVEX_ADAM: ConvexAdam,
     }
     peers: dict[str, Matcher] = {}
     missing = []

@@ -63,10 +63,13 @@ class EmbeddingMatcher:
         self._maps[case.id] = self.model.embed(volume)
         return time.perf_counter() - start
 
+    def map_of(self, case: Case) -> EmbeddingMap:
+        """The scan's map, made unless it has been."""
+        self.prepare(case)
+        return self._maps[case.id]
+
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        self.prepare(template)
-        self.prepare(target)
-        return self._maps[template.id].match(points_ras, self._maps[target.id], self.effort).points_ras
+        return self.map_of(template).match(points_ras, self.map_of(target), self.effort).points_ras
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ A record never changes: each step returns another one, so that undo is the one b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -72,6 +73,16 @@ class FollowUp:
         findings = self.lesion(lesion_id).findings
         return next((s for s in self.studies if s.key in findings and findings[s.key].visible), None)
 
+    def stands_for(self, lesion_id: str, study: str) -> str:
+        """The lesion that is measured for this one in a study: itself, unless it has merged with another."""
+        seen = {lesion_id}
+        while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
+            lesion_id = found.into
+            if lesion_id in seen:
+                break
+            seen.add(lesion_id)
+        return lesion_id
+
     def unreviewed(self) -> list[tuple[Lesion, Study]]:
         """Proposals that nobody has looked at, study by study."""
         return [
@@ -95,7 +106,8 @@ class FollowUp:
         if lesion_id is None:
             lesion_id = self.free_id()
             self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
-        return self._set(lesion_id, study, Finding(MARKED, _point(point_ras), size=self._size(lesion_id, study)))
+        found = self.finding(lesion_id, study)
+        return self._set(lesion_id, study, _placed(found or Finding(MARKED), MARKED, _point(point_ras)))
 
     def free_id(self) -> str:
         """The id that the next new lesion will have."""
@@ -114,6 +126,46 @@ class FollowUp:
             kept.append(replace(lesion, findings=findings, split_from=split_from))
         return replace(self, lesions=tuple(kept))
 
+    def unite(self, lesion_id: str, other_id: str) -> FollowUp:
+        """Two are one lesion: what is known of the other goes to the first, which keeps its name and identifiers.
+
+        Where both have a finding, that of a person counts. Raises AnatomicalEmbeddingError where persons saw both.
+        """
+        one, other = self.lesion(lesion_id), self.lesion(other_id)
+        if one is other:
+            raise AnatomicalEmbeddingError(f"{lesion_id}: is already one with itself; choose another lesion.")
+        both = (lesion_id, other_id)
+        findings = {key: found for key, found in one.findings.items() if found.into not in both}
+        for key, found in other.findings.items():
+            if found.into in both:
+                continue
+            known = findings.get(key)
+            if known is not None and known.reviewed and found.reviewed:
+                raise AnatomicalEmbeddingError(
+                    f"{lesion_id}, {other_id}: were both looked at in {self._label(key)}; clear one of them there."
+                )
+            if known is None or not known.reviewed:
+                findings[key] = found
+        split_from = one.split_from or other.split_from
+        one = replace(
+            one,
+            findings=findings,
+            name=one.name or other.name,
+            site=one.site or other.site,
+            split_from="" if split_from in both else split_from,
+        )
+
+        def renamed(lesion: Lesion) -> Lesion:
+            changed = {
+                key: replace(found, into=lesion_id) if found.into == other_id else found
+                for key, found in lesion.findings.items()
+            }
+            split = lesion_id if lesion.split_from == other_id else lesion.split_from
+            return replace(lesion, findings=changed, split_from=split)
+
+        kept = [one if each.id == lesion_id else renamed(each) for each in self.lesions if each.id != other_id]
+        return replace(self, lesions=tuple(kept))
+
     def describe(self, lesion_id: str, **changes: str | bool) -> FollowUp:
         """Other name, site, target, nodal or split_from of a lesion."""
         unknown = set(changes) - {"name", "site", "target", "nodal", "split_from"}
@@ -121,16 +173,19 @@ class FollowUp:
             raise AnatomicalEmbeddingError(f"{', '.join(sorted(unknown))}: is nothing that a lesion has.")
         if changes.get("split_from"):
             self.lesion(str(changes["split_from"]))
+            if changes["split_from"] == lesion_id:
+                raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be a part of itself; choose another lesion.")
         return self._with(replace(self.lesion(lesion_id), **changes))
 
     # -- what the software proposes ----------------------------------------------------------------------------------
 
     def propose(self, study: str, proposals: Mapping[str, Proposal]) -> FollowUp:
-        """Places for lesions, by their ids, in a study. What a person has said there stays."""
+        """Places for lesions, by id, in a study. What a person has said there stays; sizes are not confirmed."""
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)
             if known is None or not known.reviewed:
-                found = Finding(PROPOSED, _point(proposal.point_ras), proposal.guess, proposal.size)
+                size = replace(proposal.size, confirmed=False)
+                found = Finding(PROPOSED, _point(proposal.point_ras), proposal.guess, size)
                 self = self._set(lesion_id, study, found)
         return self
 
@@ -152,12 +207,8 @@ class FollowUp:
     def move(self, lesion_id: str, study: str, point_ras: Point) -> FollowUp:
         """The lesion is here. Axes that nobody accepted go with it."""
         found = self._known(lesion_id, study)
-        place = _point(point_ras)
-        size = found.size
-        if found.point_ras is not None and not size.confirmed:
-            size = size.shifted(tuple(a - b for a, b in zip(place, found.point_ras, strict=True)))
-        state = MARKED if found.state == MARKED else MOVED
-        return self._set(lesion_id, study, Finding(state, place, found.guess, size))
+        state = MARKED if found.state == MARKED or found.guess is None else MOVED
+        return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
         """The scan shows the place, and no lesion there: RECIST counts 0 mm."""
@@ -175,6 +226,8 @@ class FollowUp:
         other = self.finding(into, study)
         if other is not None and other.state == MERGED:
             raise AnatomicalEmbeddingError(f"{into}: has itself merged with {other.into} here; choose {other.into}.")
+        if other is not None and other.state not in WITH_PLACE:
+            raise AnatomicalEmbeddingError(f"{into}: is {other.state} in this study; say where it is first.")
         return self._gone(lesion_id, study, MERGED, into)
 
     def measure(
@@ -203,16 +256,15 @@ class FollowUp:
 
     # ----------------------------------------------------------------------------------------------------------------
 
+    def _label(self, key: str) -> str:
+        return next((study.label for study in self.studies if study.key == key), key)
+
     def _known(self, lesion_id: str, study: str) -> Finding:
         found = self.finding(lesion_id, study)
         if found is None:
             label = self.study(study).label
             raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label} yet; mark it or find it there first.")
         return found
-
-    def _size(self, lesion_id: str, study: str) -> Measurement:
-        found = self.finding(lesion_id, study)
-        return NO_SIZE if found is None else found.size
 
     def _gone(self, lesion_id: str, study: str, state: str, into: str = "") -> FollowUp:
         found = self.finding(lesion_id, study)
@@ -227,6 +279,16 @@ class FollowUp:
         return replace(self, lesions=tuple(lesion if each.id == lesion.id else each for each in self.lesions))
 
 
+def _placed(found: Finding, state: str, place: Point) -> Finding:
+    """The finding elsewhere; axes that nobody accepted go along."""
+    size = found.size
+    if found.point_ras is not None and not size.confirmed:
+        size = size.shifted(tuple(a - b for a, b in zip(place, found.point_ras, strict=True)))
+    return Finding(state, place, found.guess, size)
+
+
 def _point(point: Iterable[float]) -> Point:
     x, y, z = (float(value) for value in point)
+    if not all(map(math.isfinite, (x, y, z))):
+        raise AnatomicalEmbeddingError(f"({x}, {y}, {z}): is no place; give three numbers in mm.")
     return x, y, z

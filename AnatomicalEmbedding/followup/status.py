@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lesions import MARKED, NOT_VISIBLE, PROPOSED
+from .lesions import NOT_VISIBLE, PROPOSED
 from .record import FollowUp
 
 BASELINE = "baseline"  # seen in the first study
@@ -29,7 +29,5 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     if first is not None and first.key == study:
         if study == order[0]:
             return BASELINE
-        if record.lesion(lesion_id).split_from:
-            return SPLIT
-        return NEW if found.state == MARKED else found.state
+        return SPLIT if record.lesion(lesion_id).split_from else NEW
     return found.state

@@ -207,7 +207,7 @@ class Deformation:
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(
-            rotation=_rotation(angles),
+            rotation=rotation_by(angles),
             position_ras=rng.uniform((-60, -220, -900), (60, 120, 400)),
             height_scale=1 / size,
             heights=Waves.random(rng, (10.0, 6.0), (520.0, 330.0)),
@@ -233,7 +233,7 @@ class Deformation:
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
         """Canonical body frame (N, 3) -> patient RAS (N, 3), mm; inverse of `to_body`."""
         body = _points(points_body)
-        p = self.fat.invert(_fixed_point(body, self.bumps))
+        p = self.fat.invert(solve_displacement(body, self.bumps))
         z = p[:, 2]
         low = _solve_height(z, self.height_scale, self.heights)
         across = p[:, 0] / (self.width_scale * np.exp(self.widths(z))) + self.lateral(z)
@@ -245,8 +245,8 @@ def _points(points: np.ndarray) -> np.ndarray:
     return np.atleast_2d(np.asarray(points, np.float64))
 
 
-def _fixed_point(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
-    """Solve p + displacement(p) = goal; converges because the displacement is a contraction."""
+def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
+    """Points p (N, 3) with p + displacement(p) = goal; converges because the displacement is a contraction."""
     p = goal.copy()
     moving = np.arange(len(goal))
     while len(moving):
@@ -268,7 +268,7 @@ def _solve_height(goal: np.ndarray, scale: float, heights: Waves) -> np.ndarray:
     return z
 
 
-def _rotation(angles: np.ndarray) -> np.ndarray:
+def rotation_by(angles: np.ndarray) -> np.ndarray:
     """Rotation matrix from angles about x, y, z (radians)."""
     (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
     about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])

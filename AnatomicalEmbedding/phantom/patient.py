@@ -85,7 +85,7 @@ def make_phantom(
     shape_rng, phase_rng, hu_rng, image_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
     deformation = Deformation.random(shape_rng)
     phase = contrast or str(phase_rng.choice(PHASES, p=_PHASE_ODDS))
-    grid = _grid(deformation, spacing, low, high, in_plane_mm)
+    grid = grid_about(deformation, spacing, low, high, in_plane_mm)
     voxels, labels = render(deformation, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng)
     volume = Volume(voxels, grid.ijk_to_ras, name=f"phantom-{seed}")
     places = deformation.from_body(np.stack(list(LANDMARKS.values())))
@@ -115,7 +115,7 @@ def _check(
     return float(low), float(high)
 
 
-def _grid(
+def grid_about(
     deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float, in_plane_mm: float | None
 ) -> Grid:
     """Voxels about the part of the body between two body heights."""

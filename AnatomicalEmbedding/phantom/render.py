@@ -66,7 +66,7 @@ def render(
     if table:
         _draw_table(voxels, labels, grid)
     if noise_hu > 0:
-        _add_noise(voxels, noise_hu, rng)
+        add_noise(voxels, noise_hu, rng)
     return np.clip(np.rint(voxels), -1024, 3071).astype(np.int16), labels
 
 
@@ -190,7 +190,7 @@ def _draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
     voxels[outside & shell & (voxels < -600)] = 60
 
 
-def _add_noise(voxels: np.ndarray, noise_hu: float, rng: np.random.Generator) -> None:
+def add_noise(voxels: np.ndarray, noise_hu: float, rng: np.random.Generator) -> None:
     """Add normal noise of the given standard deviation, correlated over neighbouring pixels of a slice."""
     for k in range(0, len(voxels), _SLAB):
         slab = voxels[k : k + _SLAB]

@@ -14,7 +14,7 @@ import SimpleITK as sitk
 
 from ..calibration import MATCHED
 from ..embedding import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching import match_points
 from ..volume import transform_points
 from .lattice import Lattice
@@ -47,6 +47,8 @@ class GridMatches:
 
 def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
     """Ask the moving scan for a grid of points over the fixed scan's body. Raises MapError where maps do not fit."""
+    if not len(fixed.body_index):
+        raise MapError(f"{fixed.provenance.scan or 'the fixed scan'}: holds no body, so nothing can be laid on it.")
     depth = _depth_mm(fixed)
     for step in _STEPS_MM:
         lattice, index, points, below = _grid(fixed, depth, step)

@@ -24,6 +24,9 @@ from .spline import SplineField
 
 _LEVELS = ((6.0, 24.0), (3.0, 12.0))  # mm between the points compared, and between knots
 _ROUNDS = 6
+_UNFOLDING_ROUNDS = 3
+_MOST_SMOOTH = 20.0
+_LEAST_VOLUME = 0.1  # of what the affine map leaves: below it, space is about to be turned inside out
 _SMOOTH = 0.6  # against the mean of what a block of points says
 _DAMPING = 0.05
 _STILL_MM = 0.05  # mean step after which a level is done
@@ -58,9 +61,20 @@ def refine(
         comparison = _Comparison.of(fixed, moving, affine)
         for n in range(_ROUNDS):
             step((level + n / _ROUNDS) / len(_LEVELS))
-            field, moved = comparison.improved(field, start)
+            field, moved = comparison.improved(field, start, _SMOOTH)
             if moved < _STILL_MM:
                 break
+        field = _unfolded(comparison, field, start, affine)
+    return field
+
+
+def _unfolded(comparison: _Comparison, field: SplineField, start: SplineField, affine: np.ndarray) -> SplineField:
+    """The field, made again with more and more smoothing for as long as it folds the body."""
+    smooth = _SMOOTH
+    while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:
+        smooth *= 2
+        for _ in range(_UNFOLDING_ROUNDS):
+            field, _moved = comparison.improved(field, start, smooth)
     return field
 
 
@@ -89,7 +103,14 @@ class _Comparison:
             torch.tensordot(turned, slopes(fixed), dims=1),
         )
 
-    def improved(self, field: SplineField, start: SplineField) -> tuple[SplineField, float]:
+    def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
+        """The least that the displacement leaves of a volume in the body, over what the affine map leaves of it."""
+        linear = torch.from_numpy(affine[:3, :3]).float()
+        slopes_there = field.slopes(self.fixed.lattice)[..., self.fixed.weight.cpu() > 0]
+        volume = torch.linalg.det(slopes_there.permute(2, 0, 1) + linear)
+        return float(volume.min()) / float(torch.linalg.det(linear))
+
+    def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
         """The field after one step, and how far it moved in the mean, mm. start: what was given, on the same knots."""
         device = self.start.device
         knots = field.coefficients.to(device)
@@ -101,7 +122,7 @@ class _Comparison:
         if not told.any():
             return field, 0.0
         scale = float(matrix[[0, 3, 5]].sum(0)[told].mean()) / 3
-        smooth, damping = _SMOOTH * scale, _DAMPING * scale
+        smooth, damping = smoothness * scale, _DAMPING * scale
         diagonal = blocks.squared().gather(matrix[[0, 3, 5]]) + ROUGHNESS_DIAGONAL * smooth + damping
 
         def product(x: torch.Tensor) -> torch.Tensor:

@@ -53,9 +53,10 @@ LAYERS = (
         "coverage",
         "orientation",
     },
-    {"training", "evaluation"},
-    {"pictures", "report", "box_report"},
+    {"registration"},
+    {"pictures", "report", "box_report", "registration_report"},
     {"followup"},
+    {"training", "evaluation"},
     {"cli", "__main__"},
 )
 # `template_map.match(points, target_map)` is the spine of the public interface: it defers to matching.

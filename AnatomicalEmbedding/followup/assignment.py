@@ -1,0 +1,229 @@
+"""Which lesion of one study is which lesion of another, where both were marked: pairs, splits, merges, new, gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .lesions import MERGED, OUTSIDE, Lesion, Measurement
+from .linear_assignment import cheapest_pairs
+from .record import FollowUp
+from .status import DISAPPEARED, NEW, SPLIT
+
+if TYPE_CHECKING:
+    from ..embedding import EmbeddingMap
+
+SAME = "same"
+
+_MATCHING_MM = 6.0  # error of matching where weights have no calibration
+_LEAST_ERROR_MM = 1.0
+_OWN_SHARE = 0.6  # of a lesion's radius that its marked middle may be off, or drift as it grows
+_LEFT_OVER = 2.0  # price of a lesion without partner, in units of expected distance
+_ABSENT = 1.0  # price of a partner in a scan that is said not to show the place
+_NEVER = 1e6
+_SIZE = 0.25  # price of a radius that is e times as large
+_UNMEASURED_MM = 7.0  # radius of a lesion that nobody has measured
+_TOUCH = 1.15  # parts of a lesion lie within it, a little beyond its edge
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """n lesions known in a study. points_ras: (n, 3) RAS mm there. radius_mm: (n,). carried_ras: (n, 3) where matching
+    puts them in the other study. error_mm: (n,) expected error of that, NaN where not known. absent: (n,) bool, whether
+    the other scan is said not to show the place.
+    """
+
+    points_ras: np.ndarray
+    radius_mm: np.ndarray
+    carried_ras: np.ndarray
+    error_mm: np.ndarray
+    absent: np.ndarray
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """links: (earlier, later) numbers of lesions that are the same, part of one, or one of those that became one.
+
+    earlier, later: one word for each lesion. Earlier ones: SAME, SPLIT (into several), MERGED (with others),
+    DISAPPEARED, OUTSIDE (of the later scan). Later ones: SAME, SPLIT (part of one), MERGED (several in one), NEW,
+    OUTSIDE (of the earlier scan). pairs: the links that name one lesion in both studies; of a split or merged one the
+    closest.
+    """
+
+    links: tuple[tuple[int, int], ...]
+    earlier: tuple[str, ...]
+    later: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+
+def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]] = ()) -> Assignment:
+    """Pair two lists of lesions by the places that matching gave them, both ways. known: pairs that are settled.
+
+    A pair costs its distance, in units of what matching and the lesion's own size let expect, and the change of size; a
+    lesion without partner has a price too; the cheapest way to explain both lists is taken (linear assignment). What is
+    left over is then looked at as a part of a lesion that split, or as one of those that merged.
+    """
+    count, others = len(earlier.points_ras), len(later.points_ras)
+    pairs = _pairs(earlier, later, known)
+    links = set(pairs)
+    for n in sorted(set(range(count)) - {i for i, _ in pairs}):
+        links |= {(n, j) for j in _joined_with(earlier, later, n, pairs)}
+    turned = [(j, i) for i, j in pairs]
+    for n in sorted(set(range(others)) - {j for _, j in pairs}):
+        links |= {(i, n) for i in _joined_with(later, earlier, n, turned)}
+    return Assignment(
+        tuple(sorted(links)),
+        tuple(_word(links, n, 0, DISAPPEARED, earlier.absent) for n in range(count)),
+        tuple(_word(links, n, 1, NEW, later.absent) for n in range(others)),
+        tuple(pairs),
+    )
+
+
+def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    count, others = len(earlier.points_ras), len(later.points_ras)
+    price = np.zeros((count + others, count + others))
+    price[:count, :others] = _distance(earlier, later) + _SIZE * _size_change(earlier, later)
+    price[:count, :others] += _ABSENT * (earlier.absent[:, None] + later.absent[None].astype(float))
+    for i, j in known:
+        price[i, :others] = price[:count, j] = _NEVER
+        price[i, j] = -_NEVER
+    price[:count, others:] = price[count:, :others] = _LEFT_OVER / 2
+    return [(i, j) for i, j in cheapest_pairs(price) if i < count and j < others]
+
+
+def _distance(earlier: Listed, later: Listed) -> np.ndarray:
+    """(n, m) how far lesions are from each other, both ways, in units of what may be expected."""
+    there = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
+    back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
+    one, other = _error(earlier)[:, None], _error(later)[None]
+    # the surer way counts more
+    weight = other**2 / (one**2 + other**2)
+    distance = weight * there + (1 - weight) * back
+    size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
+    return distance / np.hypot(np.minimum(one, other), _OWN_SHARE * size)
+
+
+def _size_change(earlier: Listed, later: Listed) -> np.ndarray:
+    radii = [np.log(np.maximum(each.radius_mm, 1.0)) for each in (earlier, later)]
+    return np.abs(radii[0][:, None] - radii[1][None])
+
+
+def _error(listed: Listed) -> np.ndarray:
+    known = np.where(np.isfinite(listed.error_mm), listed.error_mm, _MATCHING_MM)
+    return np.maximum(known, _LEAST_ERROR_MM)
+
+
+def _joined_with(listed: Listed, others: Listed, n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """The lesion of the other study that holds lesion n beside its partner, if there is one."""
+    found = []
+    for partner, j in pairs:
+        whole = others.radius_mm[j] * _TOUCH
+        apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
+        there = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
+        back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
+        slack = 0.5 * min(_error(listed)[n], _error(others)[j])
+        smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
+        if smaller and apart <= 2 * whole and min(there, back) <= whole + slack:
+            found.append((min(there, back) / whole, j))
+    return [min(found)[1]] if found else []
+
+
+def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np.ndarray) -> str:
+    mine = [link for link in links if link[side] == n]
+    if not mine:
+        return OUTSIDE if absent[n] else alone
+    several = (MERGED, SPLIT) if side else (SPLIT, MERGED)
+    if len(mine) > 1:
+        return several[0]
+    partner = mine[0][1 - side]
+    return several[1] if sum(link[1 - side] == partner for link in links) > 1 else SAME
+
+
+# -- of a record ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RecordAssignment:
+    """What is said of lesions that were marked in one of two studies each. same: (id in the earlier, id in the later)
+    of one lesion. split: (part, whole). merged: (id, id that it went into), both after `same` is applied to the record.
+    earlier, later: id -> one of the words of `Assignment`. unread: id -> why it could not be looked for.
+    """
+
+    earlier_study: str
+    later_study: str
+    same: tuple[tuple[str, str], ...]
+    split: tuple[tuple[str, str], ...]
+    merged: tuple[tuple[str, str], ...]
+    earlier: Mapping[str, str]
+    later: Mapping[str, str]
+    unread: Mapping[str, str]
+
+    def put_into(self, record: FollowUp) -> FollowUp:
+        """The record once a person agrees: lesions that are the same become one, parts and merged ones are noted."""
+        for one, other in self.same:
+            record = record.unite(one, other)
+        for part, whole in self.split:
+            record = record.describe(part, split_from=whole)
+        for one, into in self.merged:
+            record = record.merge(one, self.later_study, into)
+        return record
+
+
+def assign_in_record(
+    record: FollowUp,
+    earlier: str,
+    later: str,
+    maps: Mapping[str, EmbeddingMap],
+    effort: str = "standard",
+) -> RecordAssignment:
+    """Pair the lesions seen in one study alone with those seen in another alone. Changes nothing: see `put_into`.
+
+    Lesions that are known in both already stay as they are, and what is said of others can still be a part of them.
+    maps: by study key. Raises AnatomicalEmbeddingError for a study without a map.
+    """
+    from .proposing import carry_points, check_prepared, outside_patient
+
+    check_prepared(record, (earlier, later), maps)
+    listed, names, unread = [], [], {}
+    for key, other in ((earlier, later), (later, earlier)):
+        lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
+        points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
+        radii = np.array([_radius(lesion.findings[key].size) for lesion in lesions])
+        matches, readable = carry_points(maps[key], points, maps[other], effort)
+        label = record.study(key).label
+        for lesion, ok in zip(lesions, readable, strict=True):
+            if not ok:
+                unread[lesion.id] = outside_patient(lesion.id, label)
+        names.append([lesion.id for lesion, ok in zip(lesions, readable, strict=True) if ok])
+        absent = np.zeros(len(names[-1]), bool) if matches.status is None else matches.status == "absent"
+        error = np.full(len(names[-1]), np.nan) if matches.expected_error_mm is None else matches.expected_error_mm
+        listed.append(Listed(points[readable], radii[readable], matches.points_ras, error, absent))
+    known = [(names[0].index(n), names[1].index(n)) for n in names[0] if n in names[1]]
+    found = assign_lesions(*listed, known)
+    same = [(names[0][i], names[1][j]) for i, j in found.pairs if (i, j) not in known]
+    kept = {other: one for one, other in same}
+    rest = set(found.links) - set(found.pairs)
+    paired_later = {j for _, j in found.pairs}
+    return RecordAssignment(
+        earlier,
+        later,
+        tuple(same),
+        tuple((names[1][j], names[0][i]) for i, j in sorted(rest) if j not in paired_later),
+        tuple((names[0][i], kept.get(names[1][j], names[1][j])) for i, j in sorted(rest) if j in paired_later),
+        dict(zip(names[0], found.earlier, strict=True)),
+        dict(zip(names[1], found.later, strict=True)),
+        unread,
+    )
+
+
+def _is_open(lesion: Lesion, key: str, other: str) -> bool:
+    """Whether a lesion was seen in one study, and nobody has said that it is not in the other."""
+    here, there = lesion.findings.get(key), lesion.findings.get(other)
+    return here is not None and here.visible and (there is None or there.visible or not there.reviewed)
+
+
+def _radius(size: Measurement) -> float:
+    return _UNMEASURED_MM if size.long_mm is None else max(size.long_mm / 2, 1.0)

@@ -1,0 +1,258 @@
+"""One study of a follow-up as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
+
+Each lesion is a measurement group (TID 1501) with its Tracking Unique Identifier, which is the same in the reports of
+all studies; its place and the ends of its axes are 3-D coordinates in the frame of reference of the images.
+`sr_reading.read_sr` reads it back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path
+from . import sr_codes as codes
+from .lesions import MERGED, PROPOSED, Axis, Finding, Lesion, Point, Study
+from .record import FollowUp
+from .sr_source import SourceSeries, check_inside, read_source
+
+if TYPE_CHECKING:
+    import highdicom
+    from pydicom import Dataset
+
+_PRODUCT = "AnatomicalEmbedding"
+_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # of this program, wherever it runs
+_SERIES_NUMBER = 990
+
+
+def import_highdicom():
+    """highdicom, or AnatomicalEmbeddingError where it is not installed."""
+    try:
+        import highdicom
+        import highdicom.sr
+    except ImportError as error:
+        raise AnatomicalEmbeddingError(
+            "DICOM structured reports need highdicom, which is not installed;"
+            ' run: pip install "AnatomicalEmbedding[followup]".'
+        ) from error
+    return highdicom
+
+
+def write_sr(
+    record: FollowUp,
+    study_key: str,
+    source_files: str | Path | Iterable[str | Path],
+    path: str | Path,
+    include_unconfirmed: bool = False,
+    observer: str = "",
+) -> tuple[str, ...]:
+    """Write what is known of the lesions in one study; returns sentences on what was left out.
+
+    source_files: the DICOM slices that the lesions were marked in, or a folder with them. include_unconfirmed: places
+    that nobody has looked at are reported too, without sizes, and said to be UNCONFIRMED. observer: who read the study,
+    "Family^Given". The report is always marked unverified and preliminary, and partial unless a person has looked at
+    every lesion.
+
+    Raises AnatomicalEmbeddingError when highdicom is not installed, the study has no DICOM images or other ones, a
+    lesion lies outside them, nothing can be reported, or the file cannot be written.
+    """
+    hd = import_highdicom()
+    study = record.study(study_key)
+    source = read_source(study, source_files)
+    said: list[str] = []
+    groups, images = [], {}
+    for lesion in record.lesions:
+        found = lesion.findings.get(study_key)
+        if found is None:
+            said.append(f"{lesion.id}: nothing is known of it in {study.label}, so the report does not name it.")
+        elif not found.reviewed and not include_unconfirmed:
+            said.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
+        else:
+            _check_uid(lesion)
+            if found.point_ras is not None:
+                check_inside(source, study, lesion.id, found.point_ras)
+            group = _Group(hd, record, lesion, found, source, study)
+            groups.append(group.written())
+            images.update(group.images)
+            said += group.said
+    if not groups:
+        raise AnatomicalEmbeddingError(
+            f"{study.label}: no lesion was confirmed in it, so there is nothing to report; confirm or mark one first."
+        )
+    reviewed = all(
+        (found := lesion.findings.get(study_key)) is not None and found.reviewed for lesion in record.lesions
+    )
+    evidence = [source.slices[0], *(each for each in images.values() if each is not source.slices[0])]
+    try:
+        document = _document(hd, groups, evidence, reviewed, observer)
+        with atomic_path(path) as temporary:
+            document.save_as(temporary)
+    except OSError as error:
+        raise AnatomicalEmbeddingError(f"{path}: cannot be written; check that the folder is writable.") from error
+    except (AttributeError, ValueError) as error:
+        raise AnatomicalEmbeddingError(
+            f"{study.label}: its DICOM images do not make a report ({error}); repair their headers."
+        ) from error
+    return tuple(said)
+
+
+def _check_uid(lesion: Lesion) -> None:
+    uid = lesion.tracking_uid
+    if len(uid) > 64 or not re.fullmatch(r"[0-9]+(\.[0-9]+)*", uid):
+        raise AnatomicalEmbeddingError(
+            f"{lesion.id}: its tracking UID {uid!r} is none of DICOM (numbers with points between them, 64 characters);"
+            " mend it in the record."
+        )
+
+
+class _Group:
+    """The measurement group of one lesion. images: slices it refers to, by their UIDs. said: what was left out."""
+
+    def __init__(
+        self, hd: highdicom, record: FollowUp, lesion: Lesion, found: Finding, source: SourceSeries, study: Study
+    ) -> None:
+        self.hd, self.record, self.lesion, self.found, self.source = hd, record, lesion, found, source
+        self.study = study
+        self.images: dict[str, Dataset] = {}
+        self.said: list[str] = []
+
+    def written(self) -> highdicom.sr.MeasurementsAndQualitativeEvaluations:
+        sr, lesion, found = self.hd.sr, self.lesion, self.found
+        evaluations = [
+            sr.QualitativeEvaluation(self._code(codes.STATE), self._code(codes.STATE_CODES[found.state])),
+            sr.QualitativeEvaluation(self._code(codes.ROLE), self._code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
+        ]
+        source_images = None
+        if found.point_ras is not None:
+            source_images = [sr.SourceImageForMeasurementGroup(*self._image(found.point_ras))]
+        group = sr.MeasurementsAndQualitativeEvaluations(
+            tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=self._label()),
+            finding_type=self._code(codes.LESION),
+            finding_sites=self._site(),
+            algorithm_id=sr.AlgorithmIdentification(_PRODUCT, _version()) if found.state == PROPOSED else None,
+            measurements=self._measurements(),
+            qualitative_evaluations=evaluations,
+            source_images=source_images,
+        )
+        items = group[0].ContentSequence
+        contains = sr.RelationshipTypeValues.CONTAINS
+        if found.point_ras is not None:
+            place = sr.Scoord3DContentItem(
+                self._code(codes.CENTER), "POINT", _lps([found.point_ras]), self.source.frame_of_reference,
+                relationship_type=contains,
+            )  # fmt: skip
+            items.append(place)
+        for name, other in ((codes.MERGED_WITH, found.into if found.state == MERGED else ""),
+                            (codes.SPLIT_FROM, lesion.split_from)):  # fmt: skip
+            if other:
+                uid = self.record.lesion(other).tracking_uid
+                items.append(sr.UIDRefContentItem(self._code(name), uid, relationship_type=contains))
+        return group
+
+    def _label(self) -> str:
+        """The lesion's, with a flag that readers see who do not know our codes."""
+        return f"{self.lesion.label}{codes.UNCONFIRMED}" if self.found.state == PROPOSED else self.lesion.label
+
+    def _measurements(self) -> list[highdicom.sr.Measurement]:
+        size = self.found.size
+        drawn = [(codes.LONG_AXIS, size.long_axis, size.long_mm), (codes.SHORT_AXIS, size.short_axis, size.short_mm)]
+        if not (self.found.visible and size.confirmed):
+            if self.found.visible and any(axis is not None for _, axis, _ in drawn):
+                self.said.append(
+                    f"{self.lesion.id}: its axes in {self.study.label} are not confirmed, so they are left out."
+                )
+            return []
+        written = [self._axis(name, axis, mm) for name, axis, mm in drawn if axis is not None]
+        if size.volume_ml is not None:
+            name, unit = self._code(codes.VOLUME), self._code(codes.ML)
+            written.append(self.hd.sr.Measurement(name, round(size.volume_ml, 4), unit))
+        return written
+
+    def _axis(self, name: codes.Code, axis: Axis, mm: float) -> highdicom.sr.Measurement:
+        middle = tuple(np.mean(axis, axis=0))
+        ends = self.hd.sr.CoordinatesForMeasurement3D("POLYLINE", _lps(axis), self.source.frame_of_reference)
+        image = self.hd.sr.SourceImageForMeasurement(*self._image(middle))
+        return self.hd.sr.Measurement(
+            self._code(name), round(mm, 3), self._code(codes.MM), referenced_images=[image],
+            referenced_coordinates=[ends],
+        )  # fmt: skip
+
+    def _site(self) -> list[highdicom.sr.FindingSite] | None:
+        if not self.lesion.site:
+            return None
+        found = codes.site_codes(self.lesion.site)
+        if found is None:
+            self.said.append(f"{self.lesion.id}: there is no code for its site {self.lesion.site!r}; it is left out.")
+            return None
+        organ, side = found
+        return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]
+
+    def _image(self, point_ras: Point) -> tuple[str, str]:
+        header = self.source.nearest(point_ras)
+        self.images[header.SOPInstanceUID] = header
+        return header.SOPClassUID, header.SOPInstanceUID
+
+    def _code(self, code: codes.Code) -> highdicom.sr.CodedConcept:
+        value, scheme, meaning = code
+        return self.hd.sr.CodedConcept(value, scheme, meaning)
+
+
+def _document(
+    hd: highdicom, groups: list, evidence: list[Dataset], complete: bool, observer: str
+) -> highdicom.sr.Comprehensive3DSR:
+    sr = hd.sr
+    device = sr.ObserverContext(
+        sr.CodedConcept("121007", "DCM", "Device"),
+        sr.DeviceObserverIdentifyingAttributes(_DEVICE_UID, _PRODUCT, _PRODUCT, _PRODUCT),
+    )
+    person = None
+    if observer:
+        name = observer if "^" in observer else f"{observer}^"
+        person = sr.ObserverContext(
+            sr.CodedConcept("121006", "DCM", "Person"), sr.PersonObserverIdentifyingAttributes(name)
+        )
+    report = sr.MeasurementReport(
+        observation_context=sr.ObservationContext(person, device),
+        procedure_reported=sr.CodedConcept("25045-6", "LN", "CT unspecified body region"),
+        imaging_measurements=groups,
+        title=sr.CodedConcept("126000", "DCM", "Imaging Measurement Report"),
+    )
+    document = sr.Comprehensive3DSR(
+        evidence=evidence,
+        content=report[0],
+        series_instance_uid=hd.UID(),
+        series_number=_SERIES_NUMBER,
+        sop_instance_uid=hd.UID(),
+        instance_number=1,
+        manufacturer=_PRODUCT,
+        manufacturer_model_name=_PRODUCT,
+        software_versions=_version(),
+        device_serial_number="1",
+        series_description="Lesion follow-up",
+        coding_schemes=[
+            hd.coding_schemes.CodingSchemeIdentificationItem(
+                codes.SCHEME, name=_PRODUCT, responsible_organization=_PRODUCT
+            )
+        ],
+        is_complete=complete,
+    )
+    document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names of lesions may be in any language
+    return document
+
+
+def _lps(points_ras: Iterable[Point]) -> np.ndarray:
+    """(N,3) LPS mm."""
+    return np.array(list(points_ras), dtype=np.float64) * (-1, -1, 1)
+
+
+def _version() -> str:
+    try:
+        return metadata.version(_PRODUCT)
+    except metadata.PackageNotFoundError:  # run from a source folder, as inside an extension
+        return "unknown"

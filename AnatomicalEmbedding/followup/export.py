@@ -1,0 +1,92 @@
+"""All that leaves a follow-up at once: table, page, structured reports, and the record to go on from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import AnatomicalEmbeddingError
+from ..volume import Volume
+from .dicom_sr import write_sr
+from .record import FollowUp
+from .record_file import SUFFIX, write_record
+from .report_page import write_page
+from .table import write_csv
+
+CSV, HTML, SR, RECORD = KINDS = ("csv", "html", "sr", "record")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """written: files. notes: sentences on what was left out of them, and on what was not written and why."""
+
+    written: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+
+def export(
+    record: FollowUp,
+    folder: str | Path,
+    volumes: Mapping[str, Volume] | None = None,
+    sources: Mapping[str, str | Path | Iterable[str | Path]] | None = None,
+    name: str = "follow-up",
+    kinds: Iterable[str] = KINDS,
+    include_unconfirmed: bool = False,
+    observer: str = "",
+) -> Exported:
+    """Write NAME.csv, NAME.html, NAME.followup.json and NAME-STUDY.sr.dcm for each study; what exists is replaced.
+
+    volumes: scans by study key, for pictures. sources: DICOM slices, or a folder with them, by study key. kinds: some
+    of KINDS. include_unconfirmed, observer: see `write_sr`. One file that cannot be written keeps none of the others.
+
+    Raises AnatomicalEmbeddingError when there is no lesion, or no file at all could be written.
+    """
+    if not record.lesions:
+        raise AnatomicalEmbeddingError("there is no lesion in this follow-up yet; mark one before exporting.")
+    folder, kinds, sources = Path(folder), set(kinds), sources or {}
+    if unknown := kinds - set(KINDS):
+        raise AnatomicalEmbeddingError(f"{', '.join(sorted(unknown))}: cannot be exported; choose {', '.join(KINDS)}.")
+    written: list[Path] = []
+    notes: list[str] = []
+
+    def attempt(path: Path, write: Callable[[Path], object]) -> None:
+        try:
+            said = write(path)
+        except AnatomicalEmbeddingError as error:
+            notes.append(f"{path.name} was not written: {error}")
+        else:
+            written.append(path)
+            notes.extend(said if isinstance(said, tuple) else ())
+
+    if CSV in kinds:
+        attempt(folder / f"{name}.csv", lambda path: write_csv(path, record))
+    if HTML in kinds:
+        attempt(folder / f"{name}.html", lambda path: write_page(path, record, volumes))
+    if RECORD in kinds:
+        attempt(folder / f"{name}{SUFFIX}", lambda path: write_record(path, record))
+    if SR in kinds:
+        for key, file_name in sr_names(record, name).items():
+            files = sources.get(key, ())
+            attempt(
+                folder / file_name,
+                lambda path, key=key, files=files: write_sr(record, key, files, path, include_unconfirmed, observer),
+            )
+    if not written:
+        raise AnatomicalEmbeddingError(notes[0] if notes else "nothing was chosen for export; choose a kind of file.")
+    return Exported(tuple(written), tuple(notes))
+
+
+def sr_names(record: FollowUp, name: str) -> dict[str, str]:
+    """The file of each study's structured report, by study key; studies of one day are numbered."""
+    names: dict[str, str] = {}
+    for study in record.studies:
+        label = re.sub(r"[^\w.-]+", "-", study.label).strip(".-") or "study"
+        first = proposed = f"{name}-{label}"
+        number = 1
+        while proposed in names.values():
+            number += 1
+            proposed = f"{first}-{number}"
+        names[study.key] = proposed
+    return {key: f"{proposed}.sr.dcm" for key, proposed in names.items()}

@@ -1,0 +1,224 @@
+"""Places of lesions in other studies, proposed by matching. Maps are read here alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import AnatomicalEmbeddingError
+from .lesions import Axis, Finding, Guess, Measurement, Study
+from .record import FollowUp, Proposal
+
+if TYPE_CHECKING:
+    from ..embedding import EmbeddingMap
+    from ..matching import Matches
+
+_BESIDE_BODY_MM = 12.0  # a lesion of the skin may lie outside the cells of the body; further off there is no patient
+_STRETCH = 1.6  # a local affine that stretches more describes no patient
+# Turns are good to 2 or 3 degrees. A small one would only tilt an axis out of the slice that it was drawn in; a very
+# large one is none between two scans of a patient.
+_TURN_DEG = (8.0, 60.0)
+
+
+@dataclass(frozen=True)
+class Places:
+    """proposals: study -> lesion -> its place. reasons: study -> lesion -> why it has none, in a sentence."""
+
+    proposals: Mapping[str, Mapping[str, Proposal]] = field(default_factory=dict)
+    reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def put_into(self, record: FollowUp) -> FollowUp:
+        """The record with the places proposed; what a person has said stays."""
+        for study, proposals in self.proposals.items():
+            record = record.propose(study, proposals)
+        return record
+
+
+def propose_places(
+    record: FollowUp, study_key: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
+) -> FollowUp:
+    """The record with a place in one study for every lesion that nobody has looked at there; see `find_places`."""
+    return find_places(record, [study_key], maps, effort).put_into(record)
+
+
+def find_places(
+    record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap], effort: str = "standard"
+) -> Places:
+    """Where lesions are that nobody has looked at in these studies, all in one go.
+
+    A lesion is carried over from the study nearest in time, before or after, in which a person saw it and whose map is
+    there; its axes go along. maps: by study key. effort: see `matching.match_targets`.
+    Raises AnatomicalEmbeddingError for a study that is not in the record or has no map, MapError for maps of different
+    weights.
+    """
+    studies = list(dict.fromkeys(studies))
+    check_prepared(record, studies, maps)
+    wanted: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))  # source -> target -> lesions
+    proposals: dict[str, dict[str, Proposal]] = {key: {} for key in studies}
+    reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
+    for key in studies:
+        for lesion in record.lesions:
+            known = lesion.findings.get(key)
+            if known is not None and known.reviewed:
+                continue
+            source = _nearest_source(record, lesion.findings, key, maps)
+            if source is None:
+                reasons[key][lesion.id] = f"{lesion.id}: nobody has seen it in another study that is prepared."
+            else:
+                wanted[source][key].append(lesion.id)
+    for source, targets in wanted.items():
+        found, unread = _carry(record, source, targets, maps, effort)
+        for key in targets:
+            proposals[key] |= found[key]
+            reasons[key] |= {each: why for each, why in unread.items() if each in targets[key]}
+    return Places(proposals, reasons)
+
+
+def check_prepared(record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap]) -> None:
+    """Raise AnatomicalEmbeddingError for a study that is not in the record or has no map."""
+    for key in studies:
+        label = record.study(key).label
+        if key not in maps:
+            raise AnatomicalEmbeddingError(f"{label}: is not prepared yet; embed this scan first.")
+
+
+def carry_points(
+    source: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard"
+) -> tuple[Matches, np.ndarray]:
+    """Matches of those of n points (n, 3) at which the source can be read, and which those are, (n,) bool."""
+    from ..matching import match_points
+
+    readable = _on_body(source, points_ras)
+    return match_points(source, points_ras[readable], target, effort), readable
+
+
+def outside_patient(lesion_id: str, study: str) -> str:
+    """Why a lesion at a place that a map cannot read has no place elsewhere."""
+    return f"{lesion_id}: its place in {study} is outside the patient; put it right there, and try again."
+
+
+def _nearest_source(
+    record: FollowUp, findings: Mapping[str, Finding], key: str, maps: Mapping[str, EmbeddingMap]
+) -> str | None:
+    """The study with a map, nearest in time, in which a person saw the lesion; of two, the earlier."""
+    target = record.study(key)
+    dated = all(study.date is not None for study in record.studies)
+
+    def away(study: Study) -> float:
+        if dated:
+            return abs((study.date - target.date).days)
+        return abs(record.studies.index(study) - record.studies.index(target))
+
+    seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
+    return min(seen, key=away).key if seen else None
+
+
+def _carry(
+    record: FollowUp,
+    source: str,
+    targets: Mapping[str, list[str]],
+    maps: Mapping[str, EmbeddingMap],
+    effort: str,
+) -> tuple[dict[str, dict[str, Proposal]], dict[str, str]]:
+    """Lesions of one study into others: proposals by target and lesion, and why some cannot be carried at all."""
+    from ..matching import match_targets
+
+    names = [each.id for each in record.lesions if any(each.id in wanted for wanted in targets.values())]
+    points = np.array([record.finding(name, source).point_ras for name in names])
+    readable = _on_body(maps[source], points)
+    label = record.study(source).label
+    unread = {name: outside_patient(name, label) for name, ok in zip(names, readable, strict=True) if not ok}
+    names = [name for name in names if name not in unread]
+    points = points[readable]
+    found: dict[str, dict[str, Proposal]] = {key: {} for key in targets}
+    if not names:
+        return found, unread
+    matched = match_targets(maps[source], points, [maps[key] for key in targets], effort)
+    for key, matches in zip(targets, matched, strict=True):
+        turns = local_turns(maps[source], points, maps[key], matches.points_ras)
+        for n, name in enumerate(names):
+            if name in targets[key]:
+                place = matches.points_ras[n]
+                size = _carried_size(record.finding(name, source).size, points[n], place, turns[n])
+                found[key][name] = Proposal(tuple(place.tolist()), guess_of(matches, n, source), size)
+    return found, unread
+
+
+def guess_of(matches: Matches, number: int, source: str) -> Guess:
+    """What matching says of one answer. Without a calibration nothing is known of its worth: it is uncertain."""
+    if matches.status is None:
+        return Guess("uncertain", source)
+    return Guess(
+        str(matches.status[number]),
+        source,
+        float(matches.expected_error_mm[number]),
+        float(matches.probability[number]),
+    )
+
+
+def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+    """(n,) bool: can the map be read at these places? They are in the scan, and the patient is near."""
+    from ..volume import transform_points
+
+    cells = transform_points(embedding.ras_to_cell, points_ras)
+    body = embedding.body_index.numpy()
+    inside = embedding.contains(points_ras)
+    if not len(body):
+        return np.zeros(len(points_ras), bool)
+    for n in np.flatnonzero(inside):
+        beyond = np.maximum(np.abs(body - cells[n]) - 0.5, 0) * embedding.cell_mm
+        inside[n] = np.square(beyond).sum(1).min() <= _BESIDE_BODY_MM**2
+    return inside
+
+
+def local_turns(
+    source: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, places_ras: np.ndarray
+) -> np.ndarray:
+    """(n, 3, 3) rotations from the source's axes at points (n, 3) to the target's at the places found for them.
+
+    The identity where the maps do not tell a turn from their own error. Lesions keep their size: the stretch of the
+    local affine is that of the body, not of what grows in it.
+    """
+    count = len(points_ras)
+    turns = np.repeat(np.eye(3)[None], count, axis=0)
+    if source.coordinate is None or target.coordinate is None or not count:
+        return turns
+    slopes, supported = zip(*(_slopes(*pair) for pair in ((source, points_ras), (target, places_ras))), strict=True)
+    for n in np.flatnonzero(supported[0] & supported[1]):
+        if min(np.linalg.det(slopes[0][n]), np.linalg.det(slopes[1][n])) <= 0:
+            continue
+        u, stretch, v = np.linalg.svd(np.linalg.solve(slopes[1][n], slopes[0][n]))
+        turn = u @ v
+        degrees = np.rad2deg(np.arccos(np.clip((np.trace(turn) - 1) / 2, -1, 1)))
+        if stretch.max() < _STRETCH and stretch.min() > 1 / _STRETCH and _TURN_DEG[0] < degrees < _TURN_DEG[1]:
+            turns[n] = turn
+    return turns
+
+
+def _slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 3, 3) change of the coordinate per mm along R, A, S, and (n,) whether it means anything."""
+    import torch
+
+    from ..local_affine import fit_around
+    from ..target_rows import TargetRows
+    from ..volume import transform_points
+
+    cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points_ras))
+    fit = fit_around(TargetRows((embedding,), (len(cells),)), cells)
+    return fit.slope.numpy(), fit.supported.numpy()
+
+
+def _carried_size(size: Measurement, point: np.ndarray, place: np.ndarray, turn: np.ndarray) -> Measurement:
+    """Axes about their lesion's new place, as nobody has confirmed them there. Volumes are not carried over."""
+
+    def carried(axis: Axis | None) -> Axis | None:
+        if axis is None:
+            return None
+        one, other = (place + turn @ (np.array(end) - point) for end in axis)
+        return tuple(one.tolist()), tuple(other.tolist())
+
+    return Measurement(carried(size.long_axis), carried(size.short_axis))

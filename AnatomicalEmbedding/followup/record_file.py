@@ -1,0 +1,216 @@
+"""Records of follow-up as .followup.json files: everything that a record holds, positions in RAS mm.
+
+{"format": "anatomical-embedding follow-up", "version": 1,
+ "studies": [{"key", "name", "date", "study_uid", "series_uid"}],
+ "lesions": [{"id", "name", "site", "target", "nodal", "split_from", "tracking_uid",
+              "findings": {study key: {"state", "point_ras", "into", "guess": {...}, "size": {...}}}}]}
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path
+from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Axis, Finding, Guess, Lesion, Measurement, Point, Study
+from .record import FollowUp
+
+SUFFIX = ".followup.json"
+FORMAT = "anatomical-embedding follow-up"
+VERSION = 1
+
+
+def write_record(path: str | Path, record: FollowUp) -> None:
+    """Write one file, complete or not at all. Raises AnatomicalEmbeddingError when it cannot be written."""
+    text = json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        with atomic_path(path) as temporary:
+            temporary.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise AnatomicalEmbeddingError(
+            f"{path}: cannot be written; check that the folder is writable and not full."
+        ) from error
+
+
+def read_record(path: str | Path) -> FollowUp:
+    """Read a file written by `write_record`.
+
+    Raises AnatomicalEmbeddingError naming the file when it is missing, damaged, no record, or of a newer version.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise AnatomicalEmbeddingError(f"{path}: cannot be read as text; give a {SUFFIX} file.") from error
+    except (ValueError, RecursionError) as error:
+        raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or a copy of it.") from error
+    try:
+        return from_json(document)
+    except AnatomicalEmbeddingError as error:
+        raise AnatomicalEmbeddingError(f"{path}: {error}") from error
+
+
+def to_json(record: FollowUp) -> dict[str, Any]:
+    """The record as values that JSON knows; `from_json` makes an equal record of them."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "coordinates": "RAS mm",
+        "studies": [
+            {**vars(study), "date": None if study.date is None else study.date.isoformat()} for study in record.studies
+        ],
+        "lesions": [
+            {**vars(lesion), "findings": {key: _finding_to_json(found) for key, found in lesion.findings.items()}}
+            for lesion in record.lesions
+        ],
+    }
+
+
+def from_json(document: Any) -> FollowUp:
+    """The record that `to_json` wrote. What is not known of a version is left out.
+
+    Raises AnatomicalEmbeddingError for anything else, naming the lesion and study that cannot be understood.
+    """
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise AnatomicalEmbeddingError(f"is no follow-up of this program; give a {SUFFIX} file.")
+    if not isinstance(document.get("version"), int) or document["version"] > VERSION:
+        raise AnatomicalEmbeddingError("was written by a newer version of this program; update it.")
+    studies = [_understood(f"study {n}", _study, each) for n, each in enumerate(_list(document, "studies"), start=1)]
+    lesions = [_understood(f"lesion {n}", _lesion, each) for n, each in enumerate(_list(document, "lesions"), start=1)]
+    known = {lesion.id for lesion in lesions}
+    if len(known) < len(lesions):
+        raise AnatomicalEmbeddingError("two lesions have the same id; give each its own.")
+    for lesion in lesions:
+        for other in (lesion.split_from, *(found.into for found in lesion.findings.values())):
+            if other and (other not in known or other == lesion.id):
+                raise AnatomicalEmbeddingError(f"lesion {lesion.id}: cannot have come from or gone into {other!r}.")
+    return FollowUp(lesions=tuple(lesions)).with_studies(studies)
+
+
+def _understood(what: str, read: Callable[..., Any], value: Any) -> Any:
+    try:
+        return read(value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise AnatomicalEmbeddingError(f"{what} cannot be understood ({error}); mend it, or use a copy.") from error
+
+
+def _list(document: Mapping[str, Any], key: str) -> list:
+    values = document.get(key)
+    if not isinstance(values, list):
+        raise AnatomicalEmbeddingError(f"holds no list of {key}; use a copy of the file.")
+    return values
+
+
+# -- one value each; what is wrong is a ValueError, TypeError, KeyError or AttributeError ------------------------------
+
+
+def _study(value: Mapping[str, Any]) -> Study:
+    day = value.get("date")
+    return Study(
+        _text(value, "key", required=True),
+        _text(value, "name"),
+        None if day is None else date.fromisoformat(day),
+        _text(value, "study_uid"),
+        _text(value, "series_uid"),
+    )
+
+
+def _lesion(value: Mapping[str, Any]) -> Lesion:
+    findings = {}
+    for key, found in value["findings"].items():
+        findings[key] = _understood(f"lesion {value['id']} in study {key!r}", _finding, found)
+    return Lesion(
+        _text(value, "id", required=True),
+        findings,
+        _text(value, "name"),
+        _text(value, "site"),
+        _flag(value, "target", True),
+        _flag(value, "nodal", False),
+        _text(value, "split_from"),
+        _text(value, "tracking_uid", required=True),
+    )
+
+
+def _finding(value: Mapping[str, Any]) -> Finding:
+    state, into = value["state"], _text(value, "into")
+    if state not in STATES:
+        raise ValueError(f"its state is {state!r}")
+    place = None if value.get("point_ras") is None else _point(value["point_ras"])
+    if (place is not None) != (state in WITH_PLACE):
+        raise ValueError(f"it is {state!r} {'without a' if place is None else 'and has a'} place")
+    if bool(into) != (state == MERGED):
+        raise ValueError(f"it is {state!r} and has gone into {into or 'nothing'}")
+    guess, size = value.get("guess"), value.get("size")
+    return Finding(
+        state, place, None if guess is None else _guess(guess), NO_SIZE if size is None else _size(size), into
+    )
+
+
+def _guess(value: Mapping[str, Any]) -> Guess:
+    return Guess(
+        _text(value, "status"),
+        _text(value, "source"),
+        _number(value.get("expected_error_mm")),
+        _number(value.get("probability")),
+    )
+
+
+def _size(value: Mapping[str, Any]) -> Measurement:
+    return Measurement(
+        _axis(value.get("long_axis")),
+        _axis(value.get("short_axis")),
+        _number(value.get("volume_ml")),
+        _flag(value, "confirmed", False),
+    )
+
+
+def _axis(value: Any) -> Axis | None:
+    if value is None:
+        return None
+    one, other = value
+    return _point(one), _point(other)
+
+
+def _point(value: Any) -> Point:
+    x, y, z = (_number(number) for number in value)
+    if x is None or y is None or z is None:
+        raise ValueError("a position lacks a number")
+    return x, y, z
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)
+
+
+def _text(value: Mapping[str, Any], key: str, required: bool = False) -> str:
+    text = value[key] if required else value.get(key, "")
+    if not isinstance(text, str) or (required and not text):
+        raise ValueError(f"{key} is {text!r}")
+    return text
+
+
+def _flag(value: Mapping[str, Any], key: str, usual: bool) -> bool:
+    flag = value.get(key, usual)
+    if not isinstance(flag, bool):
+        raise ValueError(f"{key} is {flag!r}")
+    return flag
+
+
+def _finding_to_json(found: Finding) -> dict[str, Any]:
+    return {
+        "state": found.state,
+        "point_ras": found.point_ras,
+        "into": found.into,
+        "guess": None if found.guess is None else vars(found.guess),
+        "size": None if found.size == NO_SIZE else vars(found.size),
+    }

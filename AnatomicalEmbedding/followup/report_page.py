@@ -1,0 +1,169 @@
+"""The page of a follow-up: each lesion in each study as a picture, sizes, response, and the trend. One HTML file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from .. import pictures
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path
+from ..pictures import AXIAL, SOFT_TISSUE, Window
+from ..report import check_packages, load_page, package_versions
+from ..volume import Volume
+from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, Axis, Lesion, Point, Study
+from .record import FollowUp
+from .response import Response, responses
+from .table import Row, rows
+from .trend_chart import trend_svg
+
+_LEAST_MM = 90.0  # that a picture shows
+_AROUND = 2.2  # times the longest axis
+_PIXELS = 300
+_SCALE_BARS_MM = (50.0, 20.0, 10.0)
+_GREY = {
+    NOT_VISIBLE: "not visible: the scan shows the place, and no lesion there",
+    OUTSIDE: "outside: the scan does not show the place",
+}
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """An axis on the picture, mm right of and below its middle. long: or short."""
+
+    long: bool
+    ends: tuple[tuple[float, float], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A lesion in a study. source: the picture, "" where there is none; why: a sentence for the card without one.
+    off_mm: how far the lesion's point lies from the slice that is shown, which goes through the long axis.
+    """
+
+    row: Row
+    source: str = ""
+    why: str = ""
+    drawn: tuple[_Drawn, ...] = ()
+    cross: tuple[float, float] = (0.0, 0.0)
+    off_mm: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """One lesion: its cells in the order of the studies, all to one scale and in one window."""
+
+    lesion: Lesion
+    cells: list[_Cell]
+    half_mm: float
+    window: Window
+
+    @property
+    def bar_mm(self) -> float:
+        return next(bar for bar in _SCALE_BARS_MM if bar <= self.half_mm)
+
+    @property
+    def unconfirmed(self) -> bool:
+        return any(cell.row.flags for cell in self.cells)
+
+
+def write_page(
+    path: str | Path,
+    record: FollowUp,
+    volumes: Mapping[str, Volume] | None = None,
+    title: str = "Lesion follow-up",
+) -> Path:
+    """Write one HTML page that holds everything it shows: no script, no other file, no network.
+
+    volumes: the scans by study key, in the frame that the record's places are in; a study without one gets cards
+    without pictures. Raises AnatomicalEmbeddingError when jinja2 or pillow is not installed or the page cannot be
+    written. The page is complete or not written.
+    """
+    check_packages()
+    cells = rows(record)
+    count = len(record.studies)
+    strips = [
+        _strip(record, lesion, cells[n * count : (n + 1) * count], volumes or {})
+        for n, lesion in enumerate(record.lesions)
+    ]
+    html = load_page("followup/report_page.html.j2").render(
+        title=title,
+        created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
+        studies=[_Head(study, response) for study, response in zip(record.studies, responses(record), strict=True)],
+        strips=strips,
+        unreviewed=len(record.unreviewed()),
+        trend=trend_svg(record),
+        versions=package_versions(),
+    )
+    try:
+        with atomic_path(path) as temporary:
+            temporary.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise AnatomicalEmbeddingError(f"{path}: cannot be written; check that the folder is writable.") from error
+    return Path(path)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """A study, and what the targets say in it."""
+
+    study: Study
+    response: Response
+
+
+def _strip(record: FollowUp, lesion: Lesion, cells: list[Row], volumes: Mapping[str, Volume]) -> _Strip:
+    side_mm = max(_LEAST_MM, _AROUND * _longest_mm(cells))
+    half_mm = pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2  # to the pixels' outer edges
+    window = _window(cells, volumes)
+    shown = [_cell(row, volumes.get(row.study.key), side_mm, window, record) for row in cells]
+    return _Strip(lesion, shown, half_mm, window)
+
+
+def _longest_mm(cells: list[Row]) -> float:
+    axes = [axis for row in cells if row.finding for axis in (row.finding.size.long_axis, row.finding.size.short_axis)]
+    return max((math.dist(*axis) for axis in axes if axis is not None), default=0.0)
+
+
+def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
+    """What suits the first place that a person saw the lesion at, or that was proposed."""
+    placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
+    best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
+    return SOFT_TISSUE if best is None else pictures.choose_window(volumes[best.study.key], best.finding.point_ras)
+
+
+def _cell(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> _Cell:
+    found = row.finding
+    if found is None:
+        return _Cell(row, why="not assessed: nothing is marked or proposed here")
+    if found.state == MERGED:
+        return _Cell(row, why=f"merged with {record.lesion(found.into).label}, which is measured for both")
+    if found.point_ras is None:
+        return _Cell(row, why=_GREY[found.state])
+    if volume is None:
+        return _Cell(row, why="no picture: the scan was not loaded")
+    long_axis, short_axis = found.size.long_axis, found.size.short_axis
+    middle = np.array(found.point_ras)
+    if long_axis is not None:  # the slice that was measured in
+        middle[2] = (long_axis[0][2] + long_axis[1][2]) / 2
+    if not volume.contains(middle[None])[0]:
+        return _Cell(row, why="no picture: the place is outside the scan that was loaded")
+    hu = pictures.slice_hu(volume, middle, AXIAL, side_mm, side_mm / _PIXELS)
+    source = pictures.data_uri(window.to_grey(hu))
+    axes = ((True, long_axis), (False, short_axis))
+    drawn = tuple(_Drawn(long, _on_picture(axis, middle)) for long, axis in axes if axis is not None)
+    return _Cell(row, source, "", drawn, _place(found.point_ras, middle), abs(found.point_ras[2] - middle[2]))
+
+
+def _on_picture(axis: Axis, middle: np.ndarray) -> tuple[tuple[float, float], tuple[float, float]]:
+    one, other = axis
+    return _place(one, middle), _place(other, middle)
+
+
+def _place(point: Point, middle: np.ndarray) -> tuple[float, float]:
+    offset = np.array(point) - middle
+    return float(offset @ AXIAL.right), float(offset @ AXIAL.down)

@@ -1,0 +1,150 @@
+"""The table lesion x study, for spreadsheets and pages. Nothing unconfirmed is in it without a flag."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path
+from .lesions import CONFIRMED, MERGED, NO_SIZE, PROPOSED, Finding, Guess, Lesion, Measurement, Study
+from .record import FollowUp
+from .response import NOT_EVALUABLE, responses
+from .status import status_of
+
+UNCONFIRMED = "UNCONFIRMED"  # the place was proposed and nobody has looked
+SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"  # a person saw the lesion, and nobody drew or accepted its axes here
+NOT_ASSESSED = "NOT ASSESSED"  # nothing was marked or proposed
+INCOMPLETE = "INCOMPLETE"  # a person must still say something before the study can be judged
+SUM_LABEL = "TARGETS, RECIST 1.1"
+
+COLUMNS = (
+    "lesion", "name", "site", "target", "nodal", "tracking_uid", "study", "date", "series_uid", "status", "reviewed",
+    "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
+    "probability_within_10_mm", "merged_with", "split_from", "sum_mm", "percent_from_baseline", "percent_from_nadir",
+)  # fmt: skip
+# What a spreadsheet would take for a formula, behind blanks and in full width too.
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A lesion in a study. finding: None where nothing is known. status: the word of `status_of`."""
+
+    lesion: Lesion
+    study: Study
+    finding: Finding | None
+    status: str
+
+    @property
+    def size(self) -> Measurement:
+        """The sizes that a person drew or accepted here; nothing otherwise."""
+        seen = self.finding is not None and self.finding.visible and self.finding.size.confirmed
+        return self.finding.size if seen else NO_SIZE
+
+    @property
+    def guess(self) -> Guess | None:
+        """What matching said of the place that is given; None where a person gave another or none."""
+        kept = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
+        return self.finding.guess if kept else None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What nobody has confirmed."""
+        if self.finding is None:
+            return (NOT_ASSESSED,)
+        if not self.finding.reviewed:
+            return (UNCONFIRMED,)
+        carried = self.finding.size
+        sized = any(value is not None for value in (carried.long_axis, carried.short_axis, carried.volume_ml))
+        return (SIZE_UNCONFIRMED,) if self.finding.visible and sized and not carried.confirmed else ()
+
+
+def rows(record: FollowUp) -> list[Row]:
+    """Lesion by lesion, in each study in order of time."""
+    return [
+        Row(lesion, study, lesion.findings.get(study.key), status_of(record, lesion.id, study.key))
+        for lesion in record.lesions
+        for study in record.studies
+    ]
+
+
+def write_csv(path: str | Path, record: FollowUp) -> None:
+    """Write the table for spreadsheets: UTF-8 with its mark, commas, one row a lesion and study, places in RAS mm.
+
+    Sums of targets and responses follow, a row a study, where there are any. Text that a spreadsheet would run as a
+    formula begins with an apostrophe. Raises AnatomicalEmbeddingError when the file cannot be written.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, restval="")  # its lines end in CR LF
+    writer.writeheader()
+    for cells in (*map(_cells, rows(record)), *_sums(record)):
+        writer.writerow({column: _guarded(value) for column, value in cells.items()})
+    try:
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(text.getvalue().encode("utf-8-sig"))
+    except OSError as error:
+        raise AnatomicalEmbeddingError(
+            f"{path}: cannot be written; close it in other programs; check that the folder is writable."
+        ) from error
+
+
+def _cells(row: Row) -> dict[str, object]:
+    lesion, found, guess, size = row.lesion, row.finding, row.guess, row.size
+    place = (None, None, None) if found is None or found.point_ras is None else found.point_ras
+    return {
+        "lesion": lesion.id,
+        "name": lesion.name,
+        "site": lesion.site,
+        "target": _yes(lesion.target),
+        "nodal": _yes(lesion.nodal),
+        "tracking_uid": lesion.tracking_uid,
+        **_study_cells(row.study),
+        "status": row.status,
+        "reviewed": _yes(found is not None and found.reviewed),
+        "flags": "; ".join(row.flags),
+        **{column: _number(value, 2) for column, value in zip(("R_mm", "A_mm", "S_mm"), place, strict=True)},
+        "long_axis_mm": _number(size.long_mm, 2),
+        "short_axis_mm": _number(size.short_mm, 2),
+        "volume_ml": _number(size.volume_ml, 3),
+        "expected_error_mm": _number(guess and guess.expected_error_mm, 1),
+        "probability_within_10_mm": _number(guess and guess.probability, 3),
+        "merged_with": found.into if found is not None and found.state == MERGED else "",
+        "split_from": lesion.split_from,
+    }
+
+
+def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
+    """The studies that can be judged or have a complete sum. A sum that is not complete is not given."""
+    for response in responses(record):
+        if response.sum_mm is not None or response.category != NOT_EVALUABLE:
+            yield {
+                "lesion": SUM_LABEL,
+                **_study_cells(record.study(response.study)),
+                "status": response.category,
+                "flags": INCOMPLETE if response.missing else "",
+                "sum_mm": _number(response.sum_mm, 2),
+                "percent_from_baseline": _number(response.from_baseline, 1),
+                "percent_from_nadir": _number(response.from_nadir, 1),
+            }
+
+
+def _study_cells(study: Study) -> dict[str, object]:
+    return {"study": study.name, "date": study.date and study.date.isoformat(), "series_uid": study.series_uid}
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _number(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(float(value), digits) + 0.0  # no minus zero
+
+
+def _guarded(value: object) -> object:
+    """Text that a spreadsheet takes for text. A number stays one, below zero too."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

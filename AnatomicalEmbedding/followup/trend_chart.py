@@ -1,0 +1,171 @@
+"""The sizes of lesions over time, and the sum of targets, as one SVG picture. Confirmed sizes only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from xml.sax.saxutils import escape
+
+from .lesions import Study
+from .record import FollowUp
+from .response import diameter_mm, responses
+
+_WIDTH, _HEIGHT = 900, 340
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 170, 30, 38
+_LABEL_PX = 15  # between the names at the lines' ends
+_DATE_PX = 74  # that a date needs
+_TICKS = 5
+# told apart by colour-blind readers, on dark and on white
+_COLOURS = ("#3d9fe0", "#d98a00", "#0f9d77", "#c86fa0", "#d65a1a", "#8c7ae6", "#b0a412", "#7f8c9a")
+_SUM_NAME = "sum of targets"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: values in mm by study, None where nothing is confirmed."""
+
+    name: str
+    values: tuple[float | None, ...]
+    colour: str
+    kind: str  # "target", "other" or "sum"
+
+
+def lines_of(record: FollowUp) -> list[Line]:
+    """What there is to draw, lesions first, then the sum."""
+    lines = []
+    for number, lesion in enumerate(record.lesions):
+        values = tuple(diameter_mm(lesion, lesion.findings.get(study.key)) for study in record.studies)
+        colour = _COLOURS[number % len(_COLOURS)]
+        if any(values):  # more than zeros
+            lines.append(Line(lesion.label, values, colour, "target" if lesion.target else "other"))
+    sums = {each.study: each.sum_mm for each in responses(record)}
+    values = tuple(sums.get(study.key) for study in record.studies)
+    if any(value is not None for value in values):
+        lines.append(Line(_SUM_NAME, values, "currentColor", "sum"))
+    return lines
+
+
+def trend_svg(record: FollowUp) -> str:
+    """The chart, or "" where there is nothing confirmed to draw. Text and the sum are in the colour around it."""
+    lines = lines_of(record)
+    if not lines:
+        return ""
+    xs = study_positions(record.studies)
+    step = _tick_step(max(value for line in lines for value in line.values if value is not None))
+    top = step * math.ceil(max(value or 0 for line in lines for value in line.values) / step + 1e-9)
+    parts = [*_grid(top, step), *_dates(record.studies, xs)]
+    for line in lines:
+        parts += _drawn(line, record.studies, xs, top)
+    parts += _names(lines, xs, top)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="trend" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
+        f' font-family="system-ui, sans-serif" font-size="12" fill="currentColor">'
+        f"<title>Diameters over time, mm</title>{''.join(parts)}</svg>"
+    )
+
+
+def study_positions(studies: Sequence[Study]) -> list[float]:
+    """Where each study stands, 0 to 1: by date; evenly where one has none or all have the same."""
+    days = [study.date.toordinal() for study in studies if study.date is not None]
+    if len(days) == len(studies) and max(days) > min(days):
+        return [(day - min(days)) / (max(days) - min(days)) for day in days]
+    last = len(studies) - 1
+    return [number / last if last else 0.5 for number in range(len(studies))]
+
+
+def _x(share: float) -> float:
+    return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _y(mm: float, top: float) -> float:
+    return _HEIGHT - _BOTTOM - mm / top * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _tick_step(highest: float) -> float:
+    rough = max(highest, 1.0) / _TICKS
+    power = 10 ** math.floor(math.log10(rough))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= rough * (1 - 1e-9))
+
+
+def _grid(top: float, step: float) -> Iterator[str]:
+    for number in range(round(top / step) + 1):
+        y = _y(number * step, top)
+        yield (
+            f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="currentColor" opacity=".16"/>'
+            f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end" opacity=".7">{number * step:g}</text>'
+        )
+    yield f'<text x="{_LEFT - 7}" y="{_TOP - 14}" text-anchor="end" opacity=".7">mm</text>'
+
+
+def _dates(studies: Sequence[Study], xs: Sequence[float]) -> Iterator[str]:
+    free = -math.inf
+    for study, x in zip(studies, map(_x, xs), strict=True):
+        yield f'<path d="M{x:.1f} {_HEIGHT - _BOTTOM}v5" stroke="currentColor" opacity=".6"/>'
+        if x >= free:
+            free = x + _DATE_PX
+            yield (
+                f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 19}" text-anchor="middle" opacity=".8">'
+                f"{_text(_short(study.label))}</text>"
+            )
+
+
+def _drawn(line: Line, studies: Sequence[Study], xs: Sequence[float], top: float) -> Iterator[str]:
+    """The line, dotted across studies in which nothing is confirmed, and a mark at each value."""
+    known = [(n, _x(xs[n]), _y(mm, top)) for n, mm in enumerate(line.values) if mm is not None]
+    width = 3 if line.kind == "sum" else 1.8
+    for (n, x1, y1), (m, x2, y2) in pairwise(known):
+        dash = ' stroke-dasharray="2 5"' if m > n + 1 else ' stroke-dasharray="7 4"' if line.kind == "other" else ""
+        yield (
+            f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{line.colour}" stroke-width="{width}"'
+            f' fill="none"{dash}/>'
+        )
+    for n, x, y in known:
+        said = f"{line.name}, {studies[n].label}: {line.values[n]:.1f} mm"
+        yield (
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width + 1.7:.1f}" fill="{line.colour}">'
+            f"<title>{_text(said)}</title></circle>"
+        )
+
+
+def _names(lines: Sequence[Line], xs: Sequence[float], top: float) -> Iterator[str]:
+    """Each line's name at the right, level with its last value where there is room."""
+    ends = []
+    for line in lines:
+        last = max(n for n, value in enumerate(line.values) if value is not None)
+        ends.append((_y(line.values[last], top), _x(xs[last]), line))
+    ends.sort(key=lambda end: end[0])
+    places = spread([y for y, _, _ in ends], _LABEL_PX, _TOP, _HEIGHT - _BOTTOM)
+    left = _WIDTH - _RIGHT + 22
+    for (y, x, line), place in zip(ends, places, strict=True):
+        weight = ' font-weight="650"' if line.kind == "sum" else ""
+        yield (
+            f'<path d="M{x + 7:.1f} {y:.1f}L{left - 4} {place:.1f}" stroke="{line.colour}" fill="none" opacity=".5"'
+            ' stroke-dasharray="1 4"/>'
+            f'<text x="{left}" y="{place + 4:.1f}" fill="{line.colour}"{weight}>{_text(_short(line.name))}</text>'
+        )
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Ascending places as near to the ascending ones wanted as `gap` between them and the limits allow; closer
+    together where all of them cannot have room.
+    """
+    gap = min(gap, (high - low) / max(len(wanted) - 1, 1))
+    places: list[float] = []
+    for value in wanted:
+        places.append(max(value, low if not places else places[-1] + gap))
+    limit = high
+    for number in reversed(range(len(places))):
+        places[number] = limit = min(places[number], limit)
+        limit -= gap
+    return places
+
+
+def _text(value: str) -> str:
+    """Escaped, and without control characters, which XML cannot hold."""
+    return escape("".join(char if char.isprintable() else " " for char in value))
+
+
+def _short(text: str, most: int = 22) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

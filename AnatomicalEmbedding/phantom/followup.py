@@ -1,0 +1,300 @@
+"""A synthetic patient scanned two or three times, with lesions that grow, vanish, come, split and merge.
+
+Between scans the patient gains or loses weight, breathes differently, lies elsewhere on the table and turned a little;
+scans differ in field of view, slices, noise and contrast phase. What became of each lesion is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..volume import Volume
+from .anatomy import canonical_anatomy
+from .another_day import AnotherDay
+from .deformation import Deformation
+from .lesions import Shape, draw_lesion
+from .patient import grid_about
+from .render import add_noise, render
+from .tissues import LABEL_ID, PHASES, hu_table
+
+VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged"
+
+_COVERAGE_MM = ((150.0, 565.0), (60.0, 565.0), (230.0, 565.0), (60.0, 430.0))
+_SPACINGS = ((2.0, 2.0, 3.0), (1.6, 1.6, 2.5), (1.8, 1.8, 5.0))
+_EDGE_MM = 10.0  # a lesion lies this far inside a scan, or outside
+_LEAST_MM, _MOST_MM = 3.5, 20.0  # radii that can be marked
+_FATES = (("same", 0.68), ("vanish", 0.16), ("split", 0.16))
+_SPLIT_FROM_MM = 8.0  # smaller lesions do not split
+
+# Kind: labels that it lies in, its odds, radii in mm.
+_SITES = {
+    "lung nodule": (("lung_left", "lung_right"), 0.3, (4, 13)),
+    "liver metastasis": (("liver",), 0.25, (5, 16)),
+    "lymph node": (("visceral_fat",), 0.2, (5, 12)),
+    "lytic bone metastasis": (("vertebra_", "sacrum", "hip_"), 0.07, (5, 11)),
+    "sclerotic bone metastasis": (("vertebra_", "sacrum", "hip_"), 0.06, (5, 11)),
+    "spleen metastasis": (("spleen",), 0.04, (5, 11)),
+    "kidney metastasis": (("kidney_left", "kidney_right"), 0.04, (5, 10)),
+    "muscle metastasis": (("muscle", "autochthon_", "iliopsoas_", "gluteus_"), 0.04, (6, 12)),
+}
+
+
+@dataclass(frozen=True)
+class LesionState:
+    """A lesion in one study. point_ras: where it is, or where its place is though it is not there, RAS mm.
+    radius_mm: half its longest diameter, 0 where it is not there. into: the lesion that it has merged with.
+    """
+
+    state: str
+    point_ras: np.ndarray
+    radius_mm: float = 0.0
+    into: str = ""
+
+
+@dataclass(frozen=True)
+class LesionHistory:
+    """A lesion in every study, in order. split_from: the lesion that it was part of."""
+
+    id: str
+    kind: str
+    states: tuple[LesionState, ...]
+    split_from: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class PhantomFollowUp:
+    """volumes: in order of time. lesions: each visible in one of them at least."""
+
+    volumes: tuple[Volume, ...] = field(repr=False)
+    lesions: tuple[LesionHistory, ...]
+    days: tuple[Deformation | AnotherDay, ...] = field(repr=False)
+
+    def to_study(self, points_ras: np.ndarray, source: int, target: int) -> np.ndarray:
+        """Where the anatomy at points (N, 3) of one study lies in another: (N, 3) RAS mm, exact."""
+        return self.days[target].from_body(self.days[source].to_body(points_ras))
+
+
+@dataclass(frozen=True)
+class _Lesion:
+    """While the course is drawn: blobs of a lesion in one study, (body frame mm, radius mm); none: not there."""
+
+    id: str
+    kind: str
+    shape: Shape
+    place: np.ndarray
+    blobs: tuple[tuple[np.ndarray, float], ...] = ()
+    split_from: str = ""
+    into: str = ""
+    settled: bool = False  # what has vanished, split or merged only grows or stays away
+
+    @property
+    def radius(self) -> float:
+        middle = np.mean([p for p, _ in self.blobs], axis=0)
+        return max(float(np.linalg.norm(p - middle)) + r for p, r in self.blobs)
+
+
+def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
+    """One synthetic patient, scanned several times. Equal arguments give equal scans.
+
+    seed: 0 or more; the patient is that of `make_phantom(seed)`. studies: 2 or more.
+    """
+    shape_rng, phase_rng, hu_rng, image_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
+    texture = image_rng.bit_generator.state
+    rng = np.random.default_rng([seed, 8])
+    patient = Deformation.random(shape_rng)
+    days = [patient, *(AnotherDay.random(patient, rng) for _ in range(studies - 1))]
+    course = _draw_course(studies, rng)
+    coverage = [_choose_coverage(number, days, course, rng) for number in range(studies)]
+    phase = str(phase_rng.choice(PHASES))
+    tissue_seed = int(hu_rng.integers(2**31))
+    volumes = []
+    for number, (day, (low, high)) in enumerate(zip(days, coverage, strict=True)):
+        if number and rng.uniform() < 0.3:
+            phase = str(rng.choice(PHASES))
+        grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high, None)
+        image_rng.bit_generator.state = texture
+        hu = hu_table(phase, np.random.default_rng(tissue_seed))
+        voxels = render(day, grid, hu, 0.0, True, image_rng)[0].astype(np.float32)
+        for lesion in course[number]:
+            if lesion.blobs:
+                blobs = [(day.from_body(place)[0], radius) for place, radius in lesion.blobs]
+                draw_lesion(voxels, grid, lesion.kind, phase, blobs, lesion.shape)
+        add_noise(voxels, rng.uniform(8, 18), rng)
+        voxels = np.clip(np.rint(voxels), -1024, 3071).astype(np.int16)
+        volumes.append(Volume(voxels, grid.ijk_to_ras, name=f"patient-{seed}-study-{number + 1}"))
+    histories = [
+        _history([{each.id: each for each in lesions}.get(lesion.id) for lesions in course], volumes, days)
+        for lesion in course[-1]
+    ]
+    seen = [each for each in histories if any(state.state == VISIBLE for state in each.states)]
+    return PhantomFollowUp(tuple(volumes), tuple(seen), tuple(days))
+
+
+def _choose_coverage(
+    number: int, days: Sequence[Deformation | AnotherDay], course: list[list[_Lesion]], rng: np.random.Generator
+) -> tuple[float, float]:
+    """Heights of the body that a scan shows; no lesion lies at its edge."""
+    places = np.array([lesion.place for lesions in course for lesion in lesions])
+    heights = days[number].from_body(places)[:, 2]
+    odds = (0.55, 0.15, 0.15, 0.15)
+    while True:
+        low, high = np.array(_COVERAGE_MM[rng.choice(len(odds), p=odds)]) + rng.uniform(-15, 15, 2)
+        ends = days[number].from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
+        if np.abs(heights[:, None] - ends).min() > _EDGE_MM:
+            return float(low), float(high)
+
+
+# -- what becomes of lesions ------------------------------------------------------------------------------------------
+
+
+def _draw_course(studies: int, rng: np.random.Generator) -> list[list[_Lesion]]:
+    """The lesions at each study; every one is in every list, with blobs where it is there."""
+    present: list[_Lesion] = []
+    for _ in range(int(rng.integers(5, 10))):
+        _add_lesion(present, rng, near=present[-1] if present and rng.uniform() < 0.25 else None)
+    pairs = _add_touching_pair(present, rng) if rng.uniform() < 0.6 else {}
+    course = [present]
+    for number in range(1, studies):
+        later = _next(course[-1], rng, pairs if number == 1 else {})
+        for _ in range(int(rng.integers(0, 3))):
+            _add_lesion(later, rng, near=later[rng.integers(len(later))] if rng.uniform() < 0.3 else None)
+        course.append(later)
+    last = course[-1]
+    for number, lesions in enumerate(course):
+        known = {lesion.id for lesion in lesions}
+        course[number] = lesions + [replace(each, blobs=(), into="") for each in last if each.id not in known]
+    return course
+
+
+def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str]) -> list[_Lesion]:
+    later: list[_Lesion] = []
+    parts: list[_Lesion] = []
+    by_id = {lesion.id: lesion for lesion in lesions}
+    for lesion in lesions:
+        if not lesion.blobs:
+            later.append(lesion)
+            continue
+        if lesion.id in pairs:
+            later.append(_merged(lesion, by_id[pairs[lesion.id]]))
+            continue
+        if lesion.id in pairs.values():
+            into = next(one for one, other in pairs.items() if other == lesion.id)
+            later.append(replace(lesion, blobs=(), into=into, settled=True))
+            continue
+        names, odds = zip(*_FATES, strict=True)
+        fate = "same" if lesion.settled else rng.choice(names, p=odds)
+        if fate == "vanish":
+            later.append(replace(lesion, blobs=(), settled=True))
+        elif fate == "split" and lesion.radius >= _SPLIT_FROM_MM:
+            one, other = _split(lesion, f"{lesion.id}b", rng)
+            later.append(one)
+            parts.append(other)
+        else:
+            later.append(_grown(lesion, rng))
+    return later + parts
+
+
+def _grown(lesion: _Lesion, rng: np.random.Generator) -> _Lesion:
+    factor = np.exp(rng.uniform(np.log(0.6), np.log(1.6)))
+    factor = np.clip(factor, _LEAST_MM / lesion.radius, max(_MOST_MM / lesion.radius, 1.0))
+    drift = rng.normal(size=3)
+    drift *= 0.25 * abs(factor - 1) * lesion.radius / np.linalg.norm(drift)
+    middle = lesion.place
+    blobs = tuple((middle + (place - middle) * factor + drift, radius * factor) for place, radius in lesion.blobs)
+    return replace(lesion, blobs=blobs, place=middle + drift)
+
+
+def _split(lesion: _Lesion, other_id: str, rng: np.random.Generator) -> tuple[_Lesion, _Lesion]:
+    direction = rng.normal(size=3)
+    direction /= np.linalg.norm(direction)
+    radius = lesion.radius
+    sizes = radius * np.sort(rng.uniform(0.45, 0.6, 2))[::-1]
+    places = lesion.place + np.outer([0.65, -0.75], direction) * radius
+    one = replace(lesion, place=places[0], blobs=((places[0], float(sizes[0])),), settled=True)
+    other = replace(one, id=other_id, place=places[1], blobs=((places[1], float(sizes[1])),), split_from=lesion.id)
+    return one, replace(other, shape=Shape.random(rng))
+
+
+def _merged(lesion: _Lesion, other: _Lesion) -> _Lesion:
+    """Both grown until they overlap well."""
+    gap = float(np.linalg.norm(lesion.place - other.place))
+    factor = 1.25 * gap / (lesion.radius + other.radius)
+    blobs = tuple((each.place, each.radius * factor) for each in (lesion, other))
+    return replace(lesion, blobs=blobs, place=(lesion.place + other.place) / 2, settled=True)
+
+
+def _add_lesion(
+    present: list[_Lesion],
+    rng: np.random.Generator,
+    near: _Lesion | None = None,
+    gap: tuple[float, float] | None = None,
+) -> bool:
+    """Add one lesion at a free place, `near` another of its kind; gap: least and most distance in sums of radii."""
+    kinds = list(_SITES)
+    odds = np.array([share for _, share, _ in _SITES.values()])
+    for _ in range(300):
+        kind = near.kind if near is not None else str(rng.choice(kinds, p=odds / odds.sum()))
+        labels, _, (least, most) = _SITES[kind]
+        radius = float(rng.uniform(least, most))
+        if near is None:
+            place = _somewhere(labels, rng)
+        else:
+            direction = rng.normal(size=3)
+            away = rng.uniform(*gap) * (radius + near.radius) if gap else rng.uniform(20, 45)
+            place = near.place + direction / np.linalg.norm(direction) * away
+        if not _fits(place, 0.6 * radius, labels):
+            continue
+        others = [each for each in present if each.blobs and not (gap and each is near)]
+        # lesions may grow, and two that touch are one
+        if all(np.linalg.norm(place - each.place) > 1.7 * (radius + each.radius) for each in others):
+            number = sum(not each.split_from for each in present) + 1
+            shape = Shape.random(rng)
+            present.append(_Lesion(f"{number}", kind, shape, place, ((place, radius),)))
+            return True
+    return False
+
+
+def _add_touching_pair(present: list[_Lesion], rng: np.random.Generator) -> dict[str, str]:
+    """Two more lesions close together, to merge later: the first's id -> the second's."""
+    if _add_lesion(present, rng) and _add_lesion(present, rng, near=present[-1], gap=(1.2, 1.4)):
+        return {present[-2].id: present[-1].id}
+    return {}
+
+
+def _somewhere(labels: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:
+    anatomy = canonical_anatomy()
+    numbers = [number for name, number in LABEL_ID.items() if name.startswith(labels)]
+    low, high = np.array([-170.0, -110.0, 70.0]), np.array([170.0, 130.0, 555.0])
+    while True:
+        places = rng.uniform(low, high, (2000, 3))
+        found = np.flatnonzero(np.isin(anatomy.label_at(places), numbers))
+        if len(found):
+            return places[found[0]]
+
+
+def _fits(place: np.ndarray, margin_mm: float, labels: tuple[str, ...]) -> bool:
+    corners = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)], float)
+    corners /= np.maximum(np.linalg.norm(corners, axis=1, keepdims=True), 1)
+    numbers = [number for name, number in LABEL_ID.items() if name.startswith(labels)]
+    return bool(np.isin(canonical_anatomy().label_at(place + margin_mm * corners), numbers).all())
+
+
+def _history(
+    states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[Deformation | AnotherDay]
+) -> LesionHistory:
+    found = []
+    for lesion, volume, day in zip(states, volumes, days, strict=True):
+        place = lesion.place if not lesion.blobs else np.mean([p for p, _ in lesion.blobs], axis=0)
+        point = day.from_body(place)[0]
+        if not volume.contains(point[None])[0]:
+            found.append(LesionState(OUTSIDE, point))
+        elif lesion.into:
+            found.append(LesionState(MERGED, point, into=lesion.into))
+        elif lesion.blobs:
+            found.append(LesionState(VISIBLE, point, lesion.radius))
+        else:
+            found.append(LesionState(NOT_THERE, point))
+    return LesionHistory(states[-1].id, states[-1].kind, tuple(found), states[-1].split_from)

@@ -1,0 +1,37 @@
+"""Maps of three scans of one body, each moved by a known step, and a record over them."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+from small_models import analytic_map
+
+from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.followup.lesions import Study
+from AnatomicalEmbedding.followup.record import FollowUp
+
+STEPS = {"a": np.zeros(3), "b": np.array([7.0, -4.0, 11.0]), "c": np.array([-6.0, 9.0, 5.0])}
+MIDDLE = np.array([6.0, 5.0, 396.0])  # of every scan
+STUDIES = (
+    Study("a", "first", date(2024, 1, 1)),
+    Study("b", "second", date(2024, 6, 1)),
+    Study("c", "third", date(2024, 7, 1)),
+)
+EMPTY = FollowUp().with_studies(STUDIES)
+
+
+def moved_map(key: str, body: np.ndarray | None = None) -> EmbeddingMap:
+    """The anatomy at p in scan "a" lies at p + STEPS[key] in scan `key`."""
+    return analytic_map(lambda points: points - STEPS[key], name=key, body=body)
+
+
+def turned_map(degrees: float) -> EmbeddingMap:
+    """The anatomy of scan "a", turned about the vertical axis through MIDDLE, towards the patient's left."""
+    return analytic_map(lambda points: (points - MIDDLE) @ turn(degrees) + MIDDLE, name="turned")
+
+
+def turn(degrees: float) -> np.ndarray:
+    """(3, 3) from directions in scan "a" to those in the turned one."""
+    c, s = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])

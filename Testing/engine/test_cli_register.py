@@ -1,0 +1,103 @@
+"""anatemb register: what it writes, and what it refuses before it starts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+from cli_runs import assert_refused
+
+from AnatomicalEmbedding.points import PointList, read_points, write_markups
+from AnatomicalEmbedding.simpleitk_bridge import LPS_FROM_RAS, transform_points
+from AnatomicalEmbedding.volume import Volume
+
+pytestmark = pytest.mark.usefixtures("kept_maps")
+
+
+@pytest.fixture(scope="module")
+def labels(place):
+    """A ball about one of the target's points."""
+    target = Volume.read(place.target)
+    k, j, i = np.indices(target.shape)
+    centres = transform_points(target.ijk_to_ras, np.column_stack([i.ravel(), j.ravel(), k.ravel()]))
+    ball = np.linalg.norm(centres - target.bounds_ras.mean(axis=0), axis=1) < 30
+    path = place.folder / "ball.nii.gz"
+    sitk.WriteImage(Volume(ball.reshape(target.shape).astype(np.int16), target.ijk_to_ras).to_sitk(), str(path))
+    return path
+
+
+def test_a_registration_is_written_and_all_files_agree(anatemb, place, labels, tmp_path, phantom_pair):
+    output = tmp_path / "out"
+    outcome = anatemb(
+        "register", place.template, place.target, "-o", output, "--labels", labels, "--points", place.points,
+        "--field", "--json", "--device", "cpu",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    told = json.loads(outcome.out)
+    names = {path.name for path in output.iterdir()}
+    assert names == {
+        "transform.h5", "moving_on_fixed.nii.gz", "registration.json", "displacement.nii.gz", "report.html",
+        "labels_on_fixed.nii.gz", "points_in_moving.mrk.json",
+    }  # fmt: skip
+    assert told["kind"] == "deformable"
+    assert 0 < told["matches_used"] <= told["matches_asked"]
+
+    transform = sitk.ReadTransform(str(output / "transform.h5"))
+    points = read_points(output / "points_in_moving.mrk.json")
+    assert points.labels == place.labels
+    lps = transform_points(LPS_FROM_RAS, place.points_ras)
+    moved = transform_points(LPS_FROM_RAS, np.array([transform.TransformPoint(p) for p in lps.tolist()]))
+    assert np.abs(moved - points.points_ras).max() < 0.01
+    truth = np.array([phantom_pair[1].points_ras[label] for label in place.labels])
+    assert np.median(np.linalg.norm(points.points_ras - truth, axis=1)) < 10
+
+    fixed = Volume.read(place.template)
+    warped = Volume.read(output / "moving_on_fixed.nii.gz")
+    assert np.allclose(warped.ijk_to_ras, fixed.ijk_to_ras, atol=1e-4)
+    carried = sitk.ReadImage(str(output / "labels_on_fixed.nii.gz"))
+    assert carried.GetSize() == fixed.shape[::-1]
+    ball = 4 / 3 * np.pi * 30**3
+    volume = sitk.GetArrayFromImage(carried).sum() * np.prod(carried.GetSpacing())
+    low, high = told["jacobian_percentiles_1_99"]
+    assert ball / high / 1.1 < volume < ball / low * 1.1
+
+
+def test_a_rigid_registration_turns_and_moves_only(anatemb, place, tmp_path):
+    outcome = anatemb(
+        "register", place.template, place.target, "-o", tmp_path, "--kind", "rigid", "--no-report", "--json"
+    )  # fmt: skip
+    told = json.loads(outcome.out)
+    linear = np.array(told["affine_ras_fixed_to_moving"])[:3, :3]
+    assert np.allclose(linear @ linear.T, np.eye(3), atol=1e-6)
+    assert told["folded_share"] == 0
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_labels_of_another_scan_are_refused(anatemb, place, labels, tmp_path):
+    small = sitk.ReadImage(str(labels))[:-1, :, :]
+    sitk.WriteImage(small, str(tmp_path / "small.nii.gz"))
+    outcome = anatemb(
+        "register", place.template, place.target, "-o", tmp_path / "o", "--labels", tmp_path / "small.nii.gz"
+    )
+    assert_refused(outcome, "small.nii.gz", "not on the voxels of the moving scan")
+    assert not (tmp_path / "o").exists()
+
+
+def test_points_outside_the_fixed_scan_are_refused(anatemb, place, tmp_path):
+    write_markups(tmp_path / "far.mrk.json", PointList(("far",), [[5000.0, 0, 0]]))
+    outcome = anatemb(
+        "register", place.template, place.target, "-o", tmp_path / "o", "--points", tmp_path / "far.mrk.json"
+    )
+    assert_refused(outcome, "far.mrk.json", "points outside")
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_output_that_is_a_file_is_refused(anatemb, place, tmp_path):
+    (tmp_path / "file").write_text("")
+    outcome = anatemb(
+        "register", place.template, place.target, "-o", tmp_path / "file", "--kind", "rigid", "--no-report"
+    )
+    assert outcome.code == 2
+    assert "choose another output folder" in outcome.err

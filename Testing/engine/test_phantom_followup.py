@@ -1,0 +1,140 @@
+"""Synthetic follow-ups: what is said of lesions is what the voxels show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.phantom.followup import MERGED, NOT_THERE, OUTSIDE, VISIBLE, PhantomFollowUp, make_follow_up
+from AnatomicalEmbedding.phantom.lesions import KINDS, Shape, draw_lesion
+from AnatomicalEmbedding.phantom.render import Grid
+from AnatomicalEmbedding.phantom.tissues import PHASES
+from AnatomicalEmbedding.volume import Volume, transform_points
+
+SEEDS = (117007, 117016)  # between them every fate
+RADIUS = 9.0
+
+
+@pytest.fixture(scope="module")
+def patients() -> list[PhantomFollowUp]:
+    return [make_follow_up(seed, 2) for seed in SEEDS]
+
+
+def _hu_near(volume: Volume, point_ras: np.ndarray) -> float:
+    """Median of the voxels within a voxel of a place."""
+    i, j, k = np.rint(transform_points(np.linalg.inv(volume.ijk_to_ras), point_ras[None])[0]).astype(int)
+    return float(np.median(volume.voxels[k - 1 : k + 2, j - 1 : j + 2, i - 1 : i + 2]))
+
+
+def test_the_first_study_is_the_patient_of_that_seed(patients: list[PhantomFollowUp]) -> None:
+    phantom = make_phantom(SEEDS[0], spacing=(6.0, 6.0, 6.0), coverage_mm=(200.0, 420.0))
+    points = np.array([phantom.points_ras[name] for name in ("liver_dome", "kidney_left_centre")])
+    np.testing.assert_allclose(patients[0].days[0].to_body(points), phantom.to_body(points))
+
+
+def test_another_day_is_another_place_and_shape_of_the_same_anatomy(patients: list[PhantomFollowUp]) -> None:
+    for patient in patients:
+        body = np.random.default_rng(0).uniform((-100, -60, 100), (100, 80, 520), (200, 3))
+        first, second = (each.from_body(body) for each in patient.days)
+        np.testing.assert_allclose(patient.days[1].to_body(second), body, atol=1e-5)
+        np.testing.assert_allclose(patient.to_study(first, 0, 1), second, atol=1e-4)
+        apart = second - first
+        assert np.linalg.norm(apart - apart.mean(0), axis=1).mean() > 3.0  # no mere shift of the table
+
+
+def test_every_fate_is_there_and_means_what_it_says(patients: list[PhantomFollowUp]) -> None:
+    states = set()
+    for patient in patients:
+        lesions = {lesion.id: lesion for lesion in patient.lesions}
+        for lesion in patient.lesions:
+            states |= {state.state for state in lesion.states}
+            assert any(state.state == VISIBLE for state in lesion.states)
+            for volume, state in zip(patient.volumes, lesion.states, strict=True):
+                inside = bool(volume.contains(state.point_ras[None])[0])
+                if state.state in (VISIBLE, NOT_THERE):
+                    assert inside
+                elif state.state == OUTSIDE:
+                    assert not inside
+                assert (state.radius_mm > 0) == (state.state == VISIBLE)
+            if lesion.split_from:
+                states.add("split")
+                whole = lesions[lesion.split_from].states[0]
+                apart = np.linalg.norm(patient.to_study(whole.point_ras[None], 0, 1)[0] - lesion.states[1].point_ras)
+                assert lesion.states[1].radius_mm < whole.radius_mm
+                assert apart < 1.2 * whole.radius_mm
+            if lesion.states[1].state == MERGED:
+                into = lesions[lesion.states[1].into].states[1]
+                place = patient.to_study(lesion.states[0].point_ras[None], 0, 1)[0]
+                assert np.linalg.norm(into.point_ras - place) < into.radius_mm
+    assert states == {VISIBLE, NOT_THERE, OUTSIDE, MERGED, "split"}
+
+
+def test_lung_nodules_are_dense_where_they_are_and_nowhere_else(patients: list[PhantomFollowUp]) -> None:
+    seen = gone = 0
+    for patient in patients:
+        involved = {lesion.states[1].into for lesion in patient.lesions}  # the middle of a union may be a waist
+        for lesion in patient.lesions:
+            if lesion.kind != "lung nodule" or lesion.id in involved:
+                continue
+            for volume, state in zip(patient.volumes, lesion.states, strict=True):
+                if state.state == VISIBLE:
+                    seen += 1
+                    assert _hu_near(volume, state.point_ras) > -350
+                elif state.state == NOT_THERE and not lesion.split_from:
+                    gone += 1
+                    assert _hu_near(volume, state.point_ras) < -600
+    assert seen >= 3
+    assert gone >= 1
+
+
+def test_equal_arguments_give_equal_scans() -> None:
+    one, other = (make_follow_up(7, 2) for _ in range(2))
+    for a, b in zip(one.volumes, other.volumes, strict=True):
+        np.testing.assert_array_equal(a.voxels, b.voxels)
+    assert [lesion.id for lesion in one.lesions] == [lesion.id for lesion in other.lesions]
+
+
+# -- drawing ----------------------------------------------------------------------------------------------------------
+
+
+def _grid(spacing: tuple[float, float, float]) -> Grid:
+    shape = tuple(int(60 / s) for s in spacing[::-1])
+    return Grid(np.array([30.0, 30.0, -30.0]) + [-spacing[0] / 2, -spacing[1] / 2, spacing[2] / 2], spacing, shape)
+
+
+def _ball() -> Shape:
+    return Shape(np.eye(3), (1.0, 1.0, 1.0), np.array([[0, 0, 0, np.pi / 2]] * 3), 1)  # cos(pi / 2): no lobes
+
+
+@pytest.mark.parametrize("spacing", [(1.0, 1.0, 1.0), (0.8, 0.8, 5.0), (2.0, 2.0, 3.0)])
+def test_a_ball_has_its_volume_its_place_and_its_number(spacing: tuple[float, float, float]) -> None:
+    grid, middle = _grid(spacing), np.array([1.3, -2.7, 0.9])
+    voxels = np.full(grid.shape, -850.0, np.float32)
+    draw_lesion(voxels, grid, "lung nodule", "portal", [(middle, RADIUS)], _ball())
+    hu = KINDS["lung nodule"][PHASES.index("portal")]
+    share = (voxels + 850) / (hu + 850)
+    assert share.sum() * np.prod(spacing) == pytest.approx(4 / 3 * np.pi * RADIUS**3, rel=0.04)
+    k, j, i = np.indices(grid.shape).reshape(3, -1)
+    places = transform_points(grid.ijk_to_ras, np.stack([i, j, k], axis=1).astype(float))
+    np.testing.assert_allclose(np.average(places, axis=0, weights=share.ravel()), middle, atol=0.25)
+    assert np.median(voxels[share > 0.97]) == pytest.approx(hu, abs=5)
+    soft = ((share > 0.1) & (share < 0.9)).sum() * np.prod(spacing)
+    assert soft > 0.5 * 4 * np.pi * RADIUS**2  # the edge is at least half a millimetre soft
+
+
+def test_a_lesion_beside_the_scan_leaves_it_as_it_is() -> None:
+    grid = _grid((2.0, 2.0, 2.0))
+    voxels = np.zeros(grid.shape, np.float32)
+    draw_lesion(voxels, grid, "lymph node", "native", [(np.array([200.0, 0, 0]), 10.0)], _ball())
+    assert not voxels.any()
+
+
+def test_random_shapes_are_no_longer_than_their_radius() -> None:
+    rng = np.random.default_rng(3)
+    direction = rng.normal(size=(4000, 3))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    for _ in range(20):
+        shape = Shape.random(rng)
+        assert (shape.outside_mm(direction * RADIUS * 1.13, RADIUS) > 0).all()
+        assert (shape.outside_mm(direction * RADIUS * 0.55, RADIUS) < 0).all()

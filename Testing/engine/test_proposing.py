@@ -1,0 +1,147 @@
+"""Places of lesions in other studies, on maps whose answers are known exactly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from followed_scans import EMPTY, MIDDLE, STEPS, STUDIES, moved_map, turn, turned_map
+from small_models import analytic_map
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
+from AnatomicalEmbedding.followup.proposing import find_places, local_turns, propose_places
+from AnatomicalEmbedding.followup.record import FollowUp
+
+MAPS = {key: moved_map(key) for key in STEPS}
+PLACES = MIDDLE + np.array([[0.0, 0.0, 0.0], [20.0, -15.0, 25.0], [-30.0, 10.0, -20.0]])
+
+
+def _marked(study: str = "a") -> FollowUp:
+    record = EMPTY
+    for place in PLACES:
+        record = record.mark(study, place)
+    return record
+
+
+def _assert_at(record: FollowUp, lesion_id: str, study: str, truth: np.ndarray) -> None:
+    np.testing.assert_allclose(record.finding(lesion_id, study).point_ras, truth, atol=0.05)
+
+
+@pytest.mark.parametrize(("source", "target"), [("a", "b"), ("a", "c"), ("b", "a"), ("c", "b")])
+def test_places_forward_and_backward_in_time(source: str, target: str) -> None:
+    record = propose_places(_marked(source), target, MAPS)
+    for number, place in enumerate(PLACES, start=1):
+        found = record.finding(f"L{number}", target)
+        assert found.state == PROPOSED
+        assert (found.guess.source, found.guess.status) == (source, "uncertain")  # these weights have no calibration
+        assert (found.guess.expected_error_mm, found.guess.probability) == (None, None)
+        _assert_at(record, f"L{number}", target, place - STEPS[source] + STEPS[target])
+
+
+def test_several_studies_at_once_are_the_same_as_one_after_the_other() -> None:
+    at_once = find_places(_marked(), ["b", "c"], MAPS).put_into(_marked())
+    record = _marked()
+    for key in ("b", "c"):
+        record = propose_places(record, key, MAPS)
+    for name in ("L1", "L2", "L3"):
+        for key in ("b", "c"):
+            _assert_at(at_once, name, key, np.array(record.finding(name, key).point_ras))
+
+
+def test_a_lesion_comes_from_the_study_nearest_in_time_in_which_it_was_seen() -> None:
+    seen_elsewhere = PLACES[0] + STEPS["c"] + [12.0, 0, 0]  # a person put it 12 mm from where the first study says
+    record = EMPTY.mark("a", PLACES[0]).mark("c", seen_elsewhere, "L1")
+    found = propose_places(record, "b", MAPS)
+    assert found.finding("L1", "b").guess.source == "c"  # 30 days away, the first 152
+    _assert_at(found, "L1", "b", PLACES[0] + STEPS["b"] + [12.0, 0, 0])
+    undated = record.with_studies([replace(study, date=None) for study in STUDIES])
+    assert propose_places(undated, "b", MAPS).finding("L1", "b").guess.source == "a"  # neighbours both: the earlier
+    without = {key: MAPS[key] for key in "ab"}
+    assert propose_places(record, "b", without).finding("L1", "b").guess.source == "a"
+
+
+def test_nobody_s_proposals_are_no_source_and_are_renewed() -> None:
+    record = propose_places(_marked(), "c", MAPS)
+    record = propose_places(record, "b", MAPS)
+    assert record.finding("L1", "b").guess.source == "a"
+    record = record.move("L1", "c", PLACES[0] + STEPS["c"] + [5.0, 0, 0])
+    record = propose_places(record, "b", MAPS)
+    assert record.finding("L1", "b").guess.source == "c"
+    _assert_at(record, "L1", "b", PLACES[0] + STEPS["b"] + [5.0, 0, 0])
+
+
+def test_what_a_person_said_is_not_asked_again() -> None:
+    record = propose_places(_marked(), "b", MAPS).confirm("L1", "b").move("L2", "b", MIDDLE).not_visible("L3", "b")
+    again = find_places(record, ["b"], MAPS)
+    assert again.proposals == {"b": {}}
+    assert again.reasons == {"b": {}}
+    assert again.put_into(record) == record
+    assert [record.finding(f"L{n}", "b").state for n in (1, 2)] == [CONFIRMED, MOVED]
+
+
+def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
+    body = np.ones((16, 20, 24), dtype=bool)
+    body[:, :, 18:] = False  # air from R = 54 mm on
+    maps = {"a": moved_map("a", body), "b": MAPS["b"]}
+    record = EMPTY.mark("a", (60.0, 5.0, 396.0)).mark("a", (90.0, 5.0, 396.0)).mark("a", (500.0, 5.0, 396.0))
+    found = find_places(record, ["b"], maps)
+    assert list(found.proposals["b"]) == ["L1"]  # on the skin
+    assert set(found.reasons["b"]) == {"L2", "L3"}
+    assert (
+        found.reasons["b"]["L2"]
+        == "L2: its place in 2024-01-01 is outside the patient; put it right there, and try again."
+    )
+    assert found.put_into(record).finding("L2", "b") is None
+
+
+def test_a_lesion_that_nobody_has_seen_elsewhere_has_a_reason() -> None:
+    record = EMPTY.mark("c", MIDDLE).not_visible("L1", "a")
+    found = find_places(record, ["b"], {key: MAPS[key] for key in "ab"})
+    assert found.proposals == {"b": {}}
+    assert "nobody has seen it" in found.reasons["b"]["L1"]
+
+
+def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
+    one, other = PLACES[0] - [8, 0, 0], PLACES[0] + [8, 2, 0]
+    record = _marked().measure("L1", "a", (one, other), None, volume_ml=3.0)
+    size = propose_places(record, "b", MAPS).finding("L1", "b").size
+    np.testing.assert_allclose(size.long_axis, np.array([one, other]) + STEPS["b"], atol=0.05)
+    assert (size.confirmed, size.short_axis, size.volume_ml) == (False, None, None)
+    assert propose_places(_marked(), "b", MAPS).finding("L1", "b").size == Measurement()
+
+
+@pytest.mark.parametrize(("degrees", "turns"), [(25.0, True), (-14.0, True), (3.0, False)])
+def test_axes_turn_with_the_patient_where_the_turn_is_plain(degrees: float, turns: bool) -> None:
+    along = np.array([8.0, 2.0, 1.0])
+    record = _marked().measure("L1", "a", (PLACES[0] - along, PLACES[0] + along), None)
+    found = propose_places(record, "b", {"a": MAPS["a"], "b": turned_map(degrees)}).finding("L1", "b")
+    one, other = np.array(found.size.long_axis)
+    expected = turn(degrees) @ along if turns else along
+    np.testing.assert_allclose((other - one) / 2, expected, atol=0.1)
+    np.testing.assert_allclose((one + other) / 2, found.point_ras, atol=1e-6)
+    assert found.size.long_mm == pytest.approx(2 * np.linalg.norm(along))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda points: points * [-1, 1, 1],  # a mirror image
+        lambda points: points * [2.2, 1, 1],  # half as wide
+        lambda points: points @ turn(120).T,
+        lambda points: points * 0,
+    ],
+)
+def test_maps_that_describe_no_patient_turn_nothing(odd) -> None:
+    target = analytic_map(odd)
+    np.testing.assert_array_equal(local_turns(MAPS["a"], PLACES, target, PLACES), np.repeat(np.eye(3)[None], 3, axis=0))
+
+
+def test_errors_name_the_study() -> None:
+    with pytest.raises(AnatomicalEmbeddingError, match="2024-06-01: is not prepared"):
+        propose_places(_marked(), "b", {"a": MAPS["a"]})
+    with pytest.raises(AnatomicalEmbeddingError, match="'z'"):
+        propose_places(_marked(), "z", MAPS)
+    with pytest.raises(MapError, match="different weights"):
+        propose_places(_marked(), "b", {"a": MAPS["a"], "b": analytic_map(lambda p: p, weights_hash="cd" * 32)})

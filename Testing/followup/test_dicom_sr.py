@@ -1,0 +1,384 @@
+"""Structured reports: what is read back is what was written, a checker of DICOM agrees, and errors say what to do."""
+
+import builtins
+import math
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dicom_series import write_ct_series
+from reported_patient import CURRENT, PRIOR, SHARES, patient_record, place_in
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.followup import sr_codes
+from AnatomicalEmbedding.followup.dicom_sr import write_sr
+from AnatomicalEmbedding.followup.lesions import MERGED, NO_SIZE, PROPOSED
+from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.sr_reading import read_sr, read_srs
+
+pydicom = pytest.importorskip("pydicom")
+highdicom = pytest.importorskip("highdicom")
+
+
+@pytest.fixture(scope="module")
+def volumes(phantom_pair):
+    return {"prior": phantom_pair[0].volume, "current": phantom_pair[1].volume}
+
+
+@pytest.fixture(scope="module")
+def series(volumes, tmp_path_factory):
+    """A folder of DICOM slices by study key."""
+    folder = tmp_path_factory.mktemp("dicom")
+    for study in (PRIOR, CURRENT):
+        day = study.date.strftime("%Y%m%d")
+        write_ct_series(folder / study.key, volumes[study.key], StudyDate=day, StudyDescription=study.name)
+    return {study.key: folder / study.key for study in (PRIOR, CURRENT)}
+
+
+@pytest.fixture(scope="module")
+def record(volumes) -> FollowUp:
+    return patient_record(volumes["prior"], volumes["current"])
+
+
+def is_near(one, other) -> bool:
+    return math.dist(one, other) < 1e-3
+
+
+def assert_same_finding(back, found) -> None:
+    assert (back.state, back.into) == (found.state, found.into)
+    assert (back.point_ras is None) == (found.point_ras is None)
+    assert found.point_ras is None or is_near(back.point_ras, found.point_ras)
+    size = found.size if found.visible and found.size.confirmed else NO_SIZE
+    assert back.size.confirmed == size.confirmed
+    assert back.size.volume_ml == pytest.approx(size.volume_ml, abs=1e-3)
+    for axis, true in ((back.size.long_axis, size.long_axis), (back.size.short_axis, size.short_axis)):
+        assert (axis is None) == (true is None)
+        assert true is None or all(is_near(*ends) for ends in zip(axis, true, strict=True))
+
+
+def check(path) -> list[str]:
+    """What dciodvfy finds wrong."""
+    if shutil.which("dciodvfy") is None:
+        pytest.skip("dciodvfy is not installed; on Debian: apt install dicom3tools")
+    done = subprocess.run(["dciodvfy", path], capture_output=True, text=True, check=False)
+    lines = (done.stdout + done.stderr).splitlines()
+    assert "Comprehensive3DSR" in lines  # it knows what it looked at
+    return [line for line in lines if line.startswith("Error")]
+
+
+def test_reports_of_all_studies_make_the_record_again(record, series, tmp_path):
+    for key, folder in series.items():
+        write_sr(record, key, folder, tmp_path / f"{key}.dcm")
+    back = read_srs(sorted(tmp_path.iterdir()))
+    assert [(study.name, study.date) for study in back.studies] == [(s.name, s.date) for s in record.studies]
+    keys = dict(zip((study.key for study in record.studies), (study.key for study in back.studies), strict=True))
+    assert [lesion.tracking_uid for lesion in back.lesions] == [lesion.tracking_uid for lesion in record.lesions]
+    for lesion, written in zip(back.lesions, record.lesions, strict=True):
+        told = ("id", "name", "site", "target", "nodal", "split_from")
+        assert [getattr(lesion, name) for name in told] == [getattr(written, name) for name in told]
+        expected = {keys[key]: found for key, found in written.findings.items() if found.state != PROPOSED}
+        assert set(lesion.findings) == set(expected)
+        for key, found in expected.items():
+            assert_same_finding(lesion.findings[key], found)
+
+
+@pytest.mark.parametrize("unconfirmed", [False, True])
+@pytest.mark.parametrize("key", ["prior", "current"])
+def test_dciodvfy_finds_no_error(record, series, tmp_path, key, unconfirmed):
+    path = tmp_path / "report.dcm"
+    write_sr(record, key, series[key], path, include_unconfirmed=unconfirmed, observer="Doe^Jane")
+    assert check(path) == []
+
+
+def test_dciodvfy_would_find_an_error(record, series, tmp_path):
+    path = tmp_path / "report.dcm"
+    write_sr(record, "prior", series["prior"], path)
+    document = pydicom.dcmread(path)
+    del document.CompletionFlag
+    document.save_as(path)
+    assert check(path) != []
+
+
+def test_highdicom_reads_it_as_its_own(record, series, tmp_path):
+    write_sr(record, "current", series["current"], tmp_path / "report.dcm")
+    content = highdicom.sr.srread(tmp_path / "report.dcm").content
+    lesion = record.lesion("L1")
+    (group,) = content.get_image_measurement_groups(tracking_uid=lesion.tracking_uid)
+    assert group.finding_type.value == "52988006"
+    assert group.finding_sites[0].value.value == "10200004"  # liver
+    values = {
+        measurement.name.value: (measurement.value, measurement.unit.value) for measurement in group.get_measurements()
+    }
+    assert values == {"103339001": (15.5, "mm"), "103340004": (9.25, "mm"), "118565006": (2.345, "mL")}
+
+
+def test_it_belongs_to_the_patient_and_study_and_refers_to_the_slices(record, series, tmp_path, volumes):
+    write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
+    report = pydicom.dcmread(tmp_path / "report.dcm")
+    slices = [pydicom.dcmread(path, stop_before_pixels=True) for path in series["prior"].iterdir()]
+    for keyword in ("PatientID", "PatientName", "StudyInstanceUID", "StudyDate"):
+        assert report[keyword].value == slices[0][keyword].value
+    assert report.SeriesInstanceUID != slices[0].SeriesInstanceUID
+    place = record.finding("L1", "prior").point_ras
+    nearest = min(slices, key=lambda each: abs(each.ImagePositionPatient[2] - place[2]))
+    evidence = report.CurrentRequestedProcedureEvidenceSequence[0].ReferencedSeriesSequence[0].ReferencedSOPSequence
+    assert nearest.SOPInstanceUID in {item.ReferencedSOPInstanceUID for item in evidence}
+    assert nearest.FrameOfReferenceUID in str(report)
+
+
+def test_unconfirmed_places_are_left_out_and_said(record, series, tmp_path):
+    said = write_sr(record, "current", series["current"], tmp_path / "report.dcm")
+    assert said == ("L4: its place in 2024-04-02 is not confirmed, so the report leaves it out.",)
+    back = read_sr(tmp_path / "report.dcm")
+    assert record.lesion("L4").tracking_uid not in {lesion.tracking_uid for lesion in back.lesions}
+    report = pydicom.dcmread(tmp_path / "report.dcm")
+    assert (report.CompletionFlag, report.VerificationFlag) == ("PARTIAL", "UNVERIFIED")
+    assert "UNCONFIRMED" not in str(report)
+
+
+def test_unconfirmed_places_are_marked_where_asked_for(record, series, tmp_path):
+    write_sr(record, "current", series["current"], tmp_path / "report.dcm", include_unconfirmed=True)
+    report = pydicom.dcmread(tmp_path / "report.dcm")
+    assert (report.CompletionFlag, report.VerificationFlag) == ("PARTIAL", "UNVERIFIED")
+    assert "L4 (UNCONFIRMED)" in str(report)
+    (lesion,) = (each for each in read_sr(tmp_path / "report.dcm").lesions if each.id == "L4")
+    (found,) = lesion.findings.values()
+    assert (lesion.name, found.state, found.reviewed, found.size) == ("", PROPOSED, False, NO_SIZE)
+    assert is_near(found.point_ras, record.finding("L4", "current").point_ras)
+
+
+def test_a_report_is_complete_when_a_person_has_looked_at_every_lesion(record, series, tmp_path):
+    write_sr(record.confirm("L4", "current"), "current", series["current"], tmp_path / "report.dcm")
+    report = pydicom.dcmread(tmp_path / "report.dcm")
+    assert (report.CompletionFlag, report.VerificationFlag) == ("COMPLETE", "UNVERIFIED")
+
+
+def test_axes_that_nobody_accepted_are_left_out_and_said(record, series, tmp_path):
+    said = write_sr(record.confirm("L4", "current"), "current", series["current"], tmp_path / "report.dcm")
+    assert said == ("L4: its axes in 2024-04-02 are not confirmed, so they are left out.",)
+    (lesion,) = (each for each in read_sr(tmp_path / "report.dcm").lesions if each.id == "L4")
+    assert next(iter(lesion.findings.values())).size == NO_SIZE
+
+
+def test_a_site_without_a_code_is_left_out_and_said(record, series, tmp_path):
+    said = write_sr(record.describe("L3", site="somewhere"), "prior", series["prior"], tmp_path / "report.dcm")
+    assert said == ("L3: there is no code for its site 'somewhere'; it is left out.",)
+
+
+def test_splits_and_mergers_are_told_by_tracking_uid(record, series, tmp_path):
+    split = record.describe("L2", split_from="L3")
+    for key, folder in series.items():
+        write_sr(split, key, folder, tmp_path / f"{key}.dcm")
+    back = read_srs(tmp_path.iterdir())
+    assert back.lesion("L2").split_from == "L3"
+    (merged,) = (found for found in back.lesion("L6").findings.values() if found.state == MERGED)
+    assert merged.into == "L1"
+
+
+def test_of_a_merger_with_a_lesion_that_no_report_names_nothing_is_known(record, series, tmp_path):
+    write_sr(record, "current", series["current"], tmp_path / "report.dcm")
+    report = pydicom.dcmread(tmp_path / "report.dcm")
+    measurements = report.ContentSequence[-1]
+    del measurements.ContentSequence[0]  # L1, with which L6 has merged
+    report.save_as(tmp_path / "report.dcm")
+    assert read_sr(tmp_path / "report.dcm").lesion("L6").findings == {}
+
+
+def test_of_two_reports_on_a_study_the_later_counts(record, series, tmp_path):
+    write_sr(record, "current", series["current"], tmp_path / "b.dcm")
+    write_sr(record.not_visible("L1", "current"), "current", series["current"], tmp_path / "a.dcm")
+    (found,) = read_srs([tmp_path / "a.dcm", tmp_path / "b.dcm"]).lesion("L1").findings.values()
+    assert found.state == "not visible"
+
+
+def test_a_next_session_goes_on_with_the_same_tracking_uid(record, series, tmp_path, volumes):
+    write_sr(record, "prior", series["prior"], tmp_path / "prior.dcm")
+    back = read_sr(tmp_path / "prior.dcm")
+    back = back.with_studies([*back.studies, CURRENT])
+    back = back.mark("current", place_in(volumes["current"], SHARES[0]), "L1").mark("current", (0, 0, -300))
+    assert back.lesions[-1].id == "L7"  # free
+    write_sr(back.forget("L7", "current"), "current", series["current"], tmp_path / "current.dcm")
+    both = read_srs(tmp_path.iterdir())
+    assert len(both.lesion("L1").findings) == 2
+    assert both.lesion("L1").tracking_uid == record.lesion("L1").tracking_uid
+
+
+@pytest.mark.parametrize("name", ["Müller^Jürgen", "山田^太郎"])
+def test_names_in_any_language(record, tmp_path, volumes, name):
+    charset = "ISO_IR 100" if name.startswith("M") else "ISO_IR 192"
+    write_ct_series(tmp_path / "ct", volumes["prior"], PatientName=name, SpecificCharacterSet=charset)
+    named = record.describe("L1", name="Läsion 腫瘤")
+    write_sr(named, "prior", tmp_path / "ct", tmp_path / "report.dcm", observer="Dr Grün")
+    assert pydicom.dcmread(tmp_path / "report.dcm").PatientName == name
+    assert read_sr(tmp_path / "report.dcm").lesion("L1").name == "Läsion 腫瘤"
+    assert check(tmp_path / "report.dcm") == []
+
+
+def test_anonymous_images_do(record, tmp_path, volumes):
+    blank = dict.fromkeys(
+        ("PatientName", "PatientID", "PatientBirthDate", "PatientSex", "StudyDate", "StudyTime", "StudyID",
+         "AccessionNumber", "ReferringPhysicianName")
+    )  # fmt: skip
+    write_ct_series(tmp_path / "ct", volumes["prior"], **blank)
+    write_sr(record, "prior", tmp_path / "ct", tmp_path / "report.dcm")
+    assert read_sr(tmp_path / "report.dcm").studies[0].date is None
+    assert check(tmp_path / "report.dcm") == []
+
+
+# -- what cannot be written --------------------------------------------------------------------------------------------
+
+
+def test_a_study_without_dicom_is_told_what_to_export_instead(record, volumes, tmp_path):
+    volumes["prior"].write(tmp_path / "prior.nii.gz")
+    for files in ([], tmp_path / "prior.nii.gz", [tmp_path / "prior.nii.gz"]):
+        with pytest.raises(AnatomicalEmbeddingError, match=r"refers to the DICOM images.*export the table \(CSV\)"):
+            write_sr(record, "prior", files, tmp_path / "report.dcm")
+    assert not (tmp_path / "report.dcm").exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"series_uid": "1.2.3"}, r"hold another series than 1\.2\.3"),
+        ({"study_uid": "1.2.3"}, "are of another study"),
+        ({}, "hold 2 series; give the study's own"),
+    ],
+)
+def test_images_of_other_studies_are_refused(record, series, tmp_path, named, said):
+    files = series["prior"] if named else series["prior"].parent
+    record = record.with_studies([replace(PRIOR, **named), CURRENT])
+    with pytest.raises(AnatomicalEmbeddingError, match=said):
+        write_sr(record, "prior", files, tmp_path / "report.dcm")
+
+
+def test_a_lesion_outside_the_images_is_refused(record, series, tmp_path):
+    record = record.move("L1", "prior", (0, 0, 4000))
+    with pytest.raises(AnatomicalEmbeddingError, match=r"L1: lies .* mm outside the DICOM images given for 2024-01-15"):
+        write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
+
+
+def test_the_studys_own_series_is_found_among_others(record, series, tmp_path):
+    uid = str(pydicom.dcmread(next(series["prior"].iterdir())).SeriesInstanceUID)
+    named = record.with_studies([replace(PRIOR, series_uid=uid), CURRENT])
+    write_sr(named, "prior", series["prior"].parent, tmp_path / "report.dcm")
+    assert read_sr(tmp_path / "report.dcm").studies[0].key == uid
+
+
+@pytest.mark.parametrize("uid", ["abc", "1.2.", "1." + "2" * 63])
+def test_a_tracking_uid_that_is_none_is_refused(record, series, tmp_path, uid):
+    record = replace(record, lesions=(replace(record.lesions[0], tracking_uid=uid), *record.lesions[1:]))
+    with pytest.raises(AnatomicalEmbeddingError, match=r"L1: its tracking UID .* is none of DICOM"):
+        write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
+
+
+def test_nothing_confirmed_is_no_report(series, volumes, tmp_path):
+    empty = FollowUp().with_studies([PRIOR, CURRENT]).mark("prior", place_in(volumes["prior"], SHARES[0]))
+    with pytest.raises(AnatomicalEmbeddingError, match="no lesion was confirmed in it"):
+        write_sr(empty, "current", series["current"], tmp_path / "report.dcm")
+
+
+def test_images_without_a_frame_of_reference_are_refused(record, volumes, tmp_path):
+    write_ct_series(tmp_path / "ct", volumes["prior"], FrameOfReferenceUID=None)
+    with pytest.raises(AnatomicalEmbeddingError, match="no frame of reference"):
+        write_sr(record, "prior", tmp_path / "ct", tmp_path / "report.dcm")
+
+
+def test_a_missing_highdicom_is_named(record, series, tmp_path, monkeypatch):
+    real_import = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.split(".")[0] == "highdicom":
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(AnatomicalEmbeddingError, match=r'pip install "AnatomicalEmbedding\[followup\]"'):
+        write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
+
+
+# -- what cannot be read -----------------------------------------------------------------------------------------------
+
+
+def test_files_that_are_no_report_are_named(series, tmp_path, record):
+    (tmp_path / "text.dcm").write_text("nothing")
+    with pytest.raises(AnatomicalEmbeddingError, match=r"text\.dcm: cannot be read as DICOM"):
+        read_sr(tmp_path / "text.dcm")
+    with pytest.raises(AnatomicalEmbeddingError, match=r"none\.dcm: no such file"):
+        read_sr(tmp_path / "none.dcm")
+    with pytest.raises(AnatomicalEmbeddingError, match="is DICOM but no structured report"):
+        read_sr(next(series["prior"].iterdir()))
+    write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
+    whole = (tmp_path / "report.dcm").read_bytes()
+    (tmp_path / "cut.dcm").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(AnatomicalEmbeddingError, match=r"cut\.dcm.*cut short"):
+        read_sr(tmp_path / "cut.dcm")
+
+
+def test_reports_of_two_patients_are_not_joined(record, series, volumes, tmp_path):
+    write_sr(record, "prior", series["prior"], tmp_path / "a.dcm")
+    write_ct_series(tmp_path / "ct", volumes["current"], PatientID="P2")
+    write_sr(record, "current", tmp_path / "ct", tmp_path / "b.dcm")
+    with pytest.raises(AnatomicalEmbeddingError, match="are reports of different patients"):
+        read_srs([tmp_path / "a.dcm", tmp_path / "b.dcm"])
+
+
+@pytest.mark.parametrize(
+    ("graphic", "points"),
+    [
+        ("POINT", [(10, 20, -300)]),
+        ("POLYGON", [(0, 10, -300), (20, 10, -300), (20, 30, -300), (0, 30, -300), (0, 10, -300)]),
+    ],
+)
+def test_regions_of_another_program_are_read(series, tmp_path, graphic, points):
+    sr, uid = highdicom.sr, "2.25.77"
+    source = pydicom.dcmread(next(series["prior"].iterdir()))
+    group = sr.PlanarROIMeasurementsAndQualitativeEvaluations(
+        sr.TrackingIdentifier(uid, "Nodule in S6"),
+        referenced_region=sr.ImageRegion3D(graphic, np.array(points, float), source.FrameOfReferenceUID),
+        finding_type=sr.CodedConcept("27925004", "SCT", "Nodule"),
+        finding_sites=[sr.FindingSite(sr.CodedConcept("32849002", "SCT", "Oesophagus"))],
+    )
+    device = sr.ObserverContext(
+        sr.CodedConcept("121007", "DCM", "Device"), sr.DeviceObserverIdentifyingAttributes("1.2.3", "other")
+    )
+    content = sr.MeasurementReport(
+        sr.ObservationContext(observer_device_context=device), sr.CodedConcept("25045-6", "LN", "CT"), [group]
+    )
+    sr.Comprehensive3DSR([source], content[0], "1.2.4", 1, "1.2.5", 1, manufacturer="other").save_as(tmp_path / "o.dcm")
+    (lesion,) = read_sr(tmp_path / "o.dcm").lesions
+    assert (lesion.tracking_uid, lesion.id, lesion.name, lesion.site) == (uid, "Nodule", "in S6", "esophagus")
+    (found,) = lesion.findings.values()
+    assert found.state == "marked"
+    assert is_near(found.point_ras, (-10, -20, -300))
+
+
+# -- codes -------------------------------------------------------------------------------------------------------------
+
+
+def test_organs_have_the_codes_of_the_standards_dictionary():
+    from pydicom.sr._concepts_dict import concepts
+
+    known = {value for values in concepts["SCT"].values() for value in values}
+    organs = {code[0] for organ in sr_codes.organs() for code in [sr_codes.site_codes(organ)[0]]}
+    assert organs <= known
+    assert len(organs) == len(sr_codes.organs())
+
+
+@pytest.mark.parametrize(
+    ("site", "words"),
+    [
+        ("liver", "liver"),
+        ("Left Kidney", "left kidney"),
+        ("kidney_right", "right kidney"),
+        ("adrenal", "adrenal gland"),
+    ],
+)
+def test_sites_in_words_and_back(site, words):
+    assert sr_codes.site_words(*sr_codes.site_codes(site)) == words
+
+
+def test_an_unknown_site_has_no_code():
+    assert sr_codes.site_codes("segment VIII") is None
+    assert sr_codes.site_codes("") is None

@@ -1,0 +1,84 @@
+"""Everything at once: what can be written is, and the rest is said with its reason."""
+
+import csv
+
+import pytest
+from dicom_series import write_ct_series
+from reported_patient import CURRENT, PRIOR, patient_record
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.followup.export import export, sr_names
+from AnatomicalEmbedding.followup.lesions import Study
+from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.record_file import read_record
+from AnatomicalEmbedding.followup.sr_reading import read_sr
+
+for needed in ("PIL", "jinja2", "highdicom"):
+    pytest.importorskip(needed)
+
+
+@pytest.fixture(scope="module")
+def volumes(phantom_pair):
+    return {"prior": phantom_pair[0].volume, "current": phantom_pair[1].volume}
+
+
+@pytest.fixture(scope="module")
+def record(volumes) -> FollowUp:
+    return patient_record(volumes["prior"], volumes["current"])
+
+
+def test_all_of_it(record, volumes, tmp_path):
+    for key, volume in volumes.items():
+        write_ct_series(tmp_path / "ct" / key, volume)
+    done = export(record, tmp_path / "out", volumes, {key: tmp_path / "ct" / key for key in volumes}, name="case 7")
+    assert [path.name for path in done.written] == [
+        "case 7.csv", "case 7.html", "case 7.followup.json", "case 7-2024-01-15.sr.dcm", "case 7-2024-04-02.sr.dcm",
+    ]  # fmt: skip
+    assert sorted(done.written) == sorted((tmp_path / "out").iterdir())
+    assert done.notes == ("L4: its place in 2024-04-02 is not confirmed, so the report leaves it out.",)
+    table, page, kept, report, _ = done.written
+    assert len(list(csv.reader(table.open(encoding="utf-8-sig", newline="")))) == 1 + 6 * 2 + 1
+    assert page.read_text(encoding="utf-8").count("data:image/jpeg") == 6 + 3  # L1, L2 and L4 have a place after
+    assert read_record(kept) == record
+    assert len(read_sr(report).lesions) == 6
+
+
+def test_studies_without_dicom_are_said_and_stop_nothing(record, tmp_path):
+    done = export(record, tmp_path)
+    assert [path.suffix for path in done.written] == [".csv", ".html", ".json"]
+    first, second = done.notes
+    assert first.startswith("follow-up-2024-01-15.sr.dcm was not written: 2024-01-15: no DICOM slices of it were given")
+    assert second.startswith("follow-up-2024-04-02.sr.dcm was not written")
+
+
+def test_only_what_was_chosen_is_written(record, tmp_path):
+    done = export(record, tmp_path, kinds=["csv"])
+    assert [path.name for path in tmp_path.iterdir()] == ["follow-up.csv"]
+    assert done.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["sr"], "no DICOM slices"),
+        (["docx"], "docx: cannot be exported; choose csv, html, sr, record"),
+        ([], "nothing was"),
+    ],
+)
+def test_when_nothing_can_be_written_it_is_an_error(record, tmp_path, kinds, said):
+    with pytest.raises(AnatomicalEmbeddingError, match=said):
+        export(record, tmp_path, kinds=kinds)
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_lesions_there_is_nothing_to_export(tmp_path):
+    with pytest.raises(AnatomicalEmbeddingError, match="no lesion in this follow-up"):
+        export(FollowUp().with_studies([PRIOR, CURRENT]), tmp_path)
+
+
+def test_reports_of_one_day_have_names_of_their_own():
+    studies = [PRIOR, Study("again", "CT", PRIOR.date), Study("x", "a/../b c"), Study("y", "///")]
+    names = sr_names(FollowUp().with_studies(studies), "f")
+    assert list(names.values()) == [
+        "f-2024-01-15.sr.dcm", "f-2024-01-15-2.sr.dcm", "f-a-..-b-c.sr.dcm", "f-study.sr.dcm",
+    ]  # fmt: skip

@@ -1,0 +1,80 @@
+"""Two records as one: the same lesion by tracking UID, the same study by key or series, nothing lost."""
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from hypothesis import given
+from record_steps import STUDIES, records
+
+from AnatomicalEmbedding.followup.joining import joined
+from AnatomicalEmbedding.followup.lesions import Guess, Study
+from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+
+LATER = Study("d", "scan d", date(2025, 1, 1))
+
+
+def by_uid(record: FollowUp) -> dict[str, dict]:
+    return {lesion.tracking_uid: dict(lesion.findings) for lesion in record.lesions}
+
+
+@pytest.fixture
+def one(empty: FollowUp) -> FollowUp:
+    return empty.mark("a", (1, 1, 1)).mark("a", (2, 2, 2)).describe("L1", name="dome", site="liver")
+
+
+@given(records())
+def test_a_record_joined_to_itself_or_to_nothing_is_itself(record):
+    assert joined(record, record) == record
+    assert joined(FollowUp(), record) == replace(record, studies=tuple(sorted(record.studies, key=lambda s: s.date)))
+    assert joined(record, FollowUp()) == record
+
+
+@given(records(), records())
+def test_no_lesion_and_no_study_is_lost(one, other):
+    both = joined(one, other)
+    assert {lesion.tracking_uid for lesion in both.lesions} == set(by_uid(one)) | set(by_uid(other))
+    assert len({lesion.id for lesion in both.lesions}) == len(both.lesions)
+    assert {s.key for s in both.studies} == {s.key for s in one.studies} | {s.key for s in other.studies}
+    assert [lesion.id for lesion in both.lesions][: len(one.lesions)] == [lesion.id for lesion in one.lesions]
+
+
+def test_another_lesion_of_the_same_number_gets_a_free_one_and_what_points_to_it_follows(one):
+    other = FollowUp().with_studies([LATER]).mark("d", (5, 5, 5)).mark("d", (6, 6, 6)).mark("d", (7, 7, 7))
+    other = other.merge("L2", "d", into="L1").describe("L3", split_from="L2")
+    both = joined(one, other)
+    new = {lesion.tracking_uid: lesion.id for lesion in both.lesions}
+    first, second, third = (new[lesion.tracking_uid] for lesion in other.lesions)
+    assert {first, second, third}.isdisjoint({"L1", "L2"})
+    assert both.finding(second, "d").into == first
+    assert both.lesion(third).split_from == second
+
+
+def test_the_same_lesion_has_the_findings_of_both(one):
+    later = replace(one.lesions[0], id="X", findings={}, name="", site="")
+    other = FollowUp((LATER,), (later,)).mark("d", (5, 5, 5), "X")
+    both = joined(one, other)
+    assert set(both.lesion("L1").findings) == {"a", "d"}
+    assert (both.lesion("L1").name, both.lesion("L1").site) == ("dome", "liver")
+    assert [study.key for study in both.studies] == ["a", "b", "c", "d"]
+
+
+def test_the_same_series_is_the_same_study_whatever_its_key(one):
+    one = one.with_studies([replace(STUDIES[0], series_uid="1.2.3"), *STUDIES[1:]])
+    study = Study("1.2.3", "scan", STUDIES[0].date, series_uid="1.2.3")
+    other = FollowUp((study,), (replace(one.lesions[0], findings={}),)).mark("1.2.3", (8, 8, 8), "L1")
+    both = joined(one, other)
+    assert both.studies == one.studies
+    assert both.finding("L1", "a").point_ras == (8, 8, 8)
+
+
+def test_a_proposal_replaces_no_word_of_a_person(one):
+    proposal = {"L1": Proposal((9, 9, 9), Guess("matched", "a"))}
+    other = replace(one, lesions=tuple(replace(lesion, findings={}) for lesion in one.lesions)).propose("a", proposal)
+    assert joined(one, other).finding("L1", "a") == one.finding("L1", "a")
+    assert joined(other, one).finding("L1", "a") == one.finding("L1", "a")
+
+
+def test_studies_without_a_date_stay_in_the_order_they_came_in(one):
+    other = FollowUp().with_studies([Study("x", "undated")])
+    assert [study.key for study in joined(one, other).studies] == ["a", "b", "c", "x"]
