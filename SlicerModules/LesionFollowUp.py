@@ -1,8 +1,7 @@
-"""Lesion Follow-up: lesions marked in a prior CT are found in the patient's other studies, in order of date."""
+"""Lesion Follow-up: lesions of a patient in all CTs, proposed by matching, confirmed and measured by a person."""
 
 import slicer
-import vtk
-from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode
+from slicer import vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
 from slicer.parameterNodeWrapper import parameterNodeWrapper
@@ -12,15 +11,20 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleTest,
     ScriptedLoadableModuleWidget,
 )
-from slicer.util import VTKObservationMixin
 
-from AnatomicalEmbeddingLib.FollowUp.LesionLists import LABEL_FORMAT, belongTo, holdsAnswers, listOf, priorOf
+from AnatomicalEmbeddingLib.FollowUp.ExportPanel import ExportPanel
+from AnatomicalEmbeddingLib.FollowUp.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.FollowUp.LesionActions import LesionActions
+from AnatomicalEmbeddingLib.FollowUp.LesionChoice import LesionChoice
+from AnatomicalEmbeddingLib.FollowUp.LesionForm import LesionForm
+from AnatomicalEmbeddingLib.FollowUp.LesionTable import LesionTable
+from AnatomicalEmbeddingLib.FollowUp.NextStep import nextStep
+from AnatomicalEmbeddingLib.FollowUp.ResponsePanel import ResponsePanel
 from AnatomicalEmbeddingLib.FollowUp.StudyOrder import Patient, patients
 from AnatomicalEmbeddingLib.FollowUp.StudyTable import StudyTable, notesOn, studyEntries
-from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.FollowUp.StudyViews import showInstead
 from AnatomicalEmbeddingLib.Panels.ComboBoxes import fillComboBox
-from AnatomicalEmbeddingLib.Panels.ParameterGui import connectGui
+from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
@@ -39,14 +43,16 @@ class LesionFollowUp(ScriptedLoadableModule):
         self.parent.dependencies = []
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Mark lesions in a prior CT: their places in the patient's other studies appear beside it, in the order of "
-            "the studies' dates, with the error to expect. Patients and dates come from DICOM; dates can also be "
-            "typed. Every place is a proposal that you check and correct. This version follows places: it does not "
-            "measure lesions, classify them (new, gone, growing) or write reports such as RECIST. "
+            "Mark a lesion in one CT of a patient: its places in all other studies, earlier and later, are proposed "
+            "with the error to expect. You confirm, move or reject each; sizes, sums and response by RECIST 1.1 count "
+            "only what you have confirmed. Patients and dates come from DICOM; dates can also be typed. Keys: W new "
+            "lesion, C confirm, M move, N not visible, O outside, L and S long and short axis, A accept size, J and K "
+            "next and previous proposal. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
-            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
+            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging "
+            "2022). RECIST 1.1: Eisenhauer et al., European Journal of Cancer 2009."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
         slicer.app.connect("startupCompleted()", lambda: offerGrid(slicer.mrmlScene))
@@ -54,21 +60,18 @@ class LesionFollowUp(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class LesionFollowUpParameterNode:
-    """prior: the study that lesions are marked in. current: the study shown beside it. lesions: their list."""
+    """prior, current: the studies that are shown side by side."""
 
     prior: vtkMRMLScalarVolumeNode
     current: vtkMRMLScalarVolumeNode
-    lesions: vtkMRMLMarkupsFiducialNode
 
 
-class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
+class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        VTKObservationMixin.__init__(self)
+        ParameterNodeBinding.__init__(self)
         self.logic = None
         self.patients: list[Patient] = []
-        self._parameterNode = self._parameterNodeGuiTag = None
-        self._reading = False
         self._ticks = 0
         self._seen = None
 
@@ -82,40 +85,37 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         self.ui = ui = slicer.util.childWidgetVariables(uiWidget)
         uiWidget.setMRMLScene(slicer.mrmlScene)
 
-        scene = slicer.mrmlScene
-        self.logic = LesionFollowUpLogic().landmarks(scene, self.session.store)
+        self.logic = logic = LesionFollowUpLogic().followUp(slicer.mrmlScene, self.session.store)
+        self.choice = LesionChoice(logic)
         self.studyTable = StudyTable(ui.studyArea.layout(), self.session)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
-        self.matchTable = MatchTable(ui.matchArea.layout(), self.logic, _("Lesion"), self._studyName)
+        self.lesionTable = LesionTable(ui.tableArea.layout(), logic, self.choice)
+        self.actions = LesionActions(ui, logic, self.choice, slicer.util.mainWindow() or uiWidget, self.say)
+        self.form = LesionForm(ui, logic, self.choice)
+        self.response = ResponsePanel(ui.responseArea.layout(), logic, self.choice)
+        self.export = ExportPanel(ui, logic)
+
+        self.say("")
         self.studyTable.changed.connect(self._onParameters)
         self.studyTable.said.connect(self.say)
-        self.logic.said.connect(self.say)
-        self.logic.changed.connect(self._showButtons)
+        logic.said.connect(self.say)
+        logic.changed.connect(self._showNextStep)
+        logic.placing.changed.connect(self._showNextStep)
+        self.choice.changed.connect(self._onChoice)
+        self.lesionTable.opened.connect(self._onOpened)
         self.session.ticked.connect(self._onTick)
-
-        self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
-        self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
-        self.addObserver(scene, scene.EndBatchProcessEvent, self._onParameters)
         ui.patientSelector.connect("activated(int)", self._onPatient)
         ui.priorSelector.connect("activated(int)", self._onPrior)
         ui.currentSelector.connect("activated(int)", self._onCurrent)
-        ui.lesionsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onListAdded)
         ui.showButton.connect("clicked(bool)", self.onShow)
-        ui.undoButton.connect("clicked(bool)", lambda: self.logic.undo())
-        ui.redoButton.connect("clicked(bool)", lambda: self.logic.redo())
-        self.initializeParameterNode()
-
-    def _studyName(self, volumeNode) -> str:
-        """A study's date, or its name where it has none."""
-        studies = [study for patient in patients(slicer.mrmlScene) for study in patient.studies]
-        text = next((study.dateText for study in studies if study.volume is volumeNode), "")
-        return text or volumeNode.GetName()
+        self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
 
     def cleanup(self):
         self.setParameterNode(None)
         self.removeObservers()
         self.session.ticked.disconnect(self._onTick)
-        self.matchTable.close()
+        for part in (self.export, self.response, self.form, self.actions, self.lesionTable, self.choice):
+            part.close()
         self.preparation.close()
         self.studyTable.close()
         self.setupPanel.close()
@@ -125,38 +125,26 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
     def enter(self):
         self.setupPanel.refresh()
         self.initializeParameterNode()
+        self.actions.setKeysEnabled(True)
 
     def exit(self):
-        self.ui.placeWidget.setPlaceModeEnabled(False)
+        self.logic.placing.stop()
+        self.actions.setKeysEnabled(False)
 
     def onSceneStartClose(self, caller, event):
-        self.setParameterNode(None)
+        super().onSceneStartClose(caller, event)
         self.say("")
-
-    def onSceneEndClose(self, caller, event):
-        if self.parent.isEntered:
-            self.initializeParameterNode()
-
-    def initializeParameterNode(self):
-        """Take up what the scene holds."""
-        self.setParameterNode(LesionFollowUpLogic().getParameterNode())
 
     def setParameterNode(self, parameterNode):
         """Bind the panel to a parameter node, or to none."""
-        if self._parameterNode is not None:
-            self._parameterNode.disconnectGui(self._parameterNodeGuiTag)
-            self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
-        self._parameterNode = parameterNode
+        super().setParameterNode(parameterNode)
         if parameterNode is None:
             self._showStudies([], None)
-            return
-        self._parameterNodeGuiTag = connectGui(parameterNode, self.ui)
-        self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
-        self._onParameters()
 
     def say(self, sentence):
-        """Show a sentence below the table."""
+        """Show a sentence below the buttons."""
         self.ui.statusLabel.text = sentence
+        self.ui.statusLabel.visible = bool(sentence)
 
     def onShow(self):
         """Prior and current study, a row of views each."""
@@ -165,92 +153,79 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
             return
         slicer.util.resetSliceViews()
         self.logic.showInOwnViews()
+        self._jump()
 
     # -- what the user chooses ---------------------------------------------------------------------------------------
 
     def _onPatient(self, index):
-        patient = self.patients[index]
-        self._choose(patient.volumes[0], None)
+        self._choose(self.patients[index].volumes[0], None)
 
     def _onPrior(self, index):
         self._choose(self._patient().volumes[index], self._parameterNode.current)
 
     def _onCurrent(self, index):
-        self._parameterNode.current = slicer.mrmlScene.GetNodeByID(self.ui.currentSelector.itemData(index))
+        self._choose(self._parameterNode.prior, slicer.mrmlScene.GetNodeByID(self.ui.currentSelector.itemData(index)))
 
     def _choose(self, prior, current):
-        """Another prior, with the lesions that were marked in it."""
-        self._reading = True
-        try:
-            self._parameterNode.prior, self._parameterNode.current = prior, current
-            self._parameterNode.lesions = listOf(slicer.mrmlScene, prior)
-        finally:
-            self._reading = False
+        """Another pair of studies, in the views of those before."""
+        node = self._parameterNode
+        before = node.prior, node.current
+        with self.changingParameters():
+            node.prior, node.current = prior, current
         self.say("")
         self._onParameters()
+        self._showInViews(before)
 
-    def _onListAdded(self, node):
-        node.CreateDefaultDisplayNodes()
-        node.SetControlPointLabelFormat(LABEL_FORMAT)
+    def _showInViews(self, before):
+        """The pair of studies in the views of the pair before, where that is shown side by side."""
+        node, scene = self._parameterNode, slicer.mrmlScene
+        if None not in before and None not in (node.prior, node.current):
+            showInstead(scene, zip(before, (node.prior, node.current), strict=True))
+            self.logic.showInOwnViews()
+
+    def _onChoice(self):
+        """The user is at another lesion, or in another study: show it."""
+        volume = self.logic.volumes.get(self.choice.study)
+        node = self._parameterNode
+        if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
+            self._choose(node.prior, volume)
+        self._jump()
+
+    def _onOpened(self, lesion, study):
+        self.choice.choose(lesion, study)
+        self._jump()
+
+    def _jump(self):
+        if self.choice.lesion:
+            self.logic.jumpTo(self.choice.lesion)
 
     # -- what follows from it ----------------------------------------------------------------------------------------
 
     def _onTick(self):
         self.logic.poll()
+        self.response.poll()
         self._ticks += 1
         if self._ticks % _TICKS_BETWEEN_LOOKS == 0 and self._parameterNode is not None and self.parent.isEntered:
-            found = patients(slicer.mrmlScene)
-            if self._seen != _described(found):
+            self._showNextStep()
+            if self._seen != _described(patients(slicer.mrmlScene)):
                 self._onParameters()
 
-    def _onParameters(self, caller=None, event=None):
-        """The parameter node, or a study, has changed: bring logic and panel in line with it."""
-        if self._parameterNode is None or self._reading or slicer.mrmlScene.IsBatchProcessing():
-            return  # of a scene that is being loaded, volumes may not be there yet
-        self._reading = True
-        try:
-            found = patients(slicer.mrmlScene)
-            self._settleLesions()
-            self._settleStudies(found)
-            self._showStudies(found, self._patient(found))
-        finally:
-            self._reading = False
+    def showParameters(self, node):
+        """Bring the panel in line with the parameter node and the scene's studies."""
+        found = patients(slicer.mrmlScene)
+        self._settleStudies(node, found)
+        self._showStudies(found, self._patient(found))
 
-    def _settleLesions(self):
-        """A list of lesions goes with the prior that they were marked in."""
-        node = self._parameterNode
-        if node.lesions is None:
-            return
-        if holdsAnswers(node.lesions):
-            self.say(
-                _("{name}: holds answers; choose the list of the lesions in the prior.").format(
-                    name=node.lesions.GetName()
-                )
-            )
-            node.lesions = None
-            return
-        prior = priorOf(node.lesions)
-        if prior is not None and prior is not node.prior and node.lesions.GetNumberOfControlPoints():
-            node.prior = prior
-            self.say(
-                _("{list}: was marked in {scan}, which is the prior now.").format(
-                    list=node.lesions.GetName(), scan=prior.GetName()
-                )
-            )
-
-    def _settleStudies(self, found):
+    def _settleStudies(self, node, found):
         """Choose the patient's first and last study where nothing is chosen, or what was chosen is gone."""
-        node, patient = self._parameterNode, self._patient(found)
+        patient = self._patient(found)
         if patient is None:
             patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)
             node.prior = patient.volumes[0] if patient is not None else None
-            node.lesions = listOf(slicer.mrmlScene, node.prior) if node.prior is not None else None
         others = patient.after(node.prior) if patient is not None else []
         if node.current not in [study.volume for study in others]:
             dated = [study for study in others if study.date is not None]
             node.current = (dated or others)[-1].volume if others else None
-        if node.lesions is not None and node.prior is not None:
-            belongTo(node.lesions, node.prior)
 
     def _patient(self, found=None):
         """The patient of the prior, or None."""
@@ -258,52 +233,49 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, VTKObservationMixin):
         return next((each for each in found if self._parameterNode.prior in each.volumes), None)
 
     def _showStudies(self, found, patient):
-        node = self._parameterNode
-        prior, current, lesions = (None,) * 3 if patient is None else (node.prior, node.current, node.lesions)
+        node, logic = self._parameterNode, self.logic
+        prior, current = (None, None) if patient is None else (node.prior, node.current)
         self.patients, self._seen = found, _described(found)
-        others = patient.after(prior) if patient is not None else []
-        self.logic.setScans(prior, [study.volume for study in others])
-        self.logic.setPoints(lesions)
+        logic.setPatient(patient)
+        logic.setShown([prior, current])
+        self.choice.usual = logic.studyOf(current) or logic.studyOf(prior)
+        self.lesionTable.setRoles(logic.studyOf(prior), logic.studyOf(current))
         self.studyTable.show(patient, prior, current)
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
         fillComboBox(self.ui.patientSelector, names, patient.key if patient is not None else None)
         fillComboBox(self.ui.priorSelector, studyEntries(patient.studies if patient is not None else []), _idOf(prior))
+        others = patient.after(prior) if patient is not None else []
         fillComboBox(self.ui.currentSelector, studyEntries(others), _idOf(current))
         notes = notesOn(patient)
         self.ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
         self.ui.noteLabel.visible = bool(notes)
-        self._showButtons()
-
-    def _showButtons(self):
-        """What can be done now; a tool tip tells what is missing where it cannot."""
-        ui, logic, node = self.ui, self.logic, self._parameterNode
-        pair = node is not None and node.prior is not None and node.current is not None
-        ui.showButton.enabled = pair
-        ui.showButton.toolTip = (
+        pair = prior is not None and current is not None
+        self.ui.showButton.enabled = pair
+        self.ui.showButton.toolTip = (
             _("A row of views for the prior and one for the current study.")
             if pair
             else _("Load two studies of a patient first.")
         )
-        ui.placeWidget.setEnabled(logic.template is not None and logic.points is not None)
-        ui.placeWidget.setToolTip(
-            _("Mark lesions in the prior.") if logic.points is not None else _("Choose or create a list first.")
-        )
-        ui.undoButton.enabled, ui.redoButton.enabled = logic.history.canUndo, logic.history.canRedo
+        self.actions.update()
+        self._showNextStep()
+
+    def _showNextStep(self):
+        self.ui.nextStepLabel.text = nextStep(self.logic)
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
     """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.FollowUp.StudyOrder tells the studies in
-    their order; `LesionFollowUpLogic().landmarks(slicer.mrmlScene, MapStore(slicer.mrmlScene))` pairs lesions with
-    answers.
+    their order; `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps a patient's
+    record, proposes places and shows them in the scene.
     """
 
     def getParameterNode(self):
         return LesionFollowUpParameterNode(super().getParameterNode())
 
-    def landmarks(self, scene, store):
-        """The logic that pairs lesions with their places in other studies; needs no panel."""
-        return LandmarkLogic(scene, store)
+    def followUp(self, scene, store):
+        """The follow-up of one patient at a time; needs no panel."""
+        return FollowUpLogic(scene, store)
 
 
 def _described(found):
@@ -323,9 +295,9 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
 
     def runTest(self):
         self.setUp()
-        self.test_PlaceOfOneStudyInAnotherOfTheSamePatient()
+        self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed()
 
-    def test_PlaceOfOneStudyInAnotherOfTheSamePatient(self):
+    def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self):
         import time
 
         import numpy as np
@@ -340,23 +312,21 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
             volume = slicer.util.addVolumeFromArray(scan.volume.voxels, scan.volume.ijk_to_ras, name=day)
             setDate(volume, day)
         (patient,) = patients(slicer.mrmlScene)
-        prior, current = patient.volumes
-        self.assertEqual(prior.GetName(), "2023-06-01")
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        landmarks = LesionFollowUpLogic().landmarks(slicer.mrmlScene, store)
+        followUp = LesionFollowUpLogic().followUp(slicer.mrmlScene, store)
         try:
-            landmarks.setScans(prior, [current])
-            landmarks.prepare()
+            followUp.setPatient(patient)
+            prior, current = followUp.volumes
+            self.assertEqual(followUp.volumes[prior].GetName(), "2023-06-01")
+            place = tuple(scans[1].points_ras["carina"])
+            lesion = followUp.mark(prior, place)
             while store.busy:
                 store.poll()
                 time.sleep(0.05)
-            lesions = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Lesions")
-            landmarks.setPoints(lesions)
-            place = scans[1].points_ras["carina"]
-            lesions.AddControlPointWorld(vtk.vtkVector3d(*place), "L1")
-            answers = landmarks.answersIn(current)
-            found = answers.worldOf(next(iter(answers.answers.values())))
-            self.assertLess(np.linalg.norm(found - place), 10.0)
+            self.assertEqual(len(followUp.record.unreviewed()), 1)
+            self.assertLess(np.linalg.norm(followUp.placeOf(lesion, current) - place), 10.0)
+            self.assertTrue(followUp.confirm(lesion, current))
+            self.assertEqual(followUp.record.unreviewed(), [])
         finally:
-            landmarks.close()
+            followUp.close()
             store.close()

@@ -54,6 +54,13 @@ def test_studies_of_a_patient_come_in_the_order_of_their_dates(scene, import_ser
     assert not any(study.note for study in found.studies)
 
 
+def test_a_patient_is_known_by_its_uid_where_dicom_gives_one(scene, hierarchy, import_series):
+    import_series("Miller", "20240131")
+    loose = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "by hand")
+    hierarchy.CreateItem(loose, add_volume())
+    assert [(found.name, found.uid) for found in patients(scene)] == [("Miller", "pMiller"), ("by hand", "")]
+
+
 def test_studies_of_one_day_come_by_their_time(scene, import_series):
     noon = import_series("Miller", "20240131", "120000")
     morning = import_series("Miller", "20240131", "083015.25")

@@ -18,6 +18,13 @@ sys.path[:0] = [str(_TESTING), str(_TESTING.parent / "SlicerModules")]
 
 OUTPUT = _TESTING.parent / "Resources" / "Screenshots"
 _POINTS = ("carina", "diaphragm_dome_right", "kidney_left_lower_pole", "aortic_bifurcation", "liver_dome")
+_LESIONS = ("carina", "liver_dome", "kidney_left_lower_pole", "diaphragm_dome_right")
+_SIZES = {  # long and short axis at baseline, and at the second study, mm
+    "L1": ((24, 17), (19, 13)),
+    "L2": ((31, 22), (25, 18)),
+    "L3": ((17, 15), (9, 7)),
+    "L4": ((14, 11), (12, 9)),
+}
 _STRUCTURES = ["liver", "spleen", "kidney_left", "aorta", "brain"]
 
 
@@ -111,12 +118,35 @@ def _follow_up(kit) -> None:
         hierarchy.SetItemParent(hierarchy.GetItemByDataNode(add_patient(number, name)), study)
     panel = kit.open(kit.load_module("LesionFollowUp"))
     _prepare(kit, panel)
-    points = panel.ui.lesionsSelector.addNode()
-    _place(points, _POINTS[:4])
-    for n in range(points.GetNumberOfControlPoints()):
-        points.SetNthControlPointLabel(n, f"L{n + 1}")
-    panel.logic.setNotVisible(panel.logic.rows()[1].pointId, panel.logic.targets[-1])
+    _read(panel)
     _picture(kit, panel)
+
+
+def _read(panel) -> None:
+    """Four lesions: measured at baseline and six months later, half read in the last study."""
+    from scans import patient
+
+    logic = panel.logic
+    first, second, last = logic.volumes
+    names = ("hilar node", "", "", "")
+    sites = ("mediastinum", "liver", "kidney", "liver")
+    for place, name, site in zip(_LESIONS, names, sites, strict=True):
+        lesion = logic.mark(first, tuple(float(x) for x in patient(0).points_ras[place]))
+        logic.describe(lesion, name=name, site=site, nodal=bool(name))
+    for lesion, (before, after) in _SIZES.items():
+        _measure(logic, lesion, first, *before)
+        _measure(logic, lesion, second, *after)
+    _measure(logic, "L1", last, 16, 9)
+    logic.confirm("L2", last)
+    logic.acceptSize("L2", last)
+    logic.notVisible("L3", last)
+    panel.choice.choose("L4", last)
+
+
+def _measure(logic, lesion: str, study: str, long_mm: float, short_mm: float) -> None:
+    x, y, z = logic.record.finding(lesion, study).point_ras
+    long_axis = (x - long_mm / 2, y, z), (x + long_mm / 2, y, z)
+    logic.measure(lesion, study, long_axis, ((x, y - short_mm / 2, z), (x, y + short_mm / 2, z)))
 
 
 def _training(kit, run: Path) -> None:

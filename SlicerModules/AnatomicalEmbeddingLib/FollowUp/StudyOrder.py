@@ -39,11 +39,14 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """key: tells patients apart; "" for volumes that no patient item holds. studies: by date, undated ones last."""
+    """key: tells patients apart; "" for volumes that no patient item holds. studies: by date, undated ones last.
+    uid: the patient's in DICOM, "" where there is none.
+    """
 
     key: str
     name: str
     studies: tuple[Study, ...]
+    uid: str = ""
 
     @property
     def volumes(self) -> list:
@@ -56,14 +59,14 @@ class Patient:
 
 def patients(scene) -> list[Patient]:
     """Patients of the scene's CTs, in the order of the scene; volumes without a patient together, last."""
-    names: dict[str, str] = {}
+    names: dict[str, tuple[str, str]] = {}
     volumes: dict[str, list] = {}
     for volume in scans(scene):
-        key, name = _patientOf(scene, volume)
-        names.setdefault(key, name)
+        key, name, uid = _patientOf(scene, volume)
+        names.setdefault(key, (name, uid))
         volumes.setdefault(key, []).append(volume)
     known = sorted(volumes, key=lambda key: not key)
-    return [Patient(key, names[key], _ordered(scene, volumes[key])) for key in known]
+    return [Patient(key, names[key][0], _ordered(scene, volumes[key]), names[key][1]) for key in known]
 
 
 def patientOf(scene, volumeNode) -> Patient | None:
@@ -113,15 +116,16 @@ def _note(name: str, hand: str | None, given: date | None, stored: str, found: d
     return f"{name}: has no study date, so it comes last; write the date as YYYY-MM-DD."
 
 
-def _patientOf(scene, volumeNode) -> tuple[str, str]:
+def _patientOf(scene, volumeNode) -> tuple[str, str, str]:
+    """Key, name and UID of the patient; all "" where the volume has none."""
     hierarchy = _hierarchy(scene)
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
     item = hierarchy.GetItemByDataNode(volumeNode)
     patient = hierarchy.GetItemAncestorAtLevel(item, level) if item else hierarchy.GetInvalidItemID()
     if patient == hierarchy.GetInvalidItemID():
-        return "", ""
+        return "", "", ""
     uid = hierarchy.GetItemUID(patient, slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName())
-    return uid or f"item {patient}", hierarchy.GetItemName(patient)
+    return uid or f"item {patient}", hierarchy.GetItemName(patient), uid
 
 
 def _ancestorAttribute(scene, volumeNode, name: str) -> str:

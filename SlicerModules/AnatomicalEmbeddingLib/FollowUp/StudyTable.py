@@ -14,6 +14,8 @@ from ..Signal import Signal
 from .StudyOrder import Patient, Study, setDate
 
 _DATE, _SCAN, _STATE = range(3)
+_ROW_PX = 24
+_LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
 class StudyTable:
@@ -31,7 +33,7 @@ class StudyTable:
         self.widget.setHorizontalHeaderLabels([_("Date"), _("Scan"), _("State")])
         self.widget.verticalHeader().setVisible(False)
         self.widget.setSelectionMode(qt.QAbstractItemView.NoSelection)
-        self.widget.setMinimumHeight(110)
+        self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.widget.horizontalHeader().setStretchLastSection(True)
         self.widget.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
         parentLayout.addWidget(self.widget)
@@ -42,6 +44,8 @@ class StudyTable:
         self._studies = patient.studies if patient is not None else ()
         self._prior, self._current = prior, current
         self.update()
+        rows = min(max(len(self._studies), _LEAST_ROWS), _MOST_ROWS)
+        self.widget.setFixedHeight(rows * _ROW_PX + self.widget.horizontalHeader().sizeHint.height() + 4)
         self.widget.resizeColumnsToContents()
         self.widget.horizontalHeader().setStretchLastSection(True)
 

@@ -1,0 +1,69 @@
+"""What can be done with the lesion that the user is at, and why not: a sentence for tool tips."""
+
+from __future__ import annotations
+
+from slicer.i18n import tr as _
+
+from AnatomicalEmbedding.followup.lesions import NOT_VISIBLE, OUTSIDE, WITH_PLACE
+from AnatomicalEmbedding.followup.status import ABSENT, status_of
+
+from .FollowUpLogic import FollowUpLogic
+
+NEW, CONFIRM, MOVE, INVISIBLE, BEYOND = "new", "confirm", "move", "invisible", "beyond"
+LONG_AXIS, SHORT_AXIS, ACCEPT, MERGE, REMOVE = "long axis", "short axis", "accept", "merge", "remove"
+PREVIOUS, NEXT = "previous", "next"
+
+
+def whyNot(logic: FollowUpLogic, action: str, lesion: str, study: str) -> str:
+    """Why something cannot be done with a lesion in a study; "" where it can."""
+    if not logic.volumes:
+        return _("Load CTs of a patient first.")
+    if action == NEW:
+        return ""
+    if action in (PREVIOUS, NEXT):
+        return "" if logic.record.unreviewed() else _("There is no proposal that nobody has looked at.")
+    if not lesion:
+        return _("Choose a lesion in the table first.")
+    if action == REMOVE:
+        return ""
+    if study not in logic.volumes:
+        return _("This study is not loaded: load its scan, or choose a cell of another study.")
+    return _whyNotHere(logic, action, lesion, study)
+
+
+def mergeChoices(logic: FollowUpLogic, lesion: str, study: str) -> list[str]:
+    """Lesions that another one may have merged with in a study."""
+    record = logic.record
+    found = {each.id: each.findings.get(study) for each in record.lesions if each.id != lesion}
+    return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
+
+
+def _whyNotHere(logic: FollowUpLogic, action: str, lesion: str, study: str) -> str:
+    found = logic.record.finding(lesion, study)
+    if action == CONFIRM:
+        return _whyNotConfirm(logic, lesion, study)
+    if action == INVISIBLE and found is not None and found.state == NOT_VISIBLE:
+        return _("{lesion} is marked as not visible here already.").format(lesion=lesion)
+    if action == BEYOND and found is not None and found.state == OUTSIDE:
+        return _("{lesion} is marked as outside this scan already.").format(lesion=lesion)
+    if action == ACCEPT:
+        size = None if found is None else found.size
+        if size is None or (size.long_axis is None and size.short_axis is None):
+            return _("{lesion} has no axes here: draw them.").format(lesion=lesion)
+        return _("The axes are accepted already.") if size.confirmed else ""
+    if action == MERGE and not mergeChoices(logic, lesion, study):
+        return _("No other lesion has a place in this study.")
+    return ""
+
+
+def _whyNotConfirm(logic: FollowUpLogic, lesion: str, study: str) -> str:
+    found = logic.record.finding(lesion, study)
+    if found is None:
+        return _("Nothing is proposed here: prepare the scans, or press Move and click on the lesion.")
+    if found.reviewed:
+        return _("{lesion} has been looked at here already.").format(lesion=lesion)
+    if status_of(logic.record, lesion, study) == ABSENT:
+        return _("The scan does not seem to show {lesion}: say Outside or Not visible, or Move it.").format(
+            lesion=lesion
+        )
+    return ""

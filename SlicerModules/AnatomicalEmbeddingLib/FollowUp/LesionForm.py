@@ -1,0 +1,55 @@
+"""Name, site and kind of the lesion that the user is at."""
+
+from __future__ import annotations
+
+from slicer.i18n import tr as _
+
+from ..Panels.ComboBoxes import fillComboBox
+from .FollowUpLogic import FollowUpLogic
+from .LesionChoice import LesionChoice
+
+
+class LesionForm:
+    """ui: holds nameEdit, siteEdit, targetCheckBox, nodalCheckBox and splitSelector."""
+
+    def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice) -> None:
+        self.ui, self.logic, self.choice = ui, logic, choice
+        self._filling = False
+        self._lesion = ""
+        ui.nameEdit.connect("editingFinished()", lambda: self._describe(name=ui.nameEdit.text.strip()))
+        ui.siteEdit.connect("editingFinished()", lambda: self._describe(site=ui.siteEdit.text.strip()))
+        ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
+        ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
+        ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
+        logic.changed.connect(self.update)
+        choice.changed.connect(self.update)
+        self.update()
+
+    def close(self) -> None:
+        """Stop listening; the widgets stay."""
+        self.logic.changed.disconnect(self.update)
+        self.choice.changed.disconnect(self.update)
+
+    def update(self) -> None:
+        """Show the lesion as it is now."""
+        ui, record = self.ui, self.logic.record
+        lesion = next((each for each in record.lesions if each.id == self.choice.lesion), None)
+        self._filling = True
+        try:
+            ui.formArea.setEnabled(lesion is not None)
+            ui.formArea.setToolTip("" if lesion is not None else _("Choose a lesion in the table first."))
+            for edit, text in ((ui.nameEdit, lesion and lesion.name), (ui.siteEdit, lesion and lesion.site)):
+                isTyped = edit.hasFocus() and self._lesion == self.choice.lesion  # what is half written stays
+                if edit.text != (text or "") and not isTyped:
+                    edit.text = text or ""
+            ui.targetCheckBox.checked = lesion is not None and lesion.target
+            ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
+            others = [(each.id, each.label) for each in record.lesions if lesion is not None and each is not lesion]
+            fillComboBox(ui.splitSelector, [("", _("no other")), *others], lesion.split_from if lesion else "")
+        finally:
+            self._filling = False
+        self._lesion = self.choice.lesion
+
+    def _describe(self, **changes) -> None:
+        if not self._filling and self.choice.lesion:
+            self.logic.describe(self.choice.lesion, **changes)

@@ -1,0 +1,75 @@
+"""Which study of a follow-up a volume node is: by a key that stays with the node, whatever it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import uuid4
+
+import slicer
+
+from AnatomicalEmbedding.followup.lesions import Study as RecordStudy
+
+from ..VolumeNodes import scans
+from .StudyOrder import Patient
+
+KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"
+
+
+def keyedVolumes(scene) -> dict[str, object]:
+    """Key -> volume node of all CTs. The key is the DICOM series' UID where there is one of the volume's own.
+
+    It is kept on the node, so that it stays when a scene is saved; of a node and its copy, the first keeps it.
+    """
+    found: dict[str, object] = {}
+    for volume in scans(scene):
+        key = volume.GetAttribute(KEY_ATTRIBUTE) or seriesUid(scene, volume)
+        if not key or key in found:
+            key = uuid4().hex
+        if volume.GetAttribute(KEY_ATTRIBUTE) != key:
+            volume.SetAttribute(KEY_ATTRIBUTE, key)
+        found[key] = volume
+    return found
+
+
+def studiesOf(scene, patient: Patient, keyed: dict[str, object]) -> list[RecordStudy]:
+    """A patient's studies, in their order, as the record keeps them. keyed: see `keyedVolumes`."""
+    keys = {volume.GetID(): key for key, volume in keyed.items()}
+    return [
+        RecordStudy(
+            keys[study.volume.GetID()],
+            study.volume.GetName(),
+            study.date,
+            studyUid(scene, study.volume),
+            seriesUid(scene, study.volume),
+        )
+        for study in patient.studies
+    ]
+
+
+def withAbsent(loaded: Iterable[RecordStudy], absent: Iterable[RecordStudy]) -> list[RecordStudy]:
+    """Studies in order of time, those whose volumes are not there among those whose are."""
+    studies = list(loaded)
+    for each in absent:
+        later = (n for n, study in enumerate(studies) if each.date and (study.date is None or study.date > each.date))
+        studies.insert(next(later, len(studies)), each)
+    return studies
+
+
+def seriesUid(scene, volumeNode) -> str:
+    """DICOM series instance UID of a volume; "" where it has none."""
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    item = hierarchy.GetItemByDataNode(volumeNode)
+    return hierarchy.GetItemUID(item, _dicom()) if item else ""
+
+
+def studyUid(scene, volumeNode) -> str:
+    """DICOM study instance UID of a volume; "" where it has none."""
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    item = hierarchy.GetItemByDataNode(volumeNode)
+    level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelStudy()
+    study = hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
+    return hierarchy.GetItemUID(study, _dicom()) if study else ""
+
+
+def _dicom() -> str:
+    return slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()

@@ -1,0 +1,233 @@
+"""The record of a patient's lesions in the scene: kept, found again, undone."""
+
+import slicer
+from follow_up_bench import LINES, LISTS, LONG, SHORT, FollowUpBench
+
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, NOT_VISIBLE, PROPOSED
+from slicer_kit.scene import read_mrb, write_mrb
+
+TEXTS = "vtkMRMLTextNode"
+
+
+def reopened(scene, path):
+    """The scene in a new session, as read from a file."""
+    scene.Clear(0)
+    read_mrb(scene, path)
+    return FollowUpBench(scene)
+
+
+def test_studies_come_in_order_of_time_whatever_they_were_loaded_in(bench, pair):
+    assert [study.label for study in bench.logic.record.studies] == ["2023-01-01", "2024-01-01"]
+    assert [volume.GetName() for volume in bench.logic.volumes.values()] == ["CT 20230101", "CT 20240101"]
+
+
+def test_a_scene_without_lesions_gets_no_nodes(bench, pair):
+    assert not bench.nodes(TEXTS)
+    assert not bench.nodes(LISTS)
+
+
+def test_everything_is_there_again_after_saving(bench, pair, tmp_path):
+    prior, current = pair
+    bench.logic.mark(prior, (1.0, 2.0, 3.0))
+    bench.logic.describe("L1", name="apex", site="lung", nodal=True)
+    bench.logic.measure("L1", prior, LONG, SHORT)
+    bench.propose(current, prior)
+    before = bench.logic.record
+    path = write_mrb(bench.scene, tmp_path / "follow-up.mrb")
+    other = reopened(bench.scene, path)
+    try:
+        assert other.open() == pair
+        assert other.logic.record == before
+        assert other.labels(prior) == ["L1 apex"]
+        assert other.labels(current) == ["L1 apex proposed"]
+        assert len(other.nodes(LISTS)) == 2, "the lists of the file are used"
+        assert sorted(node.GetName() for node in other.nodes(LINES)) == ["L1 long", "L1 short"]
+        assert len(other.nodes(TEXTS)) == 1
+        other.logic.confirm("L1", current)
+        assert other.finding(current).state == CONFIRMED
+    finally:
+        other.close()
+
+
+def test_patients_are_kept_apart_and_found_again(bench, tmp_path):
+    for person in ("Miller", "Smith"):
+        bench.study("20230101", person)
+        bench.study("20240101", person)
+    miller = bench.open(0)
+    bench.logic.mark(miller[0], (1.0, 1.0, 1.0))
+    smith = bench.open(1)
+    assert bench.logic.record.lesions == ()
+    bench.logic.mark(smith[0], (2.0, 2.0, 2.0))
+    bench.logic.mark(smith[1], (3.0, 3.0, 3.0))
+    other = reopened(bench.scene, write_mrb(bench.scene, tmp_path / "two.mrb"))
+    try:
+        other.open(0)
+        assert [lesion.id for lesion in other.logic.record.lesions] == ["L1"]
+        other.open(1)
+        assert [lesion.id for lesion in other.logic.record.lesions] == ["L1", "L2"]
+        assert [node.GetName() for node in other.nodes(TEXTS)] == ["Follow-up of Miller", "Follow-up of Smith"]
+    finally:
+        other.close()
+
+
+def test_without_a_patient_the_record_is_known_by_its_studies(bench, tmp_path):
+    for name in "AB":
+        slicer.util.addVolumeFromArray(slicer.util.arrayFromVolume(bench.study("20200101", "Other")), name=name)
+    keys = bench.open(1)
+    bench.logic.mark(keys[0], (1.0, 2.0, 3.0))
+    other = reopened(bench.scene, write_mrb(bench.scene, tmp_path / "nobody.mrb"))
+    try:
+        assert other.open(1) == keys
+        assert len(other.logic.record.lesions) == 1
+        other.open(0)
+        assert other.logic.record.lesions == ()
+    finally:
+        other.close()
+
+
+def test_the_key_is_the_series_and_of_a_copy_its_own(bench):
+    volume = bench.study("20230101", series="1.2.3")
+    copy = bench.study("20240101")
+    copy.SetAttribute("AnatomicalEmbedding.StudyKey", "1.2.3")
+    first, second = bench.open()
+    assert first == "1.2.3"
+    assert second not in ("", "1.2.3")
+    assert bench.logic.volumes[first] is volume
+    assert bench.logic.record.study(first).series_uid == "1.2.3"
+
+
+def test_a_study_renamed_or_dated_by_hand_stays_the_same(bench, pair):
+    prior, current = pair
+    bench.logic.mark(prior, (1.0, 2.0, 3.0))
+    volume = bench.logic.volumes[prior]
+    volume.SetName("renamed")
+    volume.SetAttribute("AnatomicalEmbedding.StudyDate", "2025-05-05")
+    assert bench.open() == [current, prior]
+    assert bench.logic.record.study(prior).name == "renamed"
+    assert bench.finding(prior).state == MARKED
+
+
+def test_a_study_whose_volume_goes_keeps_what_was_said(bench, pair, tmp_path):
+    prior, current = pair
+    bench.logic.mark(current, (1.0, 2.0, 3.0))
+    bench.logic.notVisible("L1", prior)
+    bench.delete(bench.logic.volumes[prior])
+    assert list(bench.logic.volumes) == [current]
+    assert bench.open() == [current]
+    assert [study.key for study in bench.logic.record.studies] == pair, "in its place in time"
+    assert bench.finding(prior).state == NOT_VISIBLE
+    other = reopened(bench.scene, write_mrb(bench.scene, tmp_path / "one.mrb"))
+    try:
+        other.open()
+        assert [study.label for study in other.logic.record.studies] == ["2023-01-01", "2024-01-01"]
+        assert other.finding(prior).state == NOT_VISIBLE
+    finally:
+        other.close()
+
+
+def test_a_study_of_which_nobody_said_anything_goes_with_its_volume(bench, pair):
+    prior, current = pair
+    bench.logic.mark(prior, (1.0, 2.0, 3.0))
+    bench.propose(current, prior)
+    bench.delete(bench.logic.volumes[current])
+    bench.open()
+    assert [study.key for study in bench.logic.record.studies] == [prior]
+    assert len(bench.nodes(LISTS)) == 1, "its points go too"
+
+
+def test_a_follow_up_that_cannot_be_read_is_told_and_left_alone(bench, pair):
+    broken = bench.scene.AddNewNodeByClass(TEXTS, "Broken")
+    broken.SetAttribute("AnatomicalEmbedding.FollowUp", "Miller")
+    broken.SetText('{"format": "something else"}')
+    bench.logic.setPatient(None)
+    bench.open()
+    assert bench.said
+    assert bench.said[-1].startswith("Broken: is no follow-up of this program")
+    bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
+    assert broken.GetText() == '{"format": "something else"}'
+    assert len(bench.nodes(TEXTS)) == 2
+
+
+def test_a_deleted_follow_up_comes_back_by_undo(bench, pair):
+    bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
+    bench.delete(bench.nodes(TEXTS)[0])
+    assert bench.logic.record.lesions == ()
+    assert "Undo brings it back" in bench.said[-1]
+    bench.open()
+    bench.logic.undo()
+    assert bench.finding(pair[0]).state == MARKED
+    assert len(bench.nodes(TEXTS)) == 1
+
+
+def test_undo_and_redo_of_each_thing_the_user_says(bench, pair):
+    prior, current = pair
+    logic = bench.logic
+    steps = [
+        lambda: logic.mark(prior, (0.0, 0.0, 0.0)),
+        lambda: logic.measure("L1", prior, LONG, None),
+        lambda: logic.mark(current, (0.0, 0.0, 1.0), "L1"),
+        lambda: logic.mark(current, (0.0, 0.0, 2.0)),
+        lambda: logic.merge("L2", current, "L1"),
+        lambda: logic.outside("L1", current),
+        lambda: logic.notVisible("L1", current),
+        lambda: logic.describe("L1", name="apex"),
+        lambda: logic.remove("L1"),
+    ]
+    states = [logic.record]
+    for step in steps:
+        step()
+        assert logic.record != states[-1]
+        states.append(logic.record)
+    for expected in reversed(states[:-1]):
+        logic.undo()
+        assert logic.record == expected
+    assert not logic.canUndo
+    for expected in states[1:]:
+        logic.redo()
+        assert logic.record == expected
+    assert not logic.canRedo
+    logic.undo()
+    logic.describe("L1", site="lung")
+    assert not logic.canRedo, "what was undone is not mixed with what came after"
+
+
+def test_undo_keeps_a_study_that_was_loaded_meanwhile(bench, pair):
+    bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
+    bench.study("20250101")
+    keys = bench.open()
+    assert len(keys) == 3
+    bench.logic.undo()
+    assert [study.key for study in bench.logic.record.studies] == keys
+
+
+def test_what_cannot_be_done_is_said_and_changes_nothing(bench, pair):
+    prior, current = pair
+    bench.logic.mark(prior, (1.0, 2.0, 3.0))
+    before = bench.logic.record
+    assert not bench.logic.confirm("L1", current)
+    assert "has no place in 2024-01-01 yet" in bench.said[-1]
+    assert not bench.logic.merge("L1", prior, "L1")
+    assert "cannot merge with itself" in bench.said[-1]
+    assert bench.logic.record == before
+
+
+def test_an_absent_proposal_is_not_confirmed_by_a_key(bench, pair):
+    prior, current = pair
+    bench.logic.mark(prior, (1.0, 2.0, 3.0))
+    bench.propose(current, prior, status="absent")
+    assert not bench.logic.confirm("L1", current)
+    assert "does not seem to show" in bench.said[-1]
+    assert bench.finding(current).state == PROPOSED
+    assert bench.labels(current) == [], "its place means nothing"
+    bench.logic.outside("L1", current)
+    assert not bench.logic.record.unreviewed()
+
+
+def test_closing_the_scene_empties_the_logic(bench, pair):
+    bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
+    bench.logic.placeLesion()
+    bench.scene.Clear(0)
+    assert bench.logic.patient is None
+    assert bench.logic.volumes == {}
+    assert bench.logic.record.lesions == ()
+    bench.logic.poll()
