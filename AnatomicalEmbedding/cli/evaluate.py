@@ -212,9 +212,10 @@ def run_boxes(options: argparse.Namespace) -> None:
 
 def run_registration(options: argparse.Namespace) -> None:
     from ..evaluation import EmbeddingMatcher, load_cases, make_peers
-    from ..evaluation.peers import ELASTIX_AFFINE, REGISTRATION_PEERS
+    from ..evaluation.elastix import Elastix
+    from ..evaluation.peers import ELASTIX_AFFINE, ELASTIX_BSPLINE, REGISTRATION_PEERS
     from ..evaluation.registration import RegistrationMatcher, evaluate_registration
-    from ..registration.register import KINDS
+    from ..registration.register import AFFINE, KINDS
 
     cases = load_cases(options.folder)
     model = open_model(options)
@@ -225,6 +226,9 @@ def run_registration(options: argparse.Namespace) -> None:
     if options.peers != "none":
         peers, notes = make_peers(REGISTRATION_PEERS if options.peers == "all" else (ELASTIX_AFFINE,))
         methods |= peers
+        if ELASTIX_BSPLINE in peers:
+            start = RegistrationMatcher(maps, AFFINE).affine
+            methods["ours, affine + elastix B-spline"] = Elastix(deformable=True, start=start)
     with progress_bar("pairs", options.json) as progress:
         result = evaluate_registration(cases, methods, progress, notes)
     _finish(result, options)

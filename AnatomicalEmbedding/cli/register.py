@@ -36,7 +36,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "register",
         help="lay one scan on another: rigid, affine or deformable",
         description="Finds where every point of FIXED lies in MOVING; the two may show different parts of the body. "
-        "Writes transform.h5 (opens in Slicer: apply it to MOVING; elastix and ANTs can start from it), MOVING on the "
+        "Writes transform.h5 (opens in Slicer: apply it to MOVING; ANTs can start from it), MOVING on the "
         "voxels of FIXED, registration.json and report.html to the output folder.",
     )
     parser.add_argument("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
@@ -54,6 +54,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING"
     )
     parser.add_argument("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
+    parser.add_argument(
+        "--elastix", action="store_true", help="also write elastix_start.txt, the affine part for elastix -t0"
+    )
     parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
     add_series_option(parser)
     add_json_option(parser)
@@ -154,6 +157,11 @@ def _write(
     if options.field:
         written.append(folder / "displacement.nii.gz")
         found.write_field(written[-1], fixed)
+    if options.elastix:
+        from ..registration.elastix_start import write_elastix_start
+
+        written.append(folder / "elastix_start.txt")
+        write_elastix_start(written[-1], found.affine, fixed)
     if not options.no_report:
         from ..registration_report import write_registration_report
 

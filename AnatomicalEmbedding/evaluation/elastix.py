@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 
+from ..registration.elastix_start import elastix_parameters
 from ..simpleitk_bridge import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from ..volume import Volume
 from .dataset import Case
@@ -20,12 +22,20 @@ class Elastix:
     Mutual information of random samples, started with the middles of the two images on each other, four resolutions
     of 300 iterations, control points 16 mm apart at the finest. The template is the fixed image, since elastix maps
     fixed points to moving ones. No answer (NaN) where a registration fails, as when images do not overlap enough.
+    start: gives the (4, 4) RAS map template -> target to begin with, for a B-spline without an affine stage.
 
     Raises importlib.metadata.PackageNotFoundError when itk-elastix is not installed.
     """
 
-    def __init__(self, deformable: bool = False, iterations: int = 300, grid_mm: float = 16.0) -> None:
+    def __init__(
+        self,
+        deformable: bool = False,
+        iterations: int = 300,
+        grid_mm: float = 16.0,
+        start: Callable[[Case, Case], np.ndarray] | None = None,
+    ) -> None:
         metadata.version("itk-elastix")
+        self._start = start
         self._deformable = deformable
         self._iterations = iterations
         self._grid_mm = grid_mm
@@ -44,6 +54,10 @@ class Elastix:
         method.SetMovingImage(_to_itk(target.volume))
         method.SetParameterObject(self._parameters())
         method.SetLogToConsole(False)
+        if self._start is not None:
+            begin = _load_itk().ParameterObject.New()
+            begin.SetParameterMap(elastix_parameters(self._start(template, target), template.volume))
+            method.SetInitialTransformParameterObject(begin)
         try:
             method.Update()
         except RuntimeError:
@@ -58,7 +72,7 @@ class Elastix:
         affine = parameters.GetDefaultParameterMap("affine", _LEVELS)
         affine["AutomaticTransformInitialization"] = ("true",)
         affine["AutomaticTransformInitializationMethod"] = ("GeometricalCenter",)
-        stages = [affine]
+        stages = [affine] if self._start is None else []
         if self._deformable:
             stages.append(parameters.GetDefaultParameterMap("bspline", _LEVELS, self._grid_mm))
         for stage in stages:

@@ -182,12 +182,13 @@ def _new_lesions(
             continue
         then = lesion.findings.get(first.key)
         if then is None or not then.reviewed:
-            unclear.append(f"{lesion.id}: is it new? Look at its place in {first.label}, and say whether it is there.")
+            unclear.append(lesion.id)
             continue
         new.append(lesion.id)
         if then.state == OUTSIDE:
             notes.append(f"{lesion.id}: its place is not in the scan of {first.label}; RECIST 1.1 counts it as new.")
-    return new, tuple(unclear), tuple(notes)
+    question = f"new? Look at the place in {first.label}, and say whether it is there."
+    return new, _sentences((lesion_id, question) for lesion_id in unclear), tuple(notes)
 
 
 def _others_left(record: FollowUp, study: Study) -> tuple[str, ...]:
@@ -217,10 +218,18 @@ def _measured(record: FollowUp, study: Study, targets: Iterable[Lesion]) -> _Mea
         found = lesion.findings.get(study.key)
         size = diameter_mm(lesion, found)
         if size is None:
-            missing.append(_why_unknown(lesion, found, study))
+            missing.append((lesion.id, _why_unknown(lesion, found, study)))
         else:
             sizes.append((lesion, size))
-    return _Measured(tuple(sizes), tuple(missing))
+    return _Measured(tuple(sizes), _sentences(missing))
+
+
+def _sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """One for each reason, with all lesions that it is true of: a study that nobody has looked at has one, not ten."""
+    of_reason: dict[str, list[str]] = {}
+    for lesion_id, reason in why:
+        of_reason.setdefault(reason, []).append(lesion_id)
+    return tuple(f"{', '.join(ids)}: {reason}" for reason, ids in of_reason.items())
 
 
 def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
@@ -245,15 +254,15 @@ def _is_normal(lesion: Lesion, size_mm: float | None) -> bool:
 def _why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
     axis = "short axis" if lesion.nodal else "long axis"
     if found is None:
-        return f"{lesion.id}: nothing is known of it in {study.label}; find or mark it there."
+        return f"nothing is known in {study.label}; find or mark it there."
     if found.state == PROPOSED:
-        return f"{lesion.id}: its place in {study.label} is a proposal; confirm it or say where the lesion is."
+        return f"only proposed in {study.label}; confirm it, or say where the lesion is."
     if found.state == OUTSIDE:
-        return f"{lesion.id}: its place is not in the scan of {study.label}."
+        return f"not in the scan of {study.label}."
     drawn = found.size.short_axis if lesion.nodal else found.size.long_axis
     if drawn is not None and not found.size.confirmed:
-        return f"{lesion.id}: its axes in {study.label} are carried over from another study; accept or draw them."
-    return f"{lesion.id}: is not measured in {study.label}; draw its {axis}."
+        return f"axes in {study.label} are carried over from another study; accept or draw them."
+    return f"not measured in {study.label}; draw the {axis}."
 
 
 def _choice_notes(record: FollowUp, study: Study, targets: list[Lesion]) -> tuple[str, ...]:

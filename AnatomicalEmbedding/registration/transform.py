@@ -85,7 +85,7 @@ class Registration:
         return sitk.CompositeTransform([affine, self._spline()])  # what comes last acts first
 
     def write(self, path: str | Path) -> None:
-        """Write an ITK transform file, .h5 or .tfm, which Slicer opens and elastix and ANTs can start from.
+        """Write an ITK transform file, .h5 or .tfm, which Slicer opens and ANTs can start from.
 
         Raises VolumeError for another name, or where it cannot be written.
         """
