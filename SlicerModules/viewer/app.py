@@ -17,7 +17,8 @@ from AnatomicalEmbeddingLib.Maps.Engine import Choice
 from .logic.session import Limits, ThreadedEngine
 
 _BUSY_S, _IDLE_S = 0.03, 0.1
-_TRAME_OPTIONS = "--server --nowscompress --nosignalhandlers"  # trame would read our own command line otherwise
+# trame would read our own command line otherwise; pictures are compressed already
+_TRAME_OPTIONS = "--server --no-ws-compress --nosignalhandlers"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Viewer:
         self.scans = Scans(session)
         self.views = Views(session, self.server)
         self.landmarks = Landmarks(session)
-        self.crosshair = Crosshair(session)
+        self.crosshair = Crosshair(session, self.views)
         self.boxes = Boxes(session)
         self.exports = Exports(session, self.landmarks)
         self.guard = Guard(options.host, options.token)
@@ -151,4 +151,5 @@ class Viewer:
         self.landmarks.publish(state)
         self.crosshair.publish(state)
         self.boxes.publish(state)
+        self.exports.publish(state)
         state.sentences = self.session.sentences

@@ -158,7 +158,7 @@ def test_the_response_is_told_with_what_is_missing(record, written):
     html = written(record)
     assert re.search(r"24.0 mm</td>.*?<b>baseline</b>", html, re.DOTALL)
     assert html.count('<span class="quiet">not complete</span>') == 2
-    assert "L1: its place in 2024-03-05 is a proposal; confirm it" in html
+    assert "only proposed in 2024-03-05; confirm it" in html
     html = written(record.measure("L1", "b", across(12), upright(8)))
     assert re.search(r"12.0 mm</td>\s*<td class=\"number\">-50 %</td>.*?<b>PR</b>", html, re.DOTALL)
 

@@ -108,7 +108,7 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
     asked = _last(record)
     assert asked.category == NOT_EVALUABLE
     assert asked.sum_mm == 20
-    assert asked.missing == ("L2: is it new? Look at its place in 2024-01-01, and say whether it is there.",)
+    assert asked.missing == ("L2: new? Look at the place in 2024-01-01, and say whether it is there.",)
     looked = _last(record.not_visible("L2", "a"))
     assert (looked.category, looked.new, looked.sum_mm, looked.missing) == ("PD", ("L2",), 20, ())
     unseen = _last(record.outside("L2", "a"))
@@ -130,12 +130,12 @@ def test_a_node_of_normal_size_is_not_new() -> None:
 
 def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
     record = _patient((50, None), (30, 20))
-    assert _last(record).missing == ("L1: nothing is known of it in 2024-03-01; find or mark it there.",)
+    assert _last(record).missing == ("L1: nothing is known in 2024-03-01; find or mark it there.",)
     carried = Proposal((0, 0, 0), Guess("matched", "a", 2.0, 0.99), Measurement(_axis(10), _axis(5), confirmed=True))
     record = record.propose("b", {"L1": carried})
     last = _last(record)
     assert (last.sum_mm, last.from_baseline, last.category) == (None, None, NOT_EVALUABLE)
-    assert "is a proposal" in last.missing[0]
+    assert "only proposed" in last.missing[0]
     record = record.confirm("L1", "b")
     assert _last(record).category == NOT_EVALUABLE
     assert "carried over" in _last(record).missing[0]
@@ -144,9 +144,17 @@ def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
 
 
 def test_what_cannot_be_measured_is_named() -> None:
-    assert _last(_patient((50, OUT), (30, 20))).missing == ("L1: its place is not in the scan of 2024-03-01.",)
+    assert _last(_patient((50, OUT), (30, 20))).missing == ("L1: not in the scan of 2024-03-01.",)
     node = _patient((50, 20)).describe("L1", nodal=True).measure("L1", "b", _axis(20), None)
-    assert _last(node).missing == ("L1: is not measured in 2024-03-01; draw its short axis.",)
+    assert _last(node).missing == ("L1: not measured in 2024-03-01; draw the short axis.",)
+
+
+def test_lesions_with_the_same_gap_share_a_sentence() -> None:
+    missing = _last(_patient((50, None), (30, OUT), (20, None))).missing
+    assert missing == (
+        "L1, L3: nothing is known in 2024-03-01; find or mark it there.",
+        "L2: not in the scan of 2024-03-01.",
+    )
 
 
 def test_progress_is_certain_when_the_measured_targets_alone_have_grown_enough() -> None:  # 4.4.3
@@ -185,7 +193,7 @@ def test_baseline_is_the_first_study_with_every_known_target_measured() -> None:
     record = record.mark("a", (0, 0, 0), "L2").forget("L2", "a").mark("a", (1, 1, 1), "L2")
     course = responses(record)
     assert [each.category for each in course] == [NOT_EVALUABLE, BASELINE, "PR"]
-    assert course[0].missing == ("L2: is not measured in 2024-01-01; draw its long axis.",)
+    assert course[0].missing == ("L2: not measured in 2024-01-01; draw the long axis.",)
     assert course[2].from_baseline == pytest.approx(-100 * 30 / 70)
 
 

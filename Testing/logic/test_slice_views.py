@@ -5,28 +5,11 @@ import pytest
 import slicer
 import slicer.util
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
+from view_nodes import add_view, remove_views
 
 from AnatomicalEmbeddingLib import Views
 from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
-
-
-def add_view(scene, tag: str, volume, orientation: str = "Axial"):
-    """A slice view as the application's layout makes it: a slice node and what it shows."""
-    slice_node = scene.GetSingletonNode(tag, "vtkMRMLSliceNode")
-    if slice_node is None:
-        slice_node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that the scene knows
-        slice_node.UnRegister(None)
-        slice_node.SetSingletonTag(tag)
-        slice_node.SetLayoutName(tag)
-        slice_node.SetName(tag)
-        slice_node.SetOrientation(orientation)
-        slice_node = scene.AddNode(slice_node)
-    composite = slicer.vtkMRMLSliceCompositeNode()
-    composite.SetSingletonTag(tag)
-    composite.SetLayoutName(tag)
-    scene.AddNode(composite).SetBackgroundVolumeID(None if volume is None else volume.GetID())
-    return slice_node
 
 
 @pytest.fixture
@@ -36,9 +19,7 @@ def views(scene):
     first, second = add_patient(0, "First"), add_patient(1, "Second")
     made = add_view(scene, "Aax", first), add_view(scene, "Acor", first, "Coronal"), add_view(scene, "Bax", second)
     yield first, second, made
-    for name in ("vtkMRMLSliceCompositeNode", "vtkMRMLSliceNode"):
-        for n in reversed(range(scene.GetNumberOfNodesByClass(name))):
-            scene.RemoveNode(scene.GetNthNodeByClass(n, name))
+    remove_views(scene)
 
 
 def centre(slice_node) -> np.ndarray:

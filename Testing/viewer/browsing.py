@@ -33,9 +33,9 @@ def open_browser() -> Iterator:
 
 
 class Running:
-    """The program while it runs. url: what it printed, with the token."""
+    """The program while it runs. url: what it printed, with the token. program: the folder that it is imported from."""
 
-    def __init__(self, folder: Path, *arguments: str, extra: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, *arguments: str, program: Path = ROOT) -> None:
         self.folder, self._log = folder, folder / "log.txt"
         self.temporary = folder / "tmp"
         self.temporary.mkdir(exist_ok=True)
@@ -47,9 +47,7 @@ class Running:
         }
         command = [sys.executable, "-m", "AnatomicalEmbedding", "view", *arguments, "--no-browser", "--token", TOKEN]
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*command, *extra], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
-            )
+            self.process = subprocess.Popen(command, cwd=program, env=environment, stdout=log, stderr=subprocess.STDOUT)
         self.url = self._printed_url()
 
     @property
@@ -64,6 +62,11 @@ class Running:
         """Resident memory of the program."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the program has used, in all its threads."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self, seconds: float = 15.0) -> int:
         """Ctrl-C; the exit code."""
@@ -189,9 +192,43 @@ class Page:
 
     def send(self, *paths: Path) -> None:
         """Upload files, until the server has taken them in."""
+        with self._sent():
+            self.page.set_input_files("[data-test=files]", [str(path) for path in paths])
+
+    def send_folder(self, folder: Path) -> None:
+        """Upload a folder by its own button."""
+        with self._sent():
+            self.page.set_input_files("[data-test=folder]", str(folder))
+
+    def drop(self, *paths: Path) -> None:
+        """Drag files or folders from outside onto the page, and let them fall."""
+        x, y = self.at("scan0axial", 0.5, 0.5)
+        data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+        session = self.page.context.new_cdp_session(self.page)
+        with self._sent():
+            for kind in ("dragEnter", "dragOver", "drop"):
+                session.send("Input.dispatchDragEvent", {"type": kind, "x": x, "y": y, "data": data})
+        session.detach()
+
+    @contextmanager
+    def _sent(self) -> Iterator[None]:
+        """Until the upload that begins inside has ended."""
         before = int(self.page.get_attribute("body", "data-sent") or 0)
-        self.page.set_input_files("[data-test=files]", [str(path) for path in paths])
+        yield
         self.wait(f"Number(document.body.dataset.sent || 0) === {before + 1}")
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float], button: str = "left", key: str = "") -> None:
+        """Move the mouse with a button pressed, and a key if any."""
+        mouse = self.page.mouse
+        if key:
+            self.page.keyboard.down(key)
+        mouse.move(*start)
+        mouse.down(button=button)
+        mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2, steps=3)
+        mouse.move(*end, steps=3)
+        mouse.up(button=button)
+        if key:
+            self.page.keyboard.up(key)
 
     def watch_pictures(self) -> None:
         """Begin to count the pictures that each view shows."""

@@ -20,9 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent not in item.path.parents:
             continue
-        if "page" in item.fixturenames and missing:
+        in_browser = "browser" in item.fixturenames
+        if in_browser and missing:
             item.add_marker(pytest.mark.skip(reason="playwright is not installed; `make test` installs it"))
-        elif "page" in item.fixturenames and CHROMIUM is None:
+        elif in_browser and CHROMIUM is None:
             item.add_marker(pytest.mark.skip(reason="chromium is not installed; on Debian: apt install chromium"))
 
 

@@ -16,10 +16,10 @@ from browsing import Page, Running, open_browser  # noqa: E402
 
 OUTPUT = _TESTING.parent / "Resources" / "Screenshots" / "viewer.png"
 _POINTS = (
-    ("scan0coronal", 0.62, 0.2, "Rib"),
+    ("scan0coronal", 0.63, 0.74, "Left kidney"),
     ("scan0axial", 0.62, 0.42, "Heart"),
-    ("scan0coronal", 0.44, 0.62, "Liver"),
-    ("scan0axial", 0.5, 0.5, "Spine"),
+    ("scan0coronal", 0.27, 0.77, "Right kidney"),
+    ("scan0axial", 0.48, 0.59, "Spine"),
 )
 
 
@@ -35,7 +35,7 @@ def main() -> None:
             page.wait(f"!!document.querySelector(\"[data-point='{label}']\")")
         page.place_mode(False)
         page.page.locator("[data-point] tr.point td.place").nth(2).click()
-        page.page.mouse.move(10, 850)
+        page.page.mouse.move(1300, 800)
         page.page.wait_for_timeout(1500)  # the last pictures have come
         page.page.screenshot(path=OUTPUT)
         page.close()

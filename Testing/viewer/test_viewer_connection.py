@@ -89,7 +89,8 @@ def test_the_demo_starts_cancels_and_ends_without_a_trace(browser, tmp_path):
         page = Page(browser, program)
         page.wait("document.querySelectorAll('li[data-status=working]').length === 1")
         page.press("cancel")
-        page.page.locator("[data-test=prepare]").wait_for()
+        page.press("prepare")
+        page.wait("document.querySelectorAll('li[data-status=working]').length === 1")
         page.close()
         assert program.stop() == 0
     assert program.errors() == [], program.log

@@ -45,6 +45,19 @@ def test_several_points_in_a_row_without_pressing_place_again(page):
     assert len(page.points()) == before + 2
 
 
+def test_a_picture_that_has_not_changed_is_not_sent(page):
+    """The point under the mouse, while one is placed, asks all views to be drawn; it is seen in one scan only."""
+    page.place_mode()
+    page.page.mouse.move(*page.at("scan0axial", 0.3, 0.3))
+    page.page.wait_for_timeout(1000)
+    page.watch_pictures()
+    for step in range(5):
+        page.page.mouse.move(*page.at("scan0axial", 0.3 + 0.05 * step, 0.3))
+        page.page.wait_for_timeout(100)
+    page.wait("window.pictures.scan0axial > 1")
+    assert page.page.evaluate("window.pictures.scan1axial + window.pictures.scan1sagittal") == 0
+
+
 def test_dragging_a_point_moves_its_answer(page, tmp_path):
     page.add_point("scan0axial", 0.6, 0.56)  # away from the point before it, which is in the middle
     page.place_mode(False)
@@ -68,7 +81,7 @@ def test_dragging_a_point_moves_its_answer(page, tmp_path):
     assert np.linalg.norm(after["current"][label] - before["current"][label]) > 5
 
 
-def test_rename_delete_and_undo(page):
+def test_rename_delete_undo_and_redo(page):
     label = page.points()[0]["label"]
     page.page.fill(f"[data-point='{label}'] input", "Lesion A")
     page.page.keyboard.press("Enter")
@@ -76,6 +89,17 @@ def test_rename_delete_and_undo(page):
     count = len(page.points())
     page.page.click("[data-point='Lesion A'] tr.point button")
     page.wait(f"document.querySelectorAll('[data-point]').length === {count - 1}")
+    page.press("undo")
+    page.wait("!!document.querySelector(\"[data-point='Lesion A']\")")
+    assert len(page.points()) == count
+    page.press("redo")
+    page.wait("!document.querySelector(\"[data-point='Lesion A']\")")
+    assert len(page.points()) == count - 1
+    page.page.keyboard.press("Control+z")
+    page.wait("!!document.querySelector(\"[data-point='Lesion A']\")")
+    page.page.keyboard.press("Control+Shift+z")
+    page.wait("!document.querySelector(\"[data-point='Lesion A']\")")
+    assert page.page.locator("[data-test=redo]").is_disabled()
     page.press("undo")
     page.wait("!!document.querySelector(\"[data-point='Lesion A']\")")
     assert len(page.points()) == count

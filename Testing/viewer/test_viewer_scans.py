@@ -47,21 +47,63 @@ def write_dicom(folder, volume) -> None:
         pydicom.dcmwrite(folder / f"{k}.dcm", each, enforce_file_format=True)
 
 
-def test_upload_of_a_dicom_zip(page, tmp_path):
-    pytest.importorskip("pydicom")
+@pytest.fixture(scope="module")
+def short_scan():
+    """A synthetic torso of few voxels."""
     from AnatomicalEmbedding.phantom import make_phantom
 
-    volume = make_phantom(74, spacing=(5.0, 5.0, 8.0), coverage_mm=(200.0, 420.0)).volume
-    slices = tmp_path / "slices"
-    slices.mkdir()
-    write_dicom(slices, volume)
-    with zipfile.ZipFile(tmp_path / "case.zip", "w") as archive:
-        for path in slices.iterdir():
-            archive.write(path, f"study/series/{path.name}")
-    page.send(tmp_path / "case.zip")
+    return make_phantom(74, spacing=(5.0, 5.0, 8.0), coverage_mm=(200.0, 420.0)).volume
+
+
+@pytest.fixture(scope="module")
+def dicom_folder(short_scan, tmp_path_factory):
+    """A folder with a CT series two folders down."""
+    pytest.importorskip("pydicom")
+    folder = tmp_path_factory.mktemp("dicom") / "case"
+    (folder / "study" / "series").mkdir(parents=True)
+    write_dicom(folder / "study" / "series", short_scan)
+    return folder
+
+
+def taken(page, name: str, volume) -> None:
+    """Wait until the scan is embedded, check that it has the volume's voxels and spacing, and remove it again."""
     page.wait_ready(3)
-    assert names(page)[-1] == "case"
-    remove(page, "case")
+    assert names(page)[-1] == name
+    about = page.page.locator(f"li[data-scan='{name}'] input.name").get_attribute("title")
+    spacing = " × ".join(f"{mm:.3g}" for mm in volume.spacing)
+    assert about == f"{' × '.join(map(str, volume.shape[::-1]))} voxels of {spacing} mm"
+    remove(page, name)
+
+
+@pytest.mark.parametrize("suffix", [".nrrd", ".mha"])
+def test_upload_of_one_file(page, short_scan, tmp_path, suffix):
+    short_scan.write(tmp_path / f"single{suffix}")
+    page.send(tmp_path / f"single{suffix}")
+    taken(page, "single", short_scan)
+
+
+def test_upload_of_a_dicom_zip(page, short_scan, dicom_folder, tmp_path):
+    with zipfile.ZipFile(tmp_path / "case.zip", "w") as archive:
+        for path in dicom_folder.rglob("*.dcm"):
+            archive.write(path, path.relative_to(dicom_folder))
+    page.send(tmp_path / "case.zip")
+    taken(page, "case", short_scan)
+
+
+def test_upload_of_a_dicom_folder(page, short_scan, dicom_folder):
+    page.send_folder(dicom_folder)
+    taken(page, "DICOM", short_scan)
+
+
+def test_a_dropped_file(page, short_scan, tmp_path):
+    short_scan.write(tmp_path / "fallen.nii.gz")
+    page.drop(tmp_path / "fallen.nii.gz")
+    taken(page, "fallen", short_scan)
+
+
+def test_a_dropped_dicom_folder(page, short_scan, dicom_folder):
+    page.drop(dicom_folder)
+    taken(page, "DICOM", short_scan)
 
 
 def test_upload_of_several_files_at_once_and_the_grid(page, scan_files, pictures, tmp_path):
@@ -115,6 +157,33 @@ def test_what_was_uploaded_does_not_stay_on_disk(page):
     assert not list(page.running.temporary.glob("anatemb-view-*/upload-*"))
 
 
+def test_the_page_answers_while_a_large_scene_is_written(page, short_scan, tmp_path):
+    from AnatomicalEmbedding import Volume
+
+    voxels = short_scan.voxels.repeat(6, 0).repeat(6, 1).repeat(6, 2)
+    voxels += np.random.default_rng(3).integers(-60, 60, voxels.shape, np.int16)  # noise takes seconds to compress
+    Volume(voxels, short_scan.ijk_to_ras @ np.diag([1 / 6, 1 / 6, 1 / 6, 1])).write(tmp_path / "large.nii")
+    page.send(tmp_path / "large.nii")
+    page.page.locator("li[data-scan=large]").wait_for()
+    page.press("cancel")
+    page.press("export")
+    with page.page.expect_download() as waiting:
+        page.page.click("[data-test=export-scene]")
+        told = page.page.locator("[data-test=exporting]")
+        told.wait_for()
+        assert "for Slicer" in told.inner_text()
+        page.press("grid")
+        page.wait("document.querySelectorAll('.cell').length === 3")
+        assert told.is_visible()  # the server has answered before it has written all
+    with zipfile.ZipFile(waiting.value.path()) as archive:
+        assert max(entry.file_size for entry in archive.infolist()) > 0.25 * voxels.nbytes
+    told.wait_for(state="detached")
+    page.press("rows")
+    remove(page, "large")
+    page.wait("document.querySelectorAll('.cell').length === 6")
+    page.wait_ready(2)
+
+
 def test_windows_are_those_of_all_scans(page, pictures):
     page.watch_pictures()
     page.page.click("text=Lung")
@@ -148,6 +217,8 @@ def test_the_crosshair_moves_the_other_scan(page, pictures):
     page.place_mode(False)
     page.press("crosshair")
     page.wait("document.querySelector('[data-test=crosshair]').classList.contains('on')")
+    page.page.mouse.move(*page.at("scan0coronal", 0.5, 0.25))
+    page.page.wait_for_timeout(1000)
     page.watch_pictures()
     slices = "window.trame.state.get('slices').scan1axial.value"
     seen = set()
@@ -157,6 +228,8 @@ def test_the_crosshair_moves_the_other_scan(page, pictures):
         page.wait(f"window.pictures.scan1axial > {before}")
         seen.add(page.page.evaluate(slices))
     assert len(seen) > 2
+    page.wait("window.pictures.scan0axial > 0")  # the other views of the scan under the mouse follow too
+    assert page.page.evaluate("window.pictures.scan0coronal") == 0  # and the one under it stays
     page.page.screenshot(path=pictures / "crosshair.png")
     page.press("crosshair")
     page.wait("!document.querySelector('[data-test=crosshair]').classList.contains('on')")

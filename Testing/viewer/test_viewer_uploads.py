@@ -8,7 +8,7 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 
 from viewer.logic.session import Limits
 from viewer.web.guard import Guard
-from viewer.web.uploads import UploadError, check_self_contained, safe_name, unzip
+from viewer.web.uploads import UploadError, check_self_contained, check_slices, safe_name, unzip
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,32 @@ def test_an_image_that_claims_too_much_is_refused(tmp_path):
     )
     with pytest.raises(UploadError, match="claims"):
         check_self_contained(path, Limits())
+
+
+def write_slice(path, rows: int, columns: int) -> None:
+    """A small file that claims to be an image of that size."""
+    import pydicom
+    import SimpleITK as sitk
+
+    sitk.WriteImage(sitk.Image([4, 4], sitk.sitkInt16), str(path))
+    claimed = pydicom.dcmread(path)
+    claimed.Rows, claimed.Columns = rows, columns
+    claimed.save_as(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "sentence"), [(65_000, 65_000, "65000 × 65000 pixels"), (2000, 2000, "together"), (10, 10, "")]
+)
+def test_dicom_that_claims_too_much_is_refused(tmp_path, rows, columns, sentence):
+    pytest.importorskip("pydicom")
+    for number in range(3):
+        write_slice(tmp_path / f"{number}.dcm", rows, columns)
+    limits = Limits(voxel_bytes=20_000_000)
+    if sentence:
+        with pytest.raises(UploadError, match=sentence):
+            check_slices(tmp_path, limits)
+    else:
+        check_slices(tmp_path, limits)
 
 
 def test_a_random_token_each_time():

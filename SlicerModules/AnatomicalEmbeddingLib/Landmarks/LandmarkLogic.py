@@ -104,9 +104,11 @@ class LandmarkLogic:
 
     def poll(self) -> None:
         """To be called a few times a second, after the store's: takes up edits that came as a storm of events, and lets
-        the lists follow views that show another volume now.
+        the lists follow views that show another volume now, and volumes that lie below another transform.
         """
         self._views.follow()
+        with self._writes():
+            self._matcher.follow()
         if self._observer is not None and self._observer.takeDirty():
             self.reconcile()
             self._settle()

@@ -75,12 +75,17 @@ class LandmarkMatcher:
             self._add(AnswerList.create(self.scene, self.points, volumeNode), volumeNode)
         return self.lists[volumeNode.GetID()]
 
+    def follow(self) -> None:
+        """Each list lies below the same parent transform as its volume."""
+        for each in self.lists.values():
+            each.follow()
+
     def tidy(self) -> None:
         """Answers to deleted points go, labels are taken over, a deleted answer counts as "not visible"."""
         makeIdsUnique(self.points)
         wanted = set(definedIds(self.points))
+        self.follow()
         for each in self.lists.values():
-            each.follow()
             kept = {}
             for key, answer in each.answers.items():
                 if key not in wanted:

@@ -1,42 +1,46 @@
-"""The anatomical crosshair: the place under the mouse in one scan, shown in all others."""
+"""The anatomical crosshair: the place under the mouse in one scan, shown in its other views and in all other scans."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from AnatomicalEmbeddingLib import Views as SliceViews
 from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 
 if TYPE_CHECKING:
     from .session import Session
+    from .views import Views
 
 
 class _Follower(AnatomicalCrosshair):
-    """Markers of the other scans ask every view for a new picture; those of the scan under the mouse need none."""
+    """Follows the latest place as soon as all pictures of the one before are drawn: places between are left out."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, views: Views) -> None:
         super().__init__(session.scene, session.store)
-        self._views, self._source = session.app.view_manager, None
+        self._views, self._source = views, None
+        views.painter.rested.connect(self.poll)
+
+    def poll(self) -> None:
+        if not self._views.painter.busy:
+            super().poll()
 
     def follow(self, volumeNode, pointWorld, sliceNode=None) -> None:
-        still = volumeNode is self._source
+        # the markers of other scans ask every view for a picture; the one under the mouse has changed only if its own
+        # scan's marker was shown until now
+        still = sliceNode is not None and volumeNode is self._source
         self._source = volumeNode
-        own = [v for v in self._views.get_slice_views() if v.get_background_volume_id() == volumeNode.GetID()]
-        for view in own if still else ():
-            view._is_render_blocked = True  # set_render_blocked(False) would draw each of them
-        try:
+        with self._views.picture(sliceNode).held() if still else nullcontext():
+            SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, besides=sliceNode)
             super().follow(volumeNode, pointWorld, sliceNode)
-        finally:
-            shown = self._views.get_current_view_ids()
-            for view in own if still else ():
-                view._is_render_blocked = view.get_singleton_tag() not in shown
 
 
 class Crosshair:
     """Publishes `crosshair`: is it on?"""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, views: Views) -> None:
         self._session = session
-        self.logic = _Follower(session)
+        self.logic = _Follower(session, views)
         session.scans_changed.connect(self.follow)
         session.at_end(self.logic.close)
 

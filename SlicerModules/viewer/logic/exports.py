@@ -8,15 +8,18 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import slicer.util
 
 from AnatomicalEmbeddingLib.Landmarks.AnswerList import ABSENT, REMOVED
 from AnatomicalEmbeddingLib.Landmarks.ControlPoints import fromNode, worldOf
-from AnatomicalEmbeddingLib.Landmarks.ResultsTable import COLUMNS
+from AnatomicalEmbeddingLib.Landmarks.ResultsTable import COLUMNS, rowOf
 from AnatomicalEmbeddingLib.VolumeNodes import ijkToRas
+
+from . import bundle
+from .session import file_name
 
 if TYPE_CHECKING:
     from .landmarks import Landmarks
@@ -24,10 +27,16 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """Each export is made when it is asked for. `report` and `crop` give functions that may run in another thread."""
+    """Each export is made when it is asked for. `report`, `scene` and `volume` give functions that may run in another
+    thread. Publishes `exporting`: what is being written, or "".
+    """
 
     def __init__(self, session: Session, landmarks: Landmarks) -> None:
         self._session, self._landmarks = session, landmarks
+        self._doing = ""
+
+    def publish(self, state) -> None:
+        state.exporting = self._doing
 
     def points_of(self, scan_id: str) -> tuple[str, bytes]:
         """Name and content of a .mrk.json of the points, or answers, in one scan. Raises AnatomicalEmbeddingError."""
@@ -87,16 +96,11 @@ class Exports:
         writer.writerow(COLUMNS)
         for row in logic.rows():
             place = worldOf(logic.points, row.pointId)
-            writer.writerow([row.label, logic.template.GetName(), *(f"{x:.3f}" for x in place), "template", "", ""])
+            writer.writerow(rowOf(row.label, logic.template, place))
             for scan in logic.targets:
                 answer = row.answers.get(scan.GetID())
-                if answer is None:
-                    continue
-                found = logic.answersIn(scan).worldOf(answer)
-                where = ("", "", "") if found is None else [f"{x:.3f}" for x in found]
-                known = answer.errorMm is not None and not answer.byHand
-                worth = (f"{answer.errorMm:.2f}", f"{answer.probability:.3f}") if known else ("", "")
-                writer.writerow([row.label, scan.GetName(), *where, answer.status, *worth])
+                if answer is not None:
+                    writer.writerow(rowOf(row.label, scan, logic.answersIn(scan).worldOf(answer), answer))
         return text.getvalue()
 
     def report(self) -> Callable[[], bytes]:
@@ -138,24 +142,17 @@ class Exports:
 
         return write
 
-    def scene(self) -> bytes:
-        """The scene as a bundle (.mrb) that Slicer opens; nodes get the storage that Slicer would give them."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+    def scene(self) -> Callable[[], BinaryIO]:
+        """What finishes the scene as a bundle (.mrb) that Slicer opens; see `bundle`."""
+        finish = bundle.begin(self._session.scene, self._session.folder)
 
-        scene = self._session.scene
-        for node in [scene.GetNthNode(n) for n in range(scene.GetNumberOfNodes())]:
-            if node.IsA("vtkMRMLStorableNode") and node.GetSaveWithScene():
-                node.AddDefaultStorageNode()
-        with tempfile.TemporaryDirectory(dir=self._session.folder) as folder:
-            path = Path(folder) / "scene.mrb"
-            url, root = scene.GetURL(), scene.GetRootDirectory()
+        def write() -> BinaryIO:
             try:
-                if not scene.WriteToMRB(str(path)):
-                    raise AnatomicalEmbeddingError("The scene could not be written; check the space on the disk.")
+                return finish(self._tell)
             finally:
-                scene.SetURL(url or "")
-                scene.SetRootDirectory(root or "")
-            return path.read_bytes()
+                self._tell("")
+
+        return write
 
     def volume(self, node) -> Callable[[], bytes]:
         """What writes a scan, or a crop, as .nii.gz."""
@@ -169,10 +166,8 @@ class Exports:
 
         return write
 
-
-def file_name(name: str) -> str:
-    """A name that every system takes for a file."""
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip("._") or "scan"
+    def _tell(self, what: str) -> None:
+        self._doing = what
 
 
 def _place(each, answer) -> np.ndarray:

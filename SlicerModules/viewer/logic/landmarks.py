@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from AnatomicalEmbeddingLib import Hierarchy
-from AnatomicalEmbeddingLib.Landmarks.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN
+from AnatomicalEmbeddingLib.Landmarks.AnswerList import (
+    ABSENT,
+    MATCHED,
+    MOVED,
+    REMOVED,
+    SOURCE_ROLE,
+    UNCERTAIN,
+    VOLUME_ROLE,
+)
 from AnatomicalEmbeddingLib.Landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.Maps.MapStore import FAILED, READY
+from AnatomicalEmbeddingLib.SceneNodes import nodesOf
 
 if TYPE_CHECKING:
     from .session import Session
 
-POINTS_OF = "AnatomicalEmbedding.PointsOf"  # of a list: ID of the scan that its points are in
 _WORDS = {MATCHED: "matched", UNCERTAIN: "uncertain", ABSENT: "not in scan", MOVED: "by hand", REMOVED: "not visible"}
 _LONGEST_LABEL = 60
 
@@ -26,12 +34,12 @@ class Landmarks:
         self.logic = LandmarkLogic(session.scene, session.store)
         self.selected: str | None = None
         self._dirty = True
+        self._shown_mode = ""
         self._lists: dict[str, object] = {}
         self._mouse = session.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         self.logic.said.connect(session.say)
         self.logic.changed.connect(self._on_changed)
         session.scans_changed.connect(self.follow)
-        session.scan_leaves.connect(self._on_leaving)
         session.at_end(self.logic.close)
 
     # -- what is worked on -------------------------------------------------------------------------------------------
@@ -45,7 +53,10 @@ class Landmarks:
         self.logic.setScans(template, session.scans)
         if template is not None:
             self.logic.setPoints(self._list_of(template))
+        self._drop_lists_of_gone()
         self._show_current()
+        if self.mouse_mode == "place":  # in the present template's list, not in one that was made meanwhile
+            self.set_mouse("move" if self.logic.points is None else "place")
         self._dirty = True
 
     def _list_of(self, template):
@@ -53,7 +64,6 @@ class Landmarks:
         if template.GetID() not in self._lists:
             name = Hierarchy.freeName(self._session.scene, f"Points of {template.GetName()}")
             points = self._session.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
-            points.SetAttribute(POINTS_OF, template.GetID())
             points.SetControlPointLabelFormat("P%d")
             points.CreateDefaultDisplayNodes()
             display = points.GetDisplayNode()
@@ -65,28 +75,29 @@ class Landmarks:
 
     def _show_current(self) -> None:
         """Only the present template's points and answers are drawn."""
-        current = self.logic.points
-        if self._mouse.GetCurrentInteractionMode() == self._mouse.Place:
-            self.set_mouse("place" if current is not None else "move")
         for points in self._lists.values():
-            shown = points is current
-            points.GetDisplayNode().SetVisibility(shown)
-            for n in range(self._session.scene.GetNumberOfNodesByClass("vtkMRMLMarkupsFiducialNode")):
-                each = self._session.scene.GetNthNodeByClass(n, "vtkMRMLMarkupsFiducialNode")
-                if each.GetNodeReference("AnatomicalEmbedding.SourceLandmarks") is points and each.GetDisplayNode():
-                    each.GetDisplayNode().SetVisibility(shown)
+            for each in (points, *self._answers_to(points)):
+                if each.GetDisplayNode() is not None:
+                    each.GetDisplayNode().SetVisibility(points is self.logic.points)
 
-    def _on_leaving(self, scan) -> None:
-        """The scan's own points go with it."""
-        points = self._lists.pop(scan.GetID(), None)
-        if points is not None:
-            if self.logic.points is points:
-                self.logic.setPoints(None)
-            for n in reversed(range(self._session.scene.GetNumberOfNodesByClass("vtkMRMLMarkupsFiducialNode"))):
-                each = self._session.scene.GetNthNodeByClass(n, "vtkMRMLMarkupsFiducialNode")
-                if each.GetNodeReference("AnatomicalEmbedding.SourceLandmarks") is points:
-                    Hierarchy.removeNode(self._session.scene, each)
-            Hierarchy.removeNode(self._session.scene, points)
+    def _drop_lists_of_gone(self) -> None:
+        """A scan's own points, the answers to them, and the answers in it go with the scan."""
+        scans = self._session.scans
+        gone = [self._lists.pop(key) for key in set(self._lists) - {scan.GetID() for scan in scans}]
+        answers = [each for points in gone for each in self._answers_to(points)]
+        answers += [
+            each
+            for points in self._lists.values()
+            for each in self._answers_to(points)
+            if each.GetNodeReference(VOLUME_ROLE) not in scans
+        ]
+        for each in answers + gone:
+            Hierarchy.removeNode(self._session.scene, each)
+
+    def _answers_to(self, points) -> list:
+        """Lists of answers, in any scan, to the points of a list."""
+        lists = nodesOf(self._session.scene, "vtkMRMLMarkupsFiducialNode")
+        return [each for each in lists if each.GetNodeReference(SOURCE_ROLE) is points]
 
     # -- what the user does ------------------------------------------------------------------------------------------
 
@@ -146,9 +157,8 @@ class Landmarks:
 
     def poll(self) -> None:
         self.logic.poll()
-        self._keep_placing()
         mode = self.mouse_mode
-        if mode != getattr(self, "_shown_mode", None):
+        if mode != self._shown_mode:
             self._shown_mode, self._dirty = mode, True
 
     @property
@@ -194,15 +204,8 @@ class Landmarks:
             "tip": answer.text,
         }
 
-    def _keep_placing(self) -> None:
-        """Markups take every new list, of answers too, for the one that is placed in next."""
-        points, markups = self.logic.points, self._session.app.markups_logic
-        if self.mouse_mode == "place" and points is not None and markups.GetActiveListID() != points.GetID():
-            markups.SetActiveList(points)
-
     def _on_changed(self) -> None:
         self._dirty = True
-        self._keep_placing()
         for each in (self.logic.answersIn(scan) for scan in self.logic.targets):
             display = None if each is None else each.node.GetDisplayNode()
             if display is not None and display.GetTextScale() != 3.5:

@@ -12,8 +12,6 @@ import numpy as np
 import slicer.util
 
 from AnatomicalEmbeddingLib import Hierarchy
-from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
-from AnatomicalEmbeddingLib.Landmarks.AnswerList import SOURCE_ROLE, VOLUME_ROLE
 from AnatomicalEmbeddingLib.Maps.MapStore import FAILED, READY, WAITING, WORKING
 from AnatomicalEmbeddingLib.Maps.Worker import Worker
 
@@ -75,7 +73,7 @@ class Scans:
         return node
 
     def remove(self, scan_id: str) -> None:
-        """Take a scan out of the session, with its points, answers and boxes."""
+        """Take a scan out of the session; the other features remove what belongs to it."""
         session, node = self._session, self._session.scan(scan_id)
         if node is None:
             return
@@ -84,8 +82,6 @@ class Scans:
         if session.template is node:
             session.template = session.scans[0] if session.scans else None
         session.scans_changed.emit()
-        for each in [box.node for box in boxesIn(session.scene, node).values()] + self._answers(node):
-            Hierarchy.removeNode(session.scene, each)
         Hierarchy.removeNode(session.scene, node)
         self._about.pop(scan_id, None)
         del node
@@ -167,13 +163,3 @@ class Scans:
         current = next((node for node in self._session.scans if states[node.GetID()].status == WORKING), None)
         what = "preparing scans" if current is None else f"preparing {current.GetName()}"
         return {"share": round(100 * share), "text": what}
-
-    def _answers(self, node) -> list:
-        """Lists of points that belong to a scan: its own points' answers elsewhere, and answers in it."""
-        lists = slicer.util.getNodesByClass("vtkMRMLMarkupsFiducialNode", self._session.scene)
-        return [
-            each
-            for each in lists
-            if each.GetNodeReference(VOLUME_ROLE) is node
-            or (each.GetNodeReference(SOURCE_ROLE) or each).GetAttribute("AnatomicalEmbedding.PointsOf") == node.GetID()
-        ]

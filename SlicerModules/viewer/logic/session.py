@@ -22,11 +22,14 @@ _SENTENCES = 6
 
 @dataclass(frozen=True)
 class Limits:
-    """upload_bytes: of all files of one upload, packed and unpacked. files: of one upload. voxel_bytes: of one scan."""
+    """upload_bytes: of all files of one upload, packed and unpacked. files: of one upload. voxel_bytes: of one scan, or
+    of all DICOM images of an upload. slice_bytes: of one DICOM slice, 128 times what a usual one takes.
+    """
 
     upload_bytes: int = 2 * 2**30
     files: int = 6000
     voxel_bytes: int = 4 * 2**30
+    slice_bytes: int = 64 * 2**20
 
 
 class ThreadedEngine(Engine):
@@ -55,6 +58,7 @@ class Session:
     scan_leaves: Signal = field(default_factory=Signal)
 
     def __post_init__(self) -> None:
+        _quicken_vtk()
         self.app = SlicerApp()
         _log_vtk()
         self.scene = slicer.mrmlScene = self.app.scene  # slicer.util works on it
@@ -100,6 +104,17 @@ class Session:
         self._closers = []
         self.store.close()
         self._folder.cleanup()
+
+
+def file_name(name: str) -> str:
+    """A name that every system takes for a file."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip("._") or "scan"
+
+
+def _quicken_vtk() -> None:
+    """For many small pictures: starting threads costs more time than they save, and so does VTK's record of times."""
+    vtk.vtkMultiThreader.SetGlobalMaximumNumberOfThreads(1)
+    vtk.vtkTimerLog.LoggingOff()
 
 
 def _log_vtk() -> None:

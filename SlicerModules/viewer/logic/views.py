@@ -6,11 +6,13 @@ Views are made once and used again for the next scan: making and dropping them c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import vtk
-from trame_slicer.rca_view import RemoteViewFactory
-from trame_slicer.views import NoScheduleRendering, SliceView, ViewLayoutDefinition, ViewProps, ViewType
+from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
+
+from .pictures import Painter, Picture, PictureFactory
 
 if TYPE_CHECKING:
     from .session import Session
@@ -19,7 +21,7 @@ ORIENTATIONS = (("Axial", "#e5604d"), ("Sagittal", "#d9bf4a"), ("Coronal", "#6eb
 WINDOWS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Brain": (80, 40)}
 _MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
 _FIRST_GROUP = 520
-_QUALITY = 90  # of JPEG; that of trame's pictures at rest, so that each picture is drawn once, not twice
+_SLICES_S = 0.25  # between two tellings of where the slices are, while pictures are drawn
 
 
 @dataclass(eq=False)
@@ -41,10 +43,11 @@ class Views:
         self.mode, self.orientation = "auto", "Axial"
         self.window = "Soft tissue"
         self._enlarged: str | None = None
-        factory = RemoteViewFactory(
-            server, _make_view, ViewType.SLICE_VIEW, target_fps=30, blur_fps=30, interactive_quality=_QUALITY
-        )
-        session.app.view_manager.register_factory(factory)
+        self._told_slices = 0.0
+        self.painter = Painter()
+        self._pictures = PictureFactory(server, self.painter)
+        session.app.view_manager.register_factory(self._pictures)
+        session.at_end(self.painter.close)
         session.scans_changed.connect(self.follow)
 
     # -- which views show what ---------------------------------------------------------------------------------------
@@ -148,6 +151,12 @@ class Views:
     def _apply_window(self, scan) -> None:
         scan.GetDisplayNode().SetWindowLevel(*WINDOWS[self.window])
 
+    # -- for other features ------------------------------------------------------------------------------------------
+
+    def picture(self, slice_node) -> Picture:
+        """What the page shows of a slice node of ours."""
+        return self._pictures.picture(slice_node.GetSingletonTag())
+
     # -- for the page --------------------------------------------------------------------------------------------------
 
     @property
@@ -165,7 +174,11 @@ class Views:
         state.window = self.window if all((d.GetWindow(), d.GetLevel()) == chosen for d in displays) else ""
 
     def publish_slices(self, state) -> None:
-        """Where the slices are; changes with every turn of the wheel."""
+        """Where the slices are; they wait for pictures, for a while: what is told puts the whole page together anew."""
+        now = monotonic()
+        if self.painter.busy and now - self._told_slices < _SLICES_S:
+            return
+        self._told_slices = now
         shown = {cell["tag"] for row in self._rows() for cell in row["cells"]}
         slices = {}
         for tag, view in self._by_tag().items():
@@ -196,12 +209,3 @@ class Views:
         """Only views that are shown are drawn."""
         tags = [cell["tag"] for row in self._rows() for cell in row["cells"]]
         self._session.app.view_manager.set_current_view_ids(tags or ["none"])
-
-
-def _make_view(scene, app_logic, name: str) -> SliceView:
-    """A view that is not drawn while it is put together, and without smoothed edges, which triple the time that a
-    picture takes where there is no GPU.
-    """
-    view = SliceView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
-    view.render_window().SetMultiSamples(0)
-    return view

@@ -17,6 +17,13 @@ window.WebSocket = class extends WebSocket {
       if (!viewer.leaving) viewer.comeBack();
     });
   }
+  // trame asks for blobs, and fetches each one's content twice from another process of the browser
+  set binaryType(_kind) {
+    super.binaryType = "arraybuffer";
+  }
+};
+ArrayBuffer.prototype.arrayBuffer ??= async function () {
+  return this;
 };
 
 viewer.comeBack = async () => {

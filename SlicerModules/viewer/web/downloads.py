@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from aiohttp import web
 
-from ..logic.exports import file_name
+from ..logic.session import file_name
 
 if TYPE_CHECKING:
     from ..page import Viewer
@@ -30,8 +30,8 @@ def add_downloads(app: web.Application, viewer: Viewer) -> None:
     async def report(_request: web.Request) -> tuple[str, bytes]:
         return "report.html", await asyncio.to_thread(exports.report())
 
-    async def scene(_request: web.Request) -> tuple[str, bytes]:
-        return "scene.mrb", exports.scene()
+    async def scene(_request: web.Request) -> tuple[str, BinaryIO]:
+        return "scene.mrb", await asyncio.to_thread(exports.scene())
 
     async def crop(request: web.Request) -> tuple[str, bytes]:
         node = viewer.boxes.crop_of(request.query.get("id"))

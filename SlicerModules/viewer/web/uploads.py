@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import tempfile
@@ -124,6 +125,36 @@ def check_self_contained(path: Path, limits: Limits) -> None:
         kept_in = re.search(rb"ElementDataFile\s*=\s*([^\r\n]*)", head, re.IGNORECASE)
         if kept_in is None or kept_in.group(1).strip() != b"LOCAL":
             raise UploadError("its voxels are in another file; save it as one file (.mha).")
+    size = _claimed(path)
+    if size is not None and math.prod(size) > limits.voxel_bytes:
+        raise UploadError(
+            f"claims to hold {math.prod(size) / 2**30:.0f} GB of voxels, more than {limits.voxel_bytes / 2**30:.0f}."
+        )
+
+
+def check_slices(folder: Path, limits: Limits) -> None:
+    """Raise UploadError for DICOM images that claim to be beyond all bounds; a small file can claim a large picture."""
+    total = 0
+    for path in folder.iterdir():
+        size = _claimed(path)
+        if size is None:
+            continue
+        total += math.prod(size)
+        if math.prod(size[:3]) > limits.slice_bytes:
+            raise UploadError(
+                f"a DICOM image claims to have {size[1]} × {size[2]} pixels, more than a CT slice; send the CT alone."
+            )
+        if total > limits.voxel_bytes:
+            raise UploadError(
+                f"the DICOM images claim to hold more than {limits.voxel_bytes / 2**30:.0f} GB of voxels together; "
+                "send one series at a time."
+            )
+
+
+def _claimed(path: Path) -> tuple[int, ...] | None:
+    """Bytes of a voxel, then the number of voxels along each axis, by an image's header; None for what is no image,
+    of which the engine's own reader says what is wrong.
+    """
     import SimpleITK as sitk
 
     reader = sitk.ImageFileReader()
@@ -131,14 +162,9 @@ def check_self_contained(path: Path, limits: Limits) -> None:
     try:
         reader.ReadImageInformation()
     except RuntimeError:
-        return  # the engine's own reader says what is wrong
-    size = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent() * reader.GetNumberOfComponents()
-    for length in reader.GetSize():
-        size *= length
-    if size > limits.voxel_bytes:
-        raise UploadError(
-            f"claims to hold {size / 2**30:.0f} GB of voxels, more than {limits.voxel_bytes / 2**30:.0f}."
-        )
+        return None
+    voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent() * reader.GetNumberOfComponents()
+    return voxel, *reader.GetSize()
 
 
 def _read_all(folder: Path, names: list[str], limits: Limits, cancelled: Callable[[], bool]) -> list:
@@ -168,7 +194,7 @@ def _read_all(folder: Path, names: list[str], limits: Limits, cancelled: Callabl
         if not cancelled():
             volumes.append(_read_image(path, name, limits))
     if any(rest.iterdir()) and not cancelled():
-        volumes += _read_dicom(rest, names)
+        volumes += _read_dicom(rest, names, limits)
     if not volumes and not cancelled():
         raise UploadError(f"{names[0]}: holds no scan; send NIfTI, NRRD, MHA or DICOM files, or a zip of them.")
     return volumes
@@ -191,7 +217,7 @@ def _read_image(path: Path, name: str, limits: Limits):
     return replace(volume, name=display_name(Path(name)), path="")
 
 
-def _read_dicom(folder: Path, names: list[str]) -> list:
+def _read_dicom(folder: Path, names: list[str], limits: Limits) -> list:
     """Every CT series of the files."""
     from dataclasses import replace
 
@@ -201,8 +227,11 @@ def _read_dicom(folder: Path, names: list[str]) -> list:
 
     name = names[0].rsplit(".", 1)[0] if len(names) == 1 else "DICOM"
     try:
+        check_slices(folder, limits)
         series = list_series(folder)
         return [replace(Volume.read(folder, each.uid), name=name, path="") for each in series]
+    except UploadError as error:
+        raise VolumeError(f"{name}: {error}") from error
     except AnatomicalEmbeddingError as error:
         raise VolumeError(str(error).replace(str(folder), name)) from error
 

@@ -89,7 +89,7 @@ def test_answers_follow_when_the_target_is_moved_afterwards(bench, pair, scene):
     before = bench.found(point_id, pair[1])
     matrix = turned(40, (10, 20, 30))
     pair[1].SetAndObserveTransformNodeID(add_transform(scene, matrix).GetID())
-    bench.logic.reconcile()
+    bench.logic.poll()
     assert np.allclose(bench.found(point_id, pair[1]), (matrix @ [*before, 1.0])[:3], atol=1e-3)
 
 

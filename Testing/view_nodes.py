@@ -1,0 +1,29 @@
+"""Slice views on nodes alone, as the application's layout makes them."""
+
+from __future__ import annotations
+
+import slicer
+
+
+def add_view(scene, tag: str, volume, orientation: str = "Axial"):
+    """A slice node and what it shows; both outlive the closing of a scene."""
+    slice_node = scene.GetSingletonNode(tag, "vtkMRMLSliceNode")
+    if slice_node is None:
+        slice_node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that the scene knows
+        slice_node.UnRegister(None)
+        slice_node.SetSingletonTag(tag)
+        slice_node.SetLayoutName(tag)
+        slice_node.SetName(tag)
+        slice_node.SetOrientation(orientation)
+        slice_node = scene.AddNode(slice_node)
+    composite = slicer.vtkMRMLSliceCompositeNode()
+    composite.SetSingletonTag(tag)
+    composite.SetLayoutName(tag)
+    scene.AddNode(composite).SetBackgroundVolumeID(None if volume is None else volume.GetID())
+    return slice_node
+
+
+def remove_views(scene) -> None:
+    for name in ("vtkMRMLSliceCompositeNode", "vtkMRMLSliceNode"):
+        for n in reversed(range(scene.GetNumberOfNodesByClass(name))):
+            scene.RemoveNode(scene.GetNthNodeByClass(n, name))

@@ -1,0 +1,73 @@
+"""The scene as a bundle for Slicer: written in two parts, of which the second needs no scene."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+
+import slicer.util
+import vtk
+from reading import read_bundle
+from trame_slicer.core import SlicerApp
+from viewer.logic import bundle
+
+from AnatomicalEmbeddingLib.SceneNodes import nodesOf
+
+PLACES = {"Rib": (12.5, -30.25, 140.0), "Größe / 1": (-3.0, 4.0, 5.0)}
+MATRIX = np.array([[-2.0, 0, 0, 30], [0, -3.0, 0, 40], [0, 0, 4.0, -50], [0, 0, 0, 1]])
+
+
+@pytest.fixture
+def scene(monkeypatch):
+    made = SlicerApp().scene  # with the logics that know of points and how they are stored
+    monkeypatch.setattr(slicer, "mrmlScene", made, raising=False)
+    return made
+
+
+def test_a_scene_that_is_emptied_meanwhile_is_written_as_it_was(scene, tmp_path):
+    voxels = np.random.default_rng(5).integers(-1000, 1000, (5, 6, 7)).astype(np.int16)
+    for name in ("CT", "CT"):  # of the same name, as two files
+        slicer.util.addVolumeFromArray(voxels, MATRIX, name=name)
+    points = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Points / of CT")
+    for label, place in PLACES.items():
+        points.AddControlPoint(vtk.vtkVector3d(*place), label)
+    hidden = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Helper")
+    hidden.SetSaveWithScene(False)
+
+    finish = bundle.begin(scene, tmp_path)
+    assert scene.GetURL() == ""
+    scene.Clear(True)
+    said = []
+    with finish(said.append) as packed:
+        (tmp_path / "scene.mrb").write_bytes(packed.read())
+
+    assert [sentence for sentence in said if "scan 2 of 2" in sentence]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scene.mrb"]
+    found = read_bundle(tmp_path / "scene.mrb", tmp_path)
+    volumes = nodesOf(found, "vtkMRMLScalarVolumeNode")
+    assert len(volumes) == 2
+    for volume in volumes:
+        np.testing.assert_array_equal(slicer.util.arrayFromVolume(volume), voxels)
+        matrix = vtk.vtkMatrix4x4()
+        volume.GetIJKToRASMatrix(matrix)
+        np.testing.assert_allclose(slicer.util.arrayFromVTKMatrix(matrix), MATRIX, atol=1e-6)
+    again = found.GetFirstNodeByName("Points / of CT")
+    places = {again.GetNthControlPointLabel(n): again.GetNthControlPointPosition(n) for n in range(2)}
+    assert places.keys() == PLACES.keys()
+    for label, place in PLACES.items():
+        np.testing.assert_allclose(places[label], place, atol=1e-6)
+    assert found.GetFirstNodeByName("Helper") is None
+
+
+def test_a_disk_that_refuses_is_a_sentence_and_leaves_nothing(scene, tmp_path):
+    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+    slicer.util.addVolumeFromArray(np.zeros((4, 4, 4), np.int16), MATRIX, name="CT")
+    finish = bundle.begin(scene, tmp_path)
+    for data in tmp_path.glob("bundle-*/scene/Data"):
+        data.rmdir()
+        data.write_text("a file where the folder was")
+    with pytest.raises(AnatomicalEmbeddingError, match="could not be written") as caught:
+        finish(lambda _sentence: None)
+    assert str(tmp_path) not in str(caught.value)
+    assert not list(tmp_path.iterdir())

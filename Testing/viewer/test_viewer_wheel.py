@@ -1,0 +1,58 @@
+"""The viewer from a wheel, as `pip install` brings it: nothing of the checkout is used."""
+
+import re
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+
+from browsing import ROOT, Page, Running
+
+_NO_BACKEND = r"(No matching distribution|Could not find a version).*hatchling|ConnectionError|Network is unreachable"
+
+
+def pip(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """A wheel of this checkout; skipped where what builds it is neither installed nor to be had."""
+    folder = tmp_path_factory.mktemp("wheel")
+    isolation = ["--no-build-isolation"] if find_spec("hatchling") else []
+    built = pip("wheel", ".", "--no-deps", "--wheel-dir", str(folder), *isolation)
+    if built.returncode and re.search(_NO_BACKEND, built.stdout + built.stderr):
+        pytest.skip("hatchling, which builds the wheel, is not installed and cannot be downloaded here")
+    assert built.returncode == 0, built.stderr
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_holds_what_the_page_is_made_of(wheel):
+    viewer = ROOT / "SlicerModules" / "viewer"
+    wanted = {path.relative_to(ROOT).as_posix() for path in viewer.rglob("*.*") if "__pycache__" not in path.parts}
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"AnatomicalEmbedding/{name}" for name in wanted} <= packed
+
+
+def test_the_demo_opens_from_the_wheel(wheel, browser, tmp_path):
+    site, run = tmp_path / "site", tmp_path / "run"
+    run.mkdir()
+    installed = pip("install", "--no-deps", "--no-compile", "--target", str(site), str(wheel))
+    assert installed.returncode == 0, installed.stderr
+    served = site / "AnatomicalEmbedding" / "SlicerModules" / "viewer" / "static" / "index.html"
+    served.write_text(served.read_text().replace("<head>", '<head><meta name="from" content="wheel" />'))
+    with Running(run, "--demo", program=site) as program:
+        page = Page(browser, program)
+        page.wait("document.querySelectorAll('.row .cell img').length === 6")
+        page.wait("document.querySelectorAll('[data-structure], .structures label').length > 0")
+        assert page.page.locator("meta[name=from]").get_attribute("content") == "wheel"
+        page.close()
+        assert page.faults == []
+        assert program.stop() == 0
+    assert program.errors() == [], program.log
