@@ -3,7 +3,7 @@
 import qt
 import slicer
 import vtk
-from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode
+from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode, vtkMRMLTransformNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
 from slicer.parameterNodeWrapper import parameterNodeWrapper
@@ -25,6 +25,8 @@ from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.Registration.AlignmentLogic import AlignmentLogic
+from AnatomicalEmbeddingLib.Registration.AlignPanel import AlignPanel
 from AnatomicalEmbeddingLib.Views import offerGrid, showGrid
 from AnatomicalEmbeddingLib.VolumeNodes import scans
 
@@ -56,7 +58,9 @@ class AnatomicalLandmarksParameterNode:
     """template: scan that points are placed in. targets: scans they are found in, unless allTargets. points: list.
 
     live: answers follow while a point is dragged. jump: all views go to a point that is placed. thorough: slower, a
-    little better matching.
+    little better matching. alignFixed, alignMoving: scans to be aligned, where not the template and the first other.
+    alignKind: how far. alignTransform: what it is written to, if not to a new node. alignResample: also as a volume.
+    alignColours: both are shown in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
@@ -66,13 +70,19 @@ class AnatomicalLandmarksParameterNode:
     live: bool = False
     jump: bool = True
     thorough: bool = False
+    alignFixed: vtkMRMLScalarVolumeNode
+    alignMoving: vtkMRMLScalarVolumeNode
+    alignKind: str = "deformable"
+    alignTransform: vtkMRMLTransformNode
+    alignResample: bool = False
+    alignColours: bool = True
 
 
 class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         ParameterNodeBinding.__init__(self)
-        self.logic = self.crosshair = None
+        self.logic = self.crosshair = self.alignment = None
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -90,6 +100,9 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.scanChoice = ScanChoice(scene, self.ui.targetSelector)
         self.preparation = PreparationBar(self.ui.preparationArea.layout(), self.session)
         self.matchTable = MatchTable(self.ui.matchArea.layout(), self.logic)
+        self.alignment = AnatomicalLandmarksLogic().alignment(scene, store)
+        self.alignPanel = AlignPanel(self.ui, self.alignment, self.session)
+        self.alignPanel.kindChosen.connect(self._onAlignKind)
         self.logic.said.connect(self.say)
         self.logic.changed.connect(self._showButtons)
         self.session.ticked.connect(self._onTick)
@@ -115,6 +128,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.removeObservers()
         self.session.ticked.disconnect(self._onTick)
         self.crosshair.close()
+        self.alignPanel.close()
+        self.alignment.close()
         self.matchTable.close()
         self.preparation.close()
         self.setupPanel.close()
@@ -134,6 +149,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def onSceneStartClose(self, caller, event):
         self.ui.crosshairCheckBox.checked = False
         super().onSceneStartClose(caller, event)
+        self.alignPanel.clear()
         self.say("")
 
     def initializeParameterNode(self):
@@ -185,6 +201,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         if self.takesInput:
             self.scanChoice.write(self._parameterNode)
 
+    def _onAlignKind(self, kind):
+        if self.takesInput:
+            self._parameterNode.alignKind = kind
+
     def showParameters(self, node):
         """Bring logic and panel in line with the parameter node."""
         template, points = _ifHere(node.template), _ifHere(node.points)
@@ -197,6 +217,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.logic.setPoints(points if template is not None else None)
         self.crosshair.volumes = [v for v in [template, *self.logic.targets] if v is not None]
         self.preparation.setVolumes(self.crosshair.volumes)
+        self.alignPanel.show(node.alignKind, template, self.logic.targets)
         self._showButtons()
 
     def _showButtons(self):
@@ -236,6 +257,10 @@ class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
     def landmarks(self, scene, store):
         """The logic that pairs points with their answers; needs no panel."""
         return LandmarkLogic(scene, store)
+
+    def alignment(self, scene, store):
+        """The logic that lays one volume on another; needs no panel."""
+        return AlignmentLogic(scene, store)
 
 
 class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):

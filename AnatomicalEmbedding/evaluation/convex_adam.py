@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import warnings
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from importlib import metadata
 
 import numpy as np
@@ -31,14 +34,10 @@ class ConvexAdam:
 
     def prepare(self, case: Case) -> float:
         """Load the packages and read the scan: no work of the method's own."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import convexAdam.convex_adam_MIND  # noqa: F401
+        _load()
         return self._affine.prepare(case)
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        from convexAdam.convex_adam_MIND import convex_adam_pt
-
         affine = _fitted(self._affine, template, target)
         if affine is None:
             return np.full_like(points_ras, np.nan)
@@ -47,12 +46,23 @@ class ConvexAdam:
         k, j, i = np.meshgrid(*(np.arange(n) for n in fixed.hu.shape), indexing="ij")
         grid_ras = transform_points(fixed.grid_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
         moving = target.volume.sample(transform_points(affine, grid_ras), outside=AIR_HU).reshape(fixed.hu.shape)
-        found = convex_adam_pt(fixed.hu, torch.from_numpy(moving).float(), device=torch.device("cpu"))
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            found = _load()(fixed.hu, torch.from_numpy(moving).float(), device=torch.device("cpu"))
         voxels = torch.from_numpy(np.moveaxis(found, 3, 0)[::-1].copy()).float()  # along i, j, k
         at = transform_points(np.linalg.inv(fixed.grid_to_ras), points_ras)
         places = torch.from_numpy((2 * at + 1) / size - 1).float()[None, None, None]
         moved = F.grid_sample(voxels[None], places, align_corners=False, padding_mode="border")[0, :, 0, 0].T
         return transform_points(affine, points_ras + moved.double().numpy() * _SPACING_MM)
+
+
+def _load() -> Callable[..., np.ndarray]:
+    """ConvexAdam's own function; it warns of its own ways when imported and when called."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from convexAdam.convex_adam_MIND import convex_adam_pt
+
+    return convex_adam_pt
 
 
 def _fitted(method: Elastix, template: Case, target: Case) -> np.ndarray | None:

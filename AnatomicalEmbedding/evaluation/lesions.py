@@ -113,7 +113,10 @@ class FollowUpResult:
             Section(
                 "Centre point matching, shown by both studies",
                 (("share", "found"), *((what, f"{rate:.4f}") for what, rate in rates.items())),
-                ("Synthetic patients: not to be set beside figures of DeepLesion.",),
+                (
+                    "Synthetic patients, of the family that the shipped weights were partly trained on:",
+                    "not to be set beside figures of DeepLesion.",
+                ),
             ),
             Section(
                 "Which lesion is which, marked in both studies",

@@ -85,7 +85,8 @@ def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, in
 def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     count, others = len(earlier.points_ras), len(later.points_ras)
     price = np.zeros((count + others, count + others))
-    price[:count, :others] = _distance(earlier, later) + _SIZE * _size_change(earlier, later)
+    distance, expected = _distances(earlier, later)
+    price[:count, :others] = distance / expected + _SIZE * _size_change(earlier, later)
     price[:count, :others] += _ABSENT * (earlier.absent[:, None] + later.absent[None].astype(float))
     for i, j in known:
         price[i, :others] = price[:count, j] = _NEVER
@@ -94,8 +95,8 @@ def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> 
     return [(i, j) for i, j in cheapest_pairs(price) if i < count and j < others]
 
 
-def _distance(earlier: Listed, later: Listed) -> np.ndarray:
-    """(n, m) how far lesions are from each other, both ways, in units of what may be expected."""
+def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
+    """(n, m) mm how far lesions are from each other, both ways, and (n, m) mm how far they may be expected to be."""
     there = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = _error(earlier)[:, None], _error(later)[None]
@@ -103,7 +104,7 @@ def _distance(earlier: Listed, later: Listed) -> np.ndarray:
     weight = other**2 / (one**2 + other**2)
     distance = weight * there + (1 - weight) * back
     size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
-    return distance / np.hypot(np.minimum(one, other), _OWN_SHARE * size)
+    return distance, np.hypot(np.minimum(one, other), _OWN_SHARE * size)
 
 
 def _size_change(earlier: Listed, later: Listed) -> np.ndarray:
@@ -146,10 +147,24 @@ def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np
 
 
 @dataclass(frozen=True)
+class Nearness:
+    """How far a lesion lies from where matching puts the other, and how far errors and sizes let expect, in mm."""
+
+    off_mm: float
+    expected_mm: float
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it lies no farther off than may be expected."""
+        return self.off_mm <= self.expected_mm
+
+
+@dataclass(frozen=True)
 class RecordAssignment:
     """What is said of lesions that were marked in one of two studies each. same: (id in the earlier, id in the later)
     of one lesion. split: (part, whole). merged: (id, id that it went into), both after `same` is applied to the record.
-    earlier, later: id -> one of the words of `Assignment`. unread: id -> why it could not be looked for.
+    earlier, later: id -> one of the words of `Assignment`. unread: id -> why it could not be looked for. nearness: of
+    each pair of ids in same, split and merged.
     """
 
     earlier_study: str
@@ -160,6 +175,7 @@ class RecordAssignment:
     earlier: Mapping[str, str]
     later: Mapping[str, str]
     unread: Mapping[str, str]
+    nearness: Mapping[tuple[str, str], Nearness]
 
     def put_into(self, record: FollowUp) -> FollowUp:
         """The record once a person agrees: lesions that are the same become one, parts and merged ones are noted."""
@@ -203,19 +219,23 @@ def assign_in_record(
         listed.append(Listed(points[readable], radii[readable], matches.points_ras, error, absent))
     known = [(names[0].index(n), names[1].index(n)) for n in names[0] if n in names[1]]
     found = assign_lesions(*listed, known)
-    same = [(names[0][i], names[1][j]) for i, j in found.pairs if (i, j) not in known]
-    kept = {other: one for one, other in same}
-    rest = set(found.links) - set(found.pairs)
+    same = {(i, j): (names[0][i], names[1][j]) for i, j in found.pairs if (i, j) not in known}
+    kept = {other: one for one, other in same.values()}
+    rest = sorted(set(found.links) - set(found.pairs))
     paired_later = {j for _, j in found.pairs}
+    split = {(i, j): (names[1][j], names[0][i]) for i, j in rest if j not in paired_later}
+    merged = {(i, j): (names[0][i], kept.get(names[1][j], names[1][j])) for i, j in rest if j in paired_later}
+    distance, expected = _distances(*listed)
     return RecordAssignment(
         earlier,
         later,
-        tuple(same),
-        tuple((names[1][j], names[0][i]) for i, j in sorted(rest) if j not in paired_later),
-        tuple((names[0][i], kept.get(names[1][j], names[1][j])) for i, j in sorted(rest) if j in paired_later),
+        tuple(same.values()),
+        tuple(split.values()),
+        tuple(merged.values()),
         dict(zip(names[0], found.earlier, strict=True)),
         dict(zip(names[1], found.later, strict=True)),
         unread,
+        {ids: Nearness(float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
@@ -12,11 +12,13 @@ from .lesions import Study
 from .record import FollowUp
 from .response import diameter_mm, responses
 
-_WIDTH, _HEIGHT = 900, 340
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 170, 30, 38
+_LEFT, _TOP, _BOTTOM = 46, 30, 38
 _LABEL_PX = 15  # between the names at the lines' ends
 _DATE_PX = 74  # that a date needs
+_NEAR_PX = 5  # a name that far from its mark is still beside it
 _TICKS = 5
+# what passes below a name does not make it hard to read, on the report's page and elsewhere
+_HALO = ' paint-order="stroke" stroke="var(--panel, Canvas)" stroke-width="3" stroke-linejoin="round"'
 # told apart by colour-blind readers, on dark and on white
 _COLOURS = ("#3d9fe0", "#d98a00", "#0f9d77", "#c86fa0", "#d65a1a", "#8c7ae6", "#b0a412", "#7f8c9a")
 _SUM_NAME = "sum of targets"
@@ -30,6 +32,29 @@ class Line:
     values: tuple[float | None, ...]
     colour: str
     kind: str  # "target", "other" or "sum"
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Size of the picture, mm at its top, and room for names at its right; pixels but for `top`."""
+
+    width: int
+    height: int
+    top: float
+
+    @property
+    def right(self) -> int:
+        return self.width - min(170, self.width // 3)
+
+    @property
+    def bottom(self) -> int:
+        return self.height - _BOTTOM
+
+    def x(self, share: float) -> float:
+        return _LEFT + share * (self.right - _LEFT)
+
+    def y(self, mm: float) -> float:
+        return self.bottom - mm / self.top * (self.bottom - _TOP)
 
 
 def lines_of(record: FollowUp) -> list[Line]:
@@ -47,20 +72,24 @@ def lines_of(record: FollowUp) -> list[Line]:
     return lines
 
 
-def trend_svg(record: FollowUp) -> str:
-    """The chart, or "" where there is nothing confirmed to draw. Text and the sum are in the colour around it."""
+def trend_svg(record: FollowUp, width: int = 900, height: int = 340) -> str:
+    """The chart, or "" where there is nothing confirmed to draw. Text and the sum are in the colour around it.
+
+    width, height: in units of which its letters are 12 high; it is as large as the page makes it.
+    """
     lines = lines_of(record)
     if not lines:
         return ""
-    xs = study_positions(record.studies)
     step = _tick_step(max(value for line in lines for value in line.values if value is not None))
     top = step * math.ceil(max(value or 0 for line in lines for value in line.values) / step + 1e-9)
-    parts = [*_grid(top, step), *_dates(record.studies, xs)]
+    frame = _Frame(width, height, top)
+    xs = [frame.x(share) for share in study_positions(record.studies)]
+    parts = [*_grid(frame, step), *_dates(frame, record.studies, xs)]
     for line in lines:
-        parts += _drawn(line, record.studies, xs, top)
-    parts += _names(lines, xs, top)
+        parts += _drawn(frame, line, record.studies, xs)
+    parts += _names(frame, lines, xs)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="trend" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="trend" viewBox="0 0 {width} {height}" role="img"'
         f' font-family="system-ui, sans-serif" font-size="12" fill="currentColor">'
         f"<title>Diameters over time, mm</title>{''.join(parts)}</svg>"
     )
@@ -75,45 +104,37 @@ def study_positions(studies: Sequence[Study]) -> list[float]:
     return [number / last if last else 0.5 for number in range(len(studies))]
 
 
-def _x(share: float) -> float:
-    return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
-
-
-def _y(mm: float, top: float) -> float:
-    return _HEIGHT - _BOTTOM - mm / top * (_HEIGHT - _TOP - _BOTTOM)
-
-
 def _tick_step(highest: float) -> float:
     rough = max(highest, 1.0) / _TICKS
     power = 10 ** math.floor(math.log10(rough))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= rough * (1 - 1e-9))
 
 
-def _grid(top: float, step: float) -> Iterator[str]:
-    for number in range(round(top / step) + 1):
-        y = _y(number * step, top)
+def _grid(frame: _Frame, step: float) -> Iterator[str]:
+    for number in range(round(frame.top / step) + 1):
+        y = frame.y(number * step)
         yield (
-            f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="currentColor" opacity=".16"/>'
+            f'<path d="M{_LEFT} {y:.1f}H{frame.right}" stroke="currentColor" opacity=".16"/>'
             f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end" opacity=".7">{number * step:g}</text>'
         )
     yield f'<text x="{_LEFT - 7}" y="{_TOP - 14}" text-anchor="end" opacity=".7">mm</text>'
 
 
-def _dates(studies: Sequence[Study], xs: Sequence[float]) -> Iterator[str]:
+def _dates(frame: _Frame, studies: Sequence[Study], xs: Sequence[float]) -> Iterator[str]:
     free = -math.inf
-    for study, x in zip(studies, map(_x, xs), strict=True):
-        yield f'<path d="M{x:.1f} {_HEIGHT - _BOTTOM}v5" stroke="currentColor" opacity=".6"/>'
+    for study, x in zip(studies, xs, strict=True):
+        yield f'<path d="M{x:.1f} {frame.bottom}v5" stroke="currentColor" opacity=".6"/>'
         if x >= free:
             free = x + _DATE_PX
             yield (
-                f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 19}" text-anchor="middle" opacity=".8">'
+                f'<text x="{x:.1f}" y="{frame.bottom + 19}" text-anchor="middle" opacity=".8">'
                 f"{_text(_short(study.label))}</text>"
             )
 
 
-def _drawn(line: Line, studies: Sequence[Study], xs: Sequence[float], top: float) -> Iterator[str]:
+def _drawn(frame: _Frame, line: Line, studies: Sequence[Study], xs: Sequence[float]) -> Iterator[str]:
     """The line, dotted across studies in which nothing is confirmed, and a mark at each value."""
-    known = [(n, _x(xs[n]), _y(mm, top)) for n, mm in enumerate(line.values) if mm is not None]
+    known = [(n, xs[n], frame.y(mm)) for n, mm in enumerate(line.values) if mm is not None]
     width = 3 if line.kind == "sum" else 1.8
     for (n, x1, y1), (m, x2, y2) in pairwise(known):
         dash = ' stroke-dasharray="2 5"' if m > n + 1 else ' stroke-dasharray="7 4"' if line.kind == "other" else ""
@@ -129,22 +150,50 @@ def _drawn(line: Line, studies: Sequence[Study], xs: Sequence[float], top: float
         )
 
 
-def _names(lines: Sequence[Line], xs: Sequence[float], top: float) -> Iterator[str]:
-    """Each line's name at the right, level with its last value where there is room."""
+def _names(frame: _Frame, lines: Sequence[Line], xs: Sequence[float]) -> Iterator[str]:
+    """Each line's name at its last mark; where names make room for each other, a thin dotted tick leads there."""
+    for name in end_names(lines, xs, frame.y, _LABEL_PX, _TOP, frame.bottom):
+        line, left = name.line, name.x + 11
+        if name.is_moved:
+            yield (
+                f'<path class="leader" d="M{name.x + 5:.1f} {name.y:.1f}L{left - 1:.1f} {name.place:.1f}"'
+                f' stroke="{line.colour}" fill="none" stroke-width=".8" opacity=".6" stroke-dasharray="1 2"/>'
+            )
+        weight = ' font-weight="650"' if line.kind == "sum" else ""
+        yield (
+            f'<text x="{left:.1f}" y="{name.place + 4:.1f}" fill="{line.colour}"{weight}{_HALO}>'
+            f"{_text(_short(line.name, int(frame.width - left) // 7))}</text>"
+        )
+
+
+@dataclass(frozen=True)
+class EndName:
+    """A line's name: it belongs to the last mark at (x, y), and stands beside it, level with `place`."""
+
+    line: Line
+    x: float
+    y: float
+    place: float
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it stands so far off its mark that it must be said which it belongs to."""
+        return abs(self.place - self.y) > _NEAR_PX
+
+
+def end_names(
+    lines: Sequence[Line], xs: Sequence[float], y_of: Callable[[float], float], gap: float, low: float, high: float
+) -> list[EndName]:
+    """Names beside the marks that the lines end with, `gap` apart from `low` to `high`. A name far away, with a line
+    that leads to it, would look like growth.
+    """
     ends = []
     for line in lines:
         last = max(n for n, value in enumerate(line.values) if value is not None)
-        ends.append((_y(line.values[last], top), _x(xs[last]), line))
+        ends.append((y_of(line.values[last]), xs[last], line))
     ends.sort(key=lambda end: end[0])
-    places = spread([y for y, _, _ in ends], _LABEL_PX, _TOP, _HEIGHT - _BOTTOM)
-    left = _WIDTH - _RIGHT + 22
-    for (y, x, line), place in zip(ends, places, strict=True):
-        weight = ' font-weight="650"' if line.kind == "sum" else ""
-        yield (
-            f'<path d="M{x + 7:.1f} {y:.1f}L{left - 4} {place:.1f}" stroke="{line.colour}" fill="none" opacity=".5"'
-            ' stroke-dasharray="1 4"/>'
-            f'<text x="{left}" y="{place + 4:.1f}" fill="{line.colour}"{weight}>{_text(_short(line.name))}</text>'
-        )
+    places = spread([y for y, _, _ in ends], gap, low, high)
+    return [EndName(line, x, y, place) for (y, x, line), place in zip(ends, places, strict=True)]
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

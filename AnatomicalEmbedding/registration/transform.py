@@ -74,7 +74,7 @@ class Registration:
 
     def to_sitk(self) -> sitk.Transform:
         """As SimpleITK has it (LPS; fixed -> moving, as resampling needs it): an affine transform, after a B-spline
-        where there is a field. Beyond the fixed scan's box the B-spline moves nothing.
+        where there is a field. Beyond the fixed scan's box the B-spline fades to nothing over three knots.
         """
         lps = LPS_FROM_RAS @ self.affine @ LPS_FROM_RAS
         affine = sitk.AffineTransform(3)
@@ -121,14 +121,17 @@ class Registration:
 
     def _spline(self) -> sitk.BSplineTransform:
         """The displacement before the affine map that does what the field does after it."""
-        intervals = self.field.intervals
+        knot_mm = self.field.knot_mm
+        intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK tears space where its knots end
+        low = np.array(self.field.low) - DEGREE * knot_mm
         spline = sitk.BSplineTransform(3, DEGREE)
         spline.SetTransformDomainMeshSize(intervals)
-        spline.SetTransformDomainOrigin((LPS_FROM_RAS[:3, :3] @ self.field.low).tolist())
-        spline.SetTransformDomainPhysicalDimensions([n * self.field.knot_mm for n in intervals])
+        spline.SetTransformDomainOrigin((LPS_FROM_RAS[:3, :3] @ low).tolist())
+        spline.SetTransformDomainPhysicalDimensions([n * knot_mm for n in intervals])
         spline.SetTransformDomainDirection(LPS_FROM_RAS[:3, :3].ravel().tolist())
         to_lps = LPS_FROM_RAS[:3, :3] @ np.linalg.inv(self.affine[:3, :3])
-        moved = np.tensordot(to_lps, self.field.coefficients.double().numpy(), axes=1)
+        knots = np.pad(self.field.coefficients.double().numpy(), [(0, 0), *[(DEGREE, DEGREE)] * 3])
+        moved = np.tensordot(to_lps, knots, axes=1)
         spline.SetParameters(moved.ravel().tolist())
         return spline
 

@@ -20,7 +20,7 @@ from .SceneNodes import nodesOf
 if TYPE_CHECKING:
     from AnatomicalEmbedding.volume import Volume
 
-CROP_ROLE = "AnatomicalEmbedding.SourceVolume"  # of a crop: the volume that it was cut from
+CROP_ROLE = "AnatomicalEmbedding.SourceVolume"  # of a crop or a resampled copy: the volume it was made from
 _CLASS = "vtkMRMLScalarVolumeNode"
 
 
@@ -30,12 +30,12 @@ def ctVolumes(scene) -> list:
 
 
 def scans(scene) -> list:
-    """`ctVolumes` without the crops that we made of them: what "all CTs" means."""
+    """`ctVolumes` without the crops and copies that we made of them: what "all CTs" means."""
     return [node for node in ctVolumes(scene) if not isCrop(node)]
 
 
 def isCrop(node) -> bool:
-    """Is the volume a crop that we made?"""
+    """Is the volume a crop, or a resampled copy, that we made?"""
     return node.GetNodeReferenceID(CROP_ROLE) is not None
 
 
@@ -115,3 +115,15 @@ def holds(node, points: np.ndarray) -> np.ndarray:
     matrix = np.linalg.inv(ijkToRas(node))
     ijk = np.asarray(points) @ matrix[:3, :3].T + matrix[:3, 3]
     return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(axis=1)
+
+
+def copyLooks(source, node) -> None:
+    """Give a volume window, level and colours of another."""
+    node.CreateDefaultDisplayNodes()
+    looks, display = source.GetDisplayNode(), node.GetDisplayNode()
+    if looks is None or display is None:
+        return
+    display.SetAndObserveColorNodeID(looks.GetColorNodeID())
+    display.SetInterpolate(looks.GetInterpolate())
+    display.SetAutoWindowLevel(False)
+    display.SetWindowLevel(looks.GetWindow(), looks.GetLevel())

@@ -48,6 +48,14 @@ def test_the_transform_is_the_map_of_points(registration, points):
     assert np.abs(through(registration.to_sitk(), points) - registration.transform_points(points)).max() < 1e-3
 
 
+def test_the_transform_tears_nothing_beyond_the_box(registration):
+    """From within the fixed scan's box to far outside of it, neighbouring points stay neighbours."""
+    line = LOW + (HIGH - LOW) * np.linspace(-2, 3, 2000)[:, None]
+    step = np.linalg.norm(np.diff(through(registration.to_sitk(), line), axis=0), axis=1)
+    apart = np.linalg.norm(line[1] - line[0])
+    assert step.max() < 3 * apart
+
+
 def test_an_affine_registration_is_an_affine_transform(registration, points):
     affine = Registration("affine", registration.affine, None, "a", "b", 1, 1)
     assert np.abs(through(affine.to_sitk(), points) - affine.transform_points(points)).max() < 1e-9

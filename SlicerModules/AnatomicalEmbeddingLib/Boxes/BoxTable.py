@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import qt
 from slicer.i18n import tr as _
 
-from ..Panels.TableCells import BY_HAND, DOUBTFUL, GOOD, NOTHING, putCell
+from ..Panels.CellColours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ..Panels.TableCells import putCell
 from ..Signal import Signal
 from .BoxLogic import BoxLogic, Cell
 from .BoxNodes import ABSENT, CUT

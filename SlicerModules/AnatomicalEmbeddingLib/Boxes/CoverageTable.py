@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import qt
 from slicer.i18n import tr as _
 
-from ..Panels.TableCells import FAULT, putCell
+from ..Panels.CellColours import FAULT
+from ..Panels.TableCells import putCell
 from .CoverageLogic import CoverageLogic
 
 

@@ -11,7 +11,7 @@ import slicer.util
 
 from .. import Hierarchy
 from ..Signal import Signal
-from ..VolumeNodes import CROP_ROLE, hasVoxels, ijkToRas
+from ..VolumeNodes import CROP_ROLE, copyLooks, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
 from .StructureNames import readable
 
@@ -150,7 +150,7 @@ class CropLogic:
         crop.SetVoxelValueQuantity(volume.GetVoxelValueQuantity())
         crop.SetVoxelValueUnits(volume.GetVoxelValueUnits())
         crop.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
-        _copyLooks(volume, crop)
+        copyLooks(volume, crop)
         Hierarchy.placeBeside(self.scene, crop, volume)
         return crop
 
@@ -164,18 +164,6 @@ def _note(crop, volume, found: dict[str, tuple], marginMm: float) -> None:
     if None not in recalls:
         crop.SetAttribute(RECALL, f"{min(recalls):g}")
     crop.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, found))}")
-
-
-def _copyLooks(volume, crop) -> None:
-    """Window, level and colours of the source."""
-    crop.CreateDefaultDisplayNodes()
-    source, display = volume.GetDisplayNode(), crop.GetDisplayNode()
-    if source is None or display is None:
-        return
-    display.SetAndObserveColorNodeID(source.GetColorNodeID())
-    display.SetInterpolate(source.GetInterpolate())
-    display.SetAutoWindowLevel(False)
-    display.SetWindowLevel(source.GetWindow(), source.GetLevel())
 
 
 def _summary(batch: _Batch) -> str:

@@ -1,0 +1,1 @@
+"""Laying one volume of the scene on another."""

@@ -1,0 +1,69 @@
+"""The moving volume over the fixed one, in the views that it belongs into."""
+
+import pytest
+from scans import add_patient
+from view_nodes import add_view, remove_views
+
+from AnatomicalEmbeddingLib.Registration.AlignmentViews import areLaidOver, layOver, takeAway
+from AnatomicalEmbeddingLib.Views import compositeOf, volumeIn
+
+
+@pytest.fixture
+def volumes(scene):
+    yield add_patient(0, "Fixed"), add_patient(1, "Moving")
+    remove_views(scene)
+
+
+def test_the_views_of_the_fixed_volume_show_the_moving_one_half_transparent(scene, volumes):
+    fixed, moving = volumes
+    own, other = add_view(scene, "Own", fixed), add_view(scene, "Other", moving)
+    assert layOver(scene, fixed, moving)
+    assert areLaidOver(scene, fixed, moving)
+    assert compositeOf(scene, own).GetForegroundVolumeID() == moving.GetID()
+    assert compositeOf(scene, own).GetForegroundOpacity() == 0.5
+    assert compositeOf(scene, other).GetForegroundVolumeID() is None
+    takeAway(scene, fixed, moving)
+    assert not areLaidOver(scene, fixed, moving)
+    assert volumeIn(scene, own) is fixed
+
+
+def test_two_colours_are_taken_back(scene, volumes):
+    fixed, moving = volumes
+    add_view(scene, "Own", fixed)
+    before = []
+    for node, colour in ((fixed, "vtkMRMLColorTableNodeGrey"), (moving, "vtkMRMLColorTableNodeInvertedGrey")):
+        node.CreateDefaultDisplayNodes()
+        node.GetDisplayNode().SetAndObserveColorNodeID(colour)
+        before.append(colour)
+
+    def colours():
+        return [node.GetDisplayNode().GetColorNodeID() for node in volumes]
+
+    for _ in range(2):  # shown a second time it does not forget what was before the first
+        assert layOver(scene, fixed, moving, twoColours=True)
+        assert colours() == ["vtkMRMLColorTableNodeCyan", "vtkMRMLColorTableNodeRed"]
+    takeAway(scene, fixed, moving)
+    assert colours() == before
+    layOver(scene, fixed, moving, twoColours=True)
+    layOver(scene, fixed, moving)
+    assert colours() == before
+
+
+def test_where_no_view_shows_the_fixed_volume_all_do(scene, volumes):
+    fixed, moving = volumes
+    view = add_view(scene, "Only", moving)
+    assert layOver(scene, fixed, moving)
+    assert volumeIn(scene, view) is fixed
+    assert areLaidOver(scene, fixed, moving)
+
+
+def test_another_volume_in_the_foreground_stays(scene, volumes):
+    fixed, moving = volumes
+    view, third = add_view(scene, "Own", fixed), add_patient(2, "Third")
+    compositeOf(scene, view).SetForegroundVolumeID(third.GetID())
+    takeAway(scene, fixed, moving)
+    assert compositeOf(scene, view).GetForegroundVolumeID() == third.GetID()
+
+
+def test_without_views_nothing_is_shown(scene, volumes):
+    assert not layOver(scene, *volumes)

@@ -1,0 +1,18 @@
+"""What the tests of the section "Align volumes" start from."""
+
+import pytest
+from scans import add_patient
+from view_nodes import remove_views
+
+
+@pytest.fixture
+def panel(kit, map_folder):
+    """The module on three scans, its maps kept from test to test."""
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+
+    ModuleSettings.setCacheFolder(str(map_folder))
+    ModuleSettings.setDevice("cpu")
+    for number, name in enumerate(("Prior", "Current", "Other")):
+        add_patient(number, name)
+    yield kit.open(kit.load_module("AnatomicalLandmarks"))
+    remove_views(kit.scene)
