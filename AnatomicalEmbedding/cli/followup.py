@@ -66,6 +66,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--no-report", action="store_true", help="leave the page with pictures out")
     parser.add_argument(
+        "--sr", action="store_true", help="also a DICOM structured report (TID 1500) of each study that is DICOM"
+    )
+    parser.add_argument(
         "--effort", choices=("fast", "standard", "thorough"), default="standard", help="how far matching goes"
     )
     add_series_option(parser)
@@ -75,7 +78,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..followup.export import CSV, HTML, RECORD, export
+    from ..followup.export import CSV, HTML, RECORD, SR, export
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
     from ..followup.record_file import read_record
@@ -89,6 +92,7 @@ def run(options: argparse.Namespace) -> None:
 
         check_packages()
     volumes: dict[str, Volume] = {}
+    dicom: dict[str, Path] = {}
     studies = []
     for path, name, day in zip(paths, unique_names(paths), dates, strict=True):
         volume = read_scan(path, options.series)
@@ -96,6 +100,8 @@ def run(options: argparse.Namespace) -> None:
         if study.key in volumes:
             raise AnatomicalEmbeddingError(f"{path}: is the same scan as another one; give each scan once.")
         volumes[study.key] = volume
+        if study.series_uid:
+            dicom[study.key] = path if path.is_dir() else path.parent
         studies.append(study)
     prior = studies[0].key
     _check_inside(volumes[prior], options.prior, [each.point_ras for each in lesions])
@@ -108,7 +114,8 @@ def run(options: argparse.Namespace) -> None:
     found = find_places(record, [study.key for study in studies[1:]], maps, options.effort)
     record = found.put_into(record)
     kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
-    exported = export(record, options.output, volumes, name=_NAME, kinds=kinds)
+    kinds |= {SR} if options.sr else set()
+    exported = export(record, options.output, volumes, dicom, _NAME, kinds)
     reasons = [why for of_study in found.reasons.values() for why in of_study.values()]
     if options.json:
         print_json(_as_json(record, reasons, exported.written))

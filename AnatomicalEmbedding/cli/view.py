@@ -24,6 +24,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("scans", nargs="*", type=Path, metavar="SCAN", help="CT files or DICOM folders")
     parser.add_argument("--demo", action="store_true", help="show two synthetic patients; no data needed")
+    parser.add_argument(
+        "--demo-follow-up",
+        action="store_true",
+        help="show three studies of a synthetic patient, whose lesions in the first are marked and measured",
+    )
     parser.add_argument("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)")
     parser.add_argument(
         "--host",
@@ -65,6 +70,7 @@ def run(options: argparse.Namespace) -> None:
             scans=tuple(options.scans),
             series=tuple(options.series),
             demo=options.demo,
+            demo_follow_up=options.demo_follow_up,
             host=options.host,
             port=options.port,
             token=options.token,

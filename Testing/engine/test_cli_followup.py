@@ -107,6 +107,24 @@ def test_dicom_studies_are_ordered_by_their_dates_and_known_by_their_series(anat
     assert_refused(twice, "is the same scan as another one")
 
 
+def test_a_structured_report_of_a_dicom_study_brings_its_lesions_back(anatemb, place, tmp_path: Path) -> None:
+    pytest.importorskip("highdicom")
+    from AnatomicalEmbedding.followup.sr_reading import read_sr
+
+    write_ct_series(tmp_path / "prior", Volume.read(place.template))
+    outcome = anatemb(
+        "followup", tmp_path / "prior", place.points, place.target, "-o", tmp_path / "out", "--no-report", "--sr",
+        *place.model,
+    )  # fmt: skip
+    assert (outcome.code, outcome.err) == (0, "")
+    (report,) = (tmp_path / "out").glob("*.sr.dcm")
+    kept, back = read_record(tmp_path / "out" / "patient.followup.json"), read_sr(report)
+    assert [lesion.tracking_uid for lesion in back.lesions] == [lesion.tracking_uid for lesion in kept.lesions]
+    places = np.array([next(iter(lesion.findings.values())).point_ras for lesion in back.lesions])
+    assert np.abs(places - place.points_ras).max() < 1e-2
+    assert "no DICOM slices of it were given" in outcome.out
+
+
 def _points(folder: Path, points_ras: np.ndarray) -> Path:
     path = folder / "points.mrk.json"
     write_markups(path, PointList(tuple(f"F-{n}" for n in range(len(points_ras))), points_ras))

@@ -30,6 +30,9 @@ def test_the_same_lesions_become_one_and_keep_the_earlier_name() -> None:
     assert told.same == (("L2", "L3"),)
     assert told.earlier == {"L1": "disappeared", "L2": "same"}
     assert told.later == {"L3": "same", "L4": "new"}
+    near = told.nearness["L2", "L3"]
+    assert near.off_mm == pytest.approx(1.0, abs=0.5)  # it was marked 1 mm farther to the right
+    assert near.is_likely
     after = told.put_into(record)
     assert [lesion.id for lesion in after.lesions] == ["L1", "L2", "L4"]
     assert after.finding("L2", "b") == record.finding("L3", "b")
@@ -40,6 +43,7 @@ def test_parts_and_unions_are_noted() -> None:
     record = _mark(_mark(_mark(EMPTY, "a", -50, 6), "a", -32, 7), "a", 40, 14)  # L1, L2 merge; L3 splits
     record = _mark(_mark(_mark(record, "b", -41, 18), "b", 31, 6), "b", 49, 5)  # L4; L5, L6
     told = assign_in_record(record, "a", "b", MAPS)
+    assert set(told.nearness) == {*told.same, *told.split, *told.merged}
     after = told.put_into(record)
     kept = dict(told.same)
     assert {kept["L3"]} | {part for part, _ in told.split} == {"L5", "L6"}
