@@ -26,6 +26,7 @@ EVIDENCE = (
 )  # fmt: skip
 _PRESENT = 0.85  # least probability that the point is in the scan, of a match
 _WITHIN = 0.2  # least probability that the answer is within 10 mm, of a match
+_NEAR = 0.5  # and within 20 mm: what is more likely than not further off is no match
 _SURE = 0.99  # no answer is called surer than a thousand or so matches with like evidence can show
 _FAR_MM = 60.0  # from the edge; beyond it no answer is cut off
 
@@ -86,5 +87,6 @@ def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) ->
         return None
     present, within, near, error = calibration.forests[effort].predict(evidence).T
     within, near = (np.clip(share, 1 - _SURE, _SURE) for share in (within, near))
-    status = np.where(present < 0.5, ABSENT, np.where((present < _PRESENT) | (within < _WITHIN), UNCERTAIN, MATCHED))
+    doubtful = (present < _PRESENT) | (within < _WITHIN) | (near < _NEAR)
+    status = np.where(present < 0.5, ABSENT, np.where(doubtful, UNCERTAIN, MATCHED))
     return Verdicts(status, error / np.maximum(present, 1e-3), within, near)
