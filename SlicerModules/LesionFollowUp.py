@@ -1,6 +1,9 @@
 """Lesion Follow-up: lesions of a patient in all CTs, proposed by matching, confirmed and measured by a person."""
 
+from contextlib import contextmanager
+
 import slicer
+import vtk
 from slicer import vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
@@ -14,23 +17,23 @@ from slicer.ScriptedLoadableModule import (
 
 from AnatomicalEmbeddingLib.FollowUp.ExportPanel import ExportPanel
 from AnatomicalEmbeddingLib.FollowUp.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.FollowUp.ImportPanel import ImportPanel
 from AnatomicalEmbeddingLib.FollowUp.LesionActions import LesionActions
 from AnatomicalEmbeddingLib.FollowUp.LesionChoice import LesionChoice
 from AnatomicalEmbeddingLib.FollowUp.LesionForm import LesionForm
 from AnatomicalEmbeddingLib.FollowUp.LesionTable import LesionTable
 from AnatomicalEmbeddingLib.FollowUp.NextStep import nextStep
+from AnatomicalEmbeddingLib.FollowUp.PairingPanel import PairingPanel
 from AnatomicalEmbeddingLib.FollowUp.ResponsePanel import ResponsePanel
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import Patient, patients
-from AnatomicalEmbeddingLib.FollowUp.StudyTable import StudyTable, notesOn, studyEntries
-from AnatomicalEmbeddingLib.FollowUp.StudyViews import showInstead
-from AnatomicalEmbeddingLib.Panels.ComboBoxes import fillComboBox
+from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
+from AnatomicalEmbeddingLib.FollowUp.StudySelectors import StudySelectors
+from AnatomicalEmbeddingLib.FollowUp.StudyTable import StudyTable
 from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Panels.StatusText import WARNING, coloured
-from AnatomicalEmbeddingLib.Views import offerGrid, showGrid
+from AnatomicalEmbeddingLib.Views import offerGrid, showGrid, showInstead
 
 _TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
 
@@ -47,7 +50,8 @@ class LesionFollowUp(ScriptedLoadableModule):
             "with the error to expect. You confirm, move or reject each; sizes, sums and response by RECIST 1.1 count "
             "only what you have confirmed. Patients and dates come from DICOM; dates can also be typed. Keys: W new "
             "lesion, C confirm, M move, N not visible, O outside, L and S long and short axis, A accept size, J and K "
-            "next and previous proposal. "
+            "next and previous proposal. Pair lesions joins those marked in two studies separately; Import takes in "
+            "point lists, DICOM structured reports and records of earlier sessions. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -71,7 +75,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         ParameterNodeBinding.__init__(self)
         self.logic = None
-        self.patients: list[Patient] = []
         self._ticks = 0
         self._seen = None
 
@@ -87,10 +90,13 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
 
         self.logic = logic = LesionFollowUpLogic().followUp(slicer.mrmlScene, self.session.store)
         self.choice = LesionChoice(logic)
+        self.selectors = StudySelectors(ui, slicer.mrmlScene)
         self.studyTable = StudyTable(ui.studyArea.layout(), self.session)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
         self.lesionTable = LesionTable(ui.tableArea.layout(), logic, self.choice)
         self.actions = LesionActions(ui, logic, self.choice, slicer.util.mainWindow() or uiWidget, self.say)
+        self.pairing = PairingPanel(ui, logic, self.say)
+        self.importing = ImportPanel(ui, logic, self.choice, self.say)
         self.form = LesionForm(ui, logic, self.choice)
         self.response = ResponsePanel(ui.responseArea.layout(), logic, self.choice)
         self.export = ExportPanel(ui, logic)
@@ -104,9 +110,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.choice.changed.connect(self._onChoice)
         self.lesionTable.opened.connect(self._onOpened)
         self.session.ticked.connect(self._onTick)
-        ui.patientSelector.connect("activated(int)", self._onPatient)
-        ui.priorSelector.connect("activated(int)", self._onPrior)
-        ui.currentSelector.connect("activated(int)", self._onCurrent)
+        self.selectors.chosen.connect(self._choose)
         ui.showButton.connect("clicked(bool)", self.onShow)
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
 
@@ -114,7 +118,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.setParameterNode(None)
         self.removeObservers()
         self.session.ticked.disconnect(self._onTick)
-        for part in (self.export, self.response, self.form, self.actions, self.lesionTable, self.choice):
+        parts = (self.export, self.response, self.form, self.importing, self.pairing, self.actions, self.lesionTable)
+        for part in (*parts, self.choice):
             part.close()
         self.preparation.close()
         self.studyTable.close()
@@ -156,15 +161,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self._jump()
 
     # -- what the user chooses ---------------------------------------------------------------------------------------
-
-    def _onPatient(self, index):
-        self._choose(self.patients[index].volumes[0], None)
-
-    def _onPrior(self, index):
-        self._choose(self._patient().volumes[index], self._parameterNode.current)
-
-    def _onCurrent(self, index):
-        self._choose(self._parameterNode.prior, slicer.mrmlScene.GetNodeByID(self.ui.currentSelector.itemData(index)))
 
     def _choose(self, prior, current):
         """Another pair of studies, in the views of those before."""
@@ -227,37 +223,24 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
             dated = [study for study in others if study.date is not None]
             node.current = (dated or others)[-1].volume if others else None
 
-    def _patient(self, found=None):
+    def _patient(self, found):
         """The patient of the prior, or None."""
-        found = self.patients if found is None else found
         return next((each for each in found if self._parameterNode.prior in each.volumes), None)
 
     def _showStudies(self, found, patient):
         node, logic = self._parameterNode, self.logic
         prior, current = (None, None) if patient is None else (node.prior, node.current)
-        self.patients, self._seen = found, _described(found)
+        self._seen = _described(found)
         logic.setPatient(patient)
         logic.setShown([prior, current])
         self.choice.usual = logic.studyOf(current) or logic.studyOf(prior)
         self.lesionTable.setRoles(logic.studyOf(prior), logic.studyOf(current))
+        self.pairing.setStudies(logic.studyOf(prior), logic.studyOf(current))
         self.studyTable.show(patient, prior, current)
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
-        names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
-        fillComboBox(self.ui.patientSelector, names, patient.key if patient is not None else None)
-        fillComboBox(self.ui.priorSelector, studyEntries(patient.studies if patient is not None else []), _idOf(prior))
-        others = patient.after(prior) if patient is not None else []
-        fillComboBox(self.ui.currentSelector, studyEntries(others), _idOf(current))
-        notes = notesOn(patient)
-        self.ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
-        self.ui.noteLabel.visible = bool(notes)
-        pair = prior is not None and current is not None
-        self.ui.showButton.enabled = pair
-        self.ui.showButton.toolTip = (
-            _("A row of views for the prior and one for the current study.")
-            if pair
-            else _("Load two studies of a patient first.")
-        )
-        self.actions.update()
+        self.selectors.show(found, patient, prior, current)
+        for part in (self.actions, self.pairing, self.importing):
+            part.update()
         self._showNextStep()
 
     def _showNextStep(self):
@@ -283,10 +266,6 @@ def _described(found):
     return [(each, [volume.GetName() for volume in each.volumes]) for each in found]
 
 
-def _idOf(volumeNode):
-    return None if volumeNode is None else volumeNode.GetID()
-
-
 class LesionFollowUpTest(ScriptedLoadableModuleTest):
     """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
 
@@ -294,14 +273,53 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         slicer.mrmlScene.Clear()
 
     def runTest(self):
-        self.setUp()
-        self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed()
+        for test in (
+            self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed,
+            self.test_LesionsMarkedApartArePaired,
+            self.test_PointListBecomesLesions,
+        ):
+            self.setUp()
+            with self._reading() as followUp:
+                test(followUp)
 
-    def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self):
-        import time
-
+    def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self, followUp):
         import numpy as np
 
+        prior, current = followUp.volumes
+        self.assertEqual(followUp.volumes[prior].GetName(), "2023-06-01")
+        lesion = followUp.mark(prior, self.place)
+        self._finish(followUp)
+        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
+        self.assertLess(np.linalg.norm(followUp.placeOf(lesion, current) - self.place), 10.0)
+        self.assertTrue(followUp.confirm(lesion, current))
+        self.assertEqual(followUp.openPlaces(), [])
+        followUp.undo()
+        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
+
+    def test_LesionsMarkedApartArePaired(self, followUp):
+        from AnatomicalEmbeddingLib.FollowUp.LesionPairing import agree, offerPairing
+
+        prior, current = followUp.volumes
+        for study in (prior, current):
+            followUp.mark(study, self.place)
+        self._finish(followUp)
+        self.assertTrue(agree(followUp, offerPairing(followUp, prior, current)))
+        (lesion,) = followUp.record.lesions
+        self.assertEqual(set(lesion.findings), {prior, current})
+
+    def test_PointListBecomesLesions(self, followUp):
+        from AnatomicalEmbeddingLib.FollowUp.LesionImport import importPoints
+
+        points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Points")
+        points.AddControlPoint(vtk.vtkVector3d(*self.place), "hilar")
+        importPoints(followUp, points, next(iter(followUp.volumes)))
+        self.assertEqual([lesion.label for lesion in followUp.record.lesions], ["L1 hilar"])
+        followUp.undo()
+        self.assertEqual(followUp.record.lesions, ())
+
+    @contextmanager
+    def _reading(self):
+        """The follow-up of a synthetic patient with two studies, loaded out of order."""
         from AnatomicalEmbedding.phantom import make_phantom
         from AnatomicalEmbeddingLib.FollowUp.StudyOrder import setDate
         from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
@@ -311,22 +329,20 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         for scan, day in zip(scans, ("2024-06-01", "2023-06-01"), strict=True):
             volume = slicer.util.addVolumeFromArray(scan.volume.voxels, scan.volume.ijk_to_ras, name=day)
             setDate(volume, day)
-        (patient,) = patients(slicer.mrmlScene)
+        self.place = tuple(scans[1].points_ras["carina"])
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
         followUp = LesionFollowUpLogic().followUp(slicer.mrmlScene, store)
         try:
-            followUp.setPatient(patient)
-            prior, current = followUp.volumes
-            self.assertEqual(followUp.volumes[prior].GetName(), "2023-06-01")
-            place = tuple(scans[1].points_ras["carina"])
-            lesion = followUp.mark(prior, place)
-            while store.busy:
-                store.poll()
-                time.sleep(0.05)
-            self.assertEqual(len(followUp.record.unreviewed()), 1)
-            self.assertLess(np.linalg.norm(followUp.placeOf(lesion, current) - place), 10.0)
-            self.assertTrue(followUp.confirm(lesion, current))
-            self.assertEqual(followUp.record.unreviewed(), [])
+            followUp.setPatient(patients(slicer.mrmlScene)[0])
+            yield followUp
         finally:
             followUp.close()
             store.close()
+
+    def _finish(self, followUp):
+        """Until all scans are prepared."""
+        import time
+
+        while followUp.store.busy:
+            followUp.store.poll()
+            time.sleep(0.05)

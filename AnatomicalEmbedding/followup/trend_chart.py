@@ -13,7 +13,7 @@ from .record import FollowUp
 from .response import diameter_mm, responses
 
 _LEFT, _TOP, _BOTTOM = 46, 30, 38
-_LABEL_PX = 15  # between the names at the lines' ends
+_NAME_PX, _LABEL_PX = 120, 15  # that a name takes
 _DATE_PX = 74  # that a date needs
 _NEAR_PX = 5  # a name that far from its mark is still beside it
 _TICKS = 5
@@ -152,7 +152,7 @@ def _drawn(frame: _Frame, line: Line, studies: Sequence[Study], xs: Sequence[flo
 
 def _names(frame: _Frame, lines: Sequence[Line], xs: Sequence[float]) -> Iterator[str]:
     """Each line's name at its last mark; where names make room for each other, a thin dotted tick leads there."""
-    for name in end_names(lines, xs, frame.y, _LABEL_PX, _TOP, frame.bottom):
+    for name in end_names(lines, xs, frame.y, Room(_NAME_PX, _LABEL_PX, _TOP, frame.bottom)):
         line, left = name.line, name.x + 11
         if name.is_moved:
             yield (
@@ -164,6 +164,16 @@ def _names(frame: _Frame, lines: Sequence[Line], xs: Sequence[float]) -> Iterato
             f'<text x="{left:.1f}" y="{name.place + 4:.1f}" fill="{line.colour}"{weight}{_HALO}>'
             f"{_text(_short(line.name, int(frame.width - left) // 7))}</text>"
         )
+
+
+@dataclass(frozen=True)
+class Room:
+    """That a name takes, and where names may stand; pixels from the picture's top."""
+
+    width: float
+    height: float
+    top: float
+    bottom: float
 
 
 @dataclass(frozen=True)
@@ -181,19 +191,25 @@ class EndName:
         return abs(self.place - self.y) > _NEAR_PX
 
 
-def end_names(
-    lines: Sequence[Line], xs: Sequence[float], y_of: Callable[[float], float], gap: float, low: float, high: float
-) -> list[EndName]:
-    """Names beside the marks that the lines end with, `gap` apart from `low` to `high`. A name far away, with a line
-    that leads to it, would look like growth.
+def end_names(lines: Sequence[Line], xs: Sequence[float], y_of: Callable[[float], float], room: Room) -> list[EndName]:
+    """Names beside the marks that the lines end with. A name far away, with a line that leads to it, would look like
+    growth.
     """
     ends = []
     for line in lines:
         last = max(n for n, value in enumerate(line.values) if value is not None)
-        ends.append((y_of(line.values[last]), xs[last], line))
-    ends.sort(key=lambda end: end[0])
-    places = spread([y for y, _, _ in ends], gap, low, high)
-    return [EndName(line, x, y, place) for (y, x, line), place in zip(ends, places, strict=True)]
+        ends.append((xs[last], y_of(line.values[last]), line))
+    columns: list[list[tuple[float, float, Line]]] = []
+    for end in sorted(ends, key=lambda end: end[0]):
+        if not columns or end[0] - columns[-1][-1][0] >= room.width:
+            columns.append([])
+        columns[-1].append(end)
+    names = []
+    for column in columns:
+        column.sort(key=lambda end: end[1])
+        places = spread([y for _, y, _ in column], room.height, room.top, room.bottom)
+        names += [EndName(line, x, y, place) for (x, y, line), place in zip(column, places, strict=True)]
+    return names
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 
@@ -41,6 +41,13 @@ def viewsOf(scene, volumeNode) -> list:
 def backgrounds(scene) -> list[tuple]:
     """(layout name, volume ID) of what each slice view has in its background: tells whether that has changed."""
     return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in _compositeNodes(scene)]
+
+
+def showInstead(scene, exchanges: Iterable[tuple]) -> None:
+    """(before, after): the views that show one volume show the other; what no view shows is in none afterwards."""
+    found = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
+    for view, after in found:  # looked up before: two volumes may change places
+        compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
 
 
 def jump(scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, besides=None) -> None:

@@ -58,6 +58,7 @@ def test_marks_are_at_their_dates_and_to_scale(record):
 
 def test_a_line_is_dotted_where_a_study_between_is_unknown(record):
     paths = [path for path in ET.fromstring(trend_svg(record)).iter(f"{SVG}path") if path.get("stroke-width")]
+    paths = [path for path in paths if path.get("class") != "leader"]
     dashes = {path.get("stroke"): path.get("stroke-dasharray") for path in paths}
     one, two = (line.colour for line in lines_of(record)[:2])
     assert dashes == {one: "2 5", two: None}
@@ -80,6 +81,25 @@ def test_names_are_escaped(record):
     svg = trend_svg(record.describe("L1", name='<b>&"'))
     assert "<b>" not in svg
     assert 'L1 <b>&"' in [text.text for text in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_names_stand_at_their_last_marks_and_nothing_leads_across_studies(record):
+    crowded = record
+    for number in range(3):  # as large as L1 at baseline, and never measured again
+        lesion = f"L{number + 3}"
+        crowded = crowded.mark("a", (number, 0, 0)).measure(lesion, "a", axis(30), None)
+    svg = ET.fromstring(trend_svg(crowded))
+    marks = circles(trend_svg(crowded))
+    texts = {text.text: (float(text.get("x")), float(text.get("y"))) for text in svg.iter(f"{SVG}text")}
+    for name, day in (("L1", "2024-05-04: 15.0 mm"), ("L2", "2024-03-05: 0.0 mm"), ("L4", "2024-01-05: 30.0 mm")):
+        assert 0 < texts[name][0] - marks[f"{name}, {day}"][0] < 15
+    heights = sorted(texts[name][1] for name in ("L3", "L4", "L5"))
+    assert all(b - a >= 15 - 0.11 for a, b in pairwise(heights)), "they make room for each other"
+    leaders = [path.get("d") for path in svg.iter(f"{SVG}path") if path.get("class") == "leader"]
+    assert leaders
+    for each in leaders:
+        x1, x2 = (float(end.split()[0]) for end in each[1:].split("L"))
+        assert 0 < x2 - x1 < 15
 
 
 @given(records())

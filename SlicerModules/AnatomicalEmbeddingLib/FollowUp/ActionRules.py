@@ -1,4 +1,4 @@
-"""What can be done with the lesion that the user is at, and why not: a sentence for tool tips."""
+"""What can be done with the lesion that the user is at, by which key, and why not: sentences for tool tips."""
 
 from __future__ import annotations
 
@@ -12,6 +12,28 @@ from .FollowUpLogic import FollowUpLogic
 NEW, CONFIRM, MOVE, INVISIBLE, BEYOND = "new", "confirm", "move", "invisible", "beyond"
 LONG_AXIS, SHORT_AXIS, ACCEPT, MERGE, REMOVE = "long axis", "short axis", "accept", "merge", "remove"
 PREVIOUS, NEXT = "previous", "next"
+KEYS = {
+    NEW: "W", CONFIRM: "C", MOVE: "M", INVISIBLE: "N", BEYOND: "O", LONG_AXIS: "L", SHORT_AXIS: "S", ACCEPT: "A",
+    PREVIOUS: "K", NEXT: "J",
+}  # fmt: skip
+
+
+def tipOf(action: str) -> str:
+    """What an action does."""
+    return {
+        NEW: _("The next click in a slice view marks a new lesion."),
+        CONFIRM: _("The proposed place is right."),
+        MOVE: _("The next click in a slice view is the lesion's place in that study. You can also drag its point."),
+        INVISIBLE: _("The scan shows the place, and no lesion there: it counts 0 mm."),
+        BEYOND: _("The scan does not show the place."),
+        LONG_AXIS: _("The next two clicks are the ends of the long axis."),
+        SHORT_AXIS: _("The next two clicks are the ends of the short axis."),
+        ACCEPT: _("The axes shown are right as they are."),
+        MERGE: _("In this study the lesion is one with another."),
+        REMOVE: _("Take the lesion out of all studies."),
+        PREVIOUS: _("The proposal before that nobody has looked at."),
+        NEXT: _("The next proposal that nobody has looked at."),
+    }[action]
 
 
 def whyNot(logic: FollowUpLogic, action: str, lesion: str, study: str) -> str:
@@ -21,7 +43,7 @@ def whyNot(logic: FollowUpLogic, action: str, lesion: str, study: str) -> str:
     if action == NEW:
         return ""
     if action in (PREVIOUS, NEXT):
-        return "" if logic.record.unreviewed() else _("There is no proposal that nobody has looked at.")
+        return "" if logic.openPlaces() else _("There is no proposal that nobody has looked at.")
     if not lesion:
         return _("Choose a lesion in the table first.")
     if action == REMOVE:

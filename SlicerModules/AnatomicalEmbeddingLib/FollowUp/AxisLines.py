@@ -45,10 +45,9 @@ class AxisLine:
             self.node.RemoveAllControlPoints()
             for end in axis:
                 self.node.AddControlPoint(vtk.vtkVector3d(*end))
-        display = self.node.GetDisplayNode()
-        for colour in (REVIEWED if confirmed else OPEN,):
-            display.SetColor(*colour)
-            display.SetSelectedColor(*colour)
+        display, colour = self.node.GetDisplayNode(), REVIEWED if confirmed else OPEN
+        display.SetColor(*colour)
+        display.SetSelectedColor(*colour)
         self.node.SetDescription("measured" if confirmed else "carried over, not accepted")
 
 

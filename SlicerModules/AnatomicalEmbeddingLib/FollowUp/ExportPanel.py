@@ -9,6 +9,7 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..Panels import ModuleSettings
+from ..Panels.PackageSetup import InstallError, install, missingForReport
 from ..Panels.StatusText import GOOD, WARNING, coloured
 from .FollowUpExport import exportFollowUp
 from .FollowUpLogic import FollowUpLogic
@@ -22,6 +23,7 @@ class ExportPanel:
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
         self.ui, self.logic = ui, logic
+        self._patient = ""
         self._boxes = {"csv": ui.csvBox, "html": ui.reportBox, "sr": ui.srBox, "record": ui.recordBox}
         for box in self._boxes.values():
             box.connect("toggled(bool)", self._showButton)
@@ -37,6 +39,10 @@ class ExportPanel:
     def update(self, *_arguments: object) -> None:
         """What can be written, and what of it is not confirmed."""
         ui, record = self.ui, self.logic.record
+        patient = "" if self.logic.patient is None else self.logic.patient.key
+        if patient != self._patient:  # what was written is of another patient
+            self._patient = patient
+            self._say([])
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
         ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")
@@ -65,14 +71,39 @@ class ExportPanel:
         if not folder:
             return
         ModuleSettings.setValue(_FOLDER, folder)
+        kinds, notes = self._installed(self._kinds())
+        if kinds:
+            notes = [*self._written(folder, kinds), *notes]
+        self._say(notes)
+
+    def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
+        """The kinds whose packages are there, once the user was asked to install what is missing; and why not."""
+        ready, notes = [], []
+        for kind in kinds:
+            missing, reason = missingForReport(kind), ""
+            if missing:
+                try:
+                    install(missing, ModuleSettings.wheelFolder())
+                except InstallError as error:
+                    reason = str(error)
+                missing = missingForReport(kind)
+            if missing:
+                text = _("{kind} was not written: it needs {names}. {reason}")
+                names = ", ".join(missing)
+                notes.append(text.format(kind=self._boxes[kind].text, names=names, reason=reason).rstrip())
+            else:
+                ready.append(kind)
+        return ready, notes
+
+    def _written(self, folder: str, kinds: list[str]) -> list[str]:
+        """Write files; a sentence for each, and for what could not be written."""
         files = {study: instanceFiles(volume) for study, volume in self.logic.volumes.items()}
         try:
             with slicer.util.WaitCursor():
-                done = exportFollowUp(self.logic, folder, self._kinds(), files)
+                done = exportFollowUp(self.logic, folder, kinds, files)
         except AnatomicalEmbeddingError as error:
-            self._say([str(error)])
-            return
-        self._say([_("Written: {path}").format(path=path) for path in done.written] + list(done.notes))
+            return [str(error)]
+        return [_("Written: {path}").format(path=path) for path in done.written] + list(done.notes)
 
     def _say(self, sentences: list[str]) -> None:
         self.ui.exportedLabel.text = "\n".join(sentences)

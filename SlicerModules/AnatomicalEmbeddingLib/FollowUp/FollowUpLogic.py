@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.followup.joining import joined
 from AnatomicalEmbedding.followup.lesions import Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
@@ -15,15 +16,14 @@ from AnatomicalEmbedding.followup.status import ABSENT, status_of
 from .. import Views
 from ..Maps.MapStore import READY, MapStore
 from ..Signal import Signal
-from ..VolumeNodes import fromWorld, toWorld
-from .AxisLines import LONG, SHORT
+from ..VolumeNodes import toWorld
+from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
 from .MeasuredPlace import placedOn
-from .Placing import LINE, POINT, Placing
 from .Proposer import Proposer
 from .RecordHistory import RecordHistory
-from .RecordNode import createRecord, findRecord, writeRecord
-from .StudyKeys import keyedVolumes, studiesOf, withAbsent
+from .RecordNode import createRecord, findRecord, readRecord, writeRecord
+from .StudyKeys import inStudies, keyedVolumes, studiesOf
 from .StudyOrder import Patient
 
 
@@ -41,21 +41,24 @@ class FollowUpLogic:
         self.changed, self.said, self.touched = Signal(), Signal(), Signal()
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
-        self.placing = Placing(scene)
+        self._clicks = LesionClicks(self)
+        self.placing = self._clicks.placing
         self._history = RecordHistory()
         self._node = None
+        self._text = ""  # of the node, as we know it
+        self._isNodeAdded = False  # to the scene, since the last poll
         self._shown: dict[str, object] = {}
-        self._armed: str | None = None  # the lesion that the next clicks are for
         self._mirror = LesionMirror(scene)
-        self._mirror.marked.connect(self._onMarked)
-        self._mirror.moved.connect(self._onMoved)
+        self._mirror.placed.connect(self._onPlaced)
         self._mirror.measured.connect(self._onMeasured)
-        self._mirror.deleted.connect(self._onDeleted)
+        self._mirror.said.connect(self.said.emit)
+        self._mirror.renamed.connect(lambda lesion, name: self.describe(lesion, name=name))
         self._proposer = Proposer(store)
         self._proposer.said.connect(self.said.emit)
         store.changed.connect(self._onMap)
         self._tags = [
             scene.AddObserver(scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved()),
+            scene.AddObserver(scene.NodeAddedEvent, lambda *_: self._onNodeAdded()),
             scene.AddObserver(scene.StartCloseEvent, lambda *_: self.setPatient(None)),
         ]
 
@@ -65,6 +68,11 @@ class FollowUpLogic:
     def record(self) -> FollowUp:
         """What is known of the patient's lesions."""
         return self._history.now
+
+    @property
+    def node(self):
+        """The text node that keeps the record in the scene; None before the first lesion."""
+        return self._node
 
     @property
     def canUndo(self) -> bool:
@@ -84,13 +92,12 @@ class FollowUpLogic:
         keyed = keyedVolumes(self.scene)
         loaded = studiesOf(self.scene, patient, keyed)
         volumes = {study.key: keyed[study.key] for study in loaded}
-        other = not volumes.keys() & self.volumes.keys()
+        other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         if other or (self._node is None and not self.canUndo):  # a scene loaded meanwhile may have brought a follow-up
             self._takeUp(patient, volumes, other)
         self.patient, self.volumes = patient, volumes
         self._shown = {study: node for study, node in self._shown.items() if volumes.get(study) is node}
-        absent = [study for study in self.record.studies if study.key not in volumes and self._says(study.key)]
-        record = self.record.with_studies(withAbsent(loaded, absent))
+        record = inStudies(self.record, loaded, self.record.studies)
         if record != self.record:
             self._history.refresh(record)
             self._show()
@@ -116,6 +123,9 @@ class FollowUpLogic:
     def poll(self) -> None:
         """To be called a few times a second, after the store's."""
         self.placing.poll()
+        if self._node is not None or self._isNodeAdded:
+            self._isNodeAdded = False
+            self._takeOver()
         self._mirror.poll()
 
     def close(self) -> None:
@@ -126,6 +136,11 @@ class FollowUpLogic:
         for tag in self._tags:
             self.scene.RemoveObserver(tag)
         self._tags = []
+
+    def openPlaces(self) -> list[tuple[str, str]]:
+        """(lesion, study) of proposals that nobody has looked at, in the studies that are loaded; study by study."""
+        unreviewed = self.record.unreviewed()
+        return [(lesion.id, study.key) for lesion, study in unreviewed if study.key in self.volumes]
 
     # -- where things are --------------------------------------------------------------------------------------------
 
@@ -160,7 +175,7 @@ class FollowUpLogic:
             return record.move(lesion, study, place) if known else record.mark(study, place, lesion)
 
         marked = lesion or self.record.free_id()
-        done = self._do(step)
+        done = self.apply(step)
         self.prepare()
         return marked if done else ""
 
@@ -172,23 +187,23 @@ class FollowUpLogic:
                 "you see it."
             )
             return False
-        return self._do(lambda record: record.confirm(lesion, study))
+        return self.apply(lambda record: record.confirm(lesion, study))
 
     def notVisible(self, lesion: str, study: str) -> bool:
         """The scan shows the place, and no lesion there."""
-        return self._do(lambda record: record.not_visible(lesion, study))
+        return self.apply(lambda record: record.not_visible(lesion, study))
 
     def outside(self, lesion: str, study: str) -> bool:
         """The scan does not show the place."""
-        return self._do(lambda record: record.outside(lesion, study))
+        return self.apply(lambda record: record.outside(lesion, study))
 
     def merge(self, lesion: str, study: str, into: str) -> bool:
         """In this study the lesion is one with another."""
-        return self._do(lambda record: record.merge(lesion, study, into))
+        return self.apply(lambda record: record.merge(lesion, study, into))
 
     def acceptSize(self, lesion: str, study: str) -> bool:
         """The axes shown are right as they are."""
-        return self._do(lambda record: record.accept_size(lesion, study))
+        return self.apply(lambda record: record.accept_size(lesion, study))
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
         """The axes are these. A place that nobody has looked at goes to their middle where it lies off them."""
@@ -197,15 +212,34 @@ class FollowUpLogic:
             record = placedOn(record, lesion, study, longAxis or shortAxis)
             return record.measure(lesion, study, longAxis, shortAxis)
 
-        return self._do(step)
+        return self.apply(step)
 
     def describe(self, lesion: str, **changes: str | bool) -> bool:
         """Other name, site, target, nodal or split_from of a lesion."""
-        return self._do(lambda record: record.describe(lesion, **changes))
+        return self.apply(lambda record: record.describe(lesion, **changes))
 
     def remove(self, lesion: str) -> bool:
         """Take a lesion out of all studies."""
-        return self._do(lambda record: record.remove(lesion))
+        return self.apply(lambda record: record.remove(lesion))
+
+    def takeIn(self, record: FollowUp) -> bool:
+        """All that another record of the patient says, as one step: what it says of a lesion and study counts."""
+        return self.apply(lambda now: joined(now, record))
+
+    def apply(self, step: Callable[[FollowUp], FollowUp]) -> bool:
+        """One step of the user's, that undo takes back: the record as `step` makes it. An AnatomicalEmbeddingError of
+        it is said, and nothing has changed.
+        """
+        self._takeOver()
+        try:
+            record = step(self.record)
+        except AnatomicalEmbeddingError as error:
+            self.said.emit(str(error))
+            self._mirror.show(self.record, self.volumes, self._shown)  # what was dragged goes back
+            return False
+        self._history.step(record)
+        self._show()
+        return True
 
     def undo(self) -> None:
         """Back to before the last thing the user did."""
@@ -218,53 +252,18 @@ class FollowUpLogic:
 
     def placeLesion(self, lesion: str | None = None) -> None:
         """The next click in a view marks a new lesion, or is the place of a known one, in the study clicked in."""
-        what = lesion or self.record.free_id()
-        self._armed = lesion
-        self.placing.start(POINT, what, lambda places, volume: self._onClicked(places, volume, lesion))
+        self._clicks.placeLesion(lesion)
 
     def drawAxis(self, lesion: str, kind: str) -> None:
         """The next two clicks in a view are the ends of the LONG or SHORT axis of a lesion, in the study clicked in."""
-        self._armed = lesion
-        self.placing.start(LINE, f"{lesion} {kind}", lambda places, volume: self._onDrawn(places, volume, lesion, kind))
+        self._clicks.drawAxis(lesion, kind)
 
-    def _onClicked(self, places: np.ndarray, volumeNode, lesion: str | None) -> None:
-        study = self._clickedStudy(volumeNode)
-        if study:
-            self._touch(self.mark(study, tuple(fromWorld(volumeNode, places)[0]), lesion), study)
-
-    def _onDrawn(self, places: np.ndarray, volumeNode, lesion: str, kind: str) -> None:
-        study = self._clickedStudy(volumeNode)
-        if not study:
-            return
-        one, other = (tuple(end) for end in fromWorld(volumeNode, places))
-        found = self.record.finding(lesion, study)
-        kept = found.size if found is not None and found.size.confirmed else None  # what nobody accepted is not kept
-        axes = {LONG: kept and kept.long_axis, SHORT: kept and kept.short_axis, kind: (one, other)}
-        if self.measure(lesion, study, axes[LONG], axes[SHORT]):
-            self._touch(lesion, study)
-
-    def _clickedStudy(self, volumeNode) -> str:
-        study = self.studyOf(volumeNode)
-        if not study:
-            self.said.emit("Click in a slice view that shows one of the patient's studies.")
-        return study
-
-    def _onMarked(self, study: str, place: Point) -> None:
-        self._touch(self.mark(study, place), study)
-
-    def _onMoved(self, lesion: str, study: str, place: Point) -> None:
-        self.mark(study, place, lesion)
-        self._touch(lesion, study)
+    def _onPlaced(self, study: str, place: Point, lesion: str | None = None) -> None:
+        self._touch(self.mark(study, place, lesion), study)
 
     def _onMeasured(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> None:
-        self._do(lambda record: record.measure(lesion, study, longAxis, shortAxis))
-        self._touch(lesion, study)
-
-    def _onDeleted(self, lesion: str, study: str) -> None:
-        self.said.emit(
-            f"{lesion}: its point was put back. Say Not visible or Outside where the scan does not show the lesion, "
-            "or Remove to take it out of all studies."
-        )
+        if self.apply(lambda record: record.measure(lesion, study, longAxis, shortAxis)):
+            self._touch(lesion, study)
 
     def _touch(self, lesion: str, study: str) -> None:
         if lesion:
@@ -272,21 +271,12 @@ class FollowUpLogic:
 
     # -- keeping in step ---------------------------------------------------------------------------------------------
 
-    def _do(self, step: Callable[[FollowUp], FollowUp]) -> bool:
-        try:
-            record = step(self.record)
-        except AnatomicalEmbeddingError as error:
-            self.said.emit(str(error))
-            self._mirror.show(self.record, self.volumes, self._shown)  # what was dragged goes back
-            return False
-        self._history.step(record)
-        self._show()
-        return True
-
     def _restore(self, step: Callable[[], None]) -> None:
-        studies = self.record.studies
+        self._takeOver()
+        before = self.record.studies
+        loaded = [study for study in before if study.key in self.volumes]
         step()
-        self._history.refresh(self.record.with_studies(studies))
+        self._history.refresh(inStudies(self.record, loaded, (*before, *self.record.studies)))
         self._show()
 
     def _show(self) -> None:
@@ -296,10 +286,9 @@ class FollowUpLogic:
             self._node = createRecord(self.scene, self.patient)
         if self._node is not None:
             writeRecord(self._node, self.record)
+            self._text = self._node.GetText()
         self._mirror.show(self.record, self.volumes, self._shown)
-        if self._armed is not None and self._armed not in {each.id for each in self.record.lesions}:
-            self._armed = None
-            self.placing.stop()
+        self._clicks.follow(self.record)
         self.changed.emit()
 
     def _takeUp(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
@@ -309,18 +298,36 @@ class FollowUpLogic:
             return
         self._letGo()
         self._node, self._history = node, RecordHistory(record)
+        self._text = "" if node is None else node.GetText()
         for problem in problems:
             self.said.emit(problem)
 
-    def _says(self, study: str) -> bool:
-        """Has a person said anything of a study?"""
-        found = [lesion.findings.get(study) for lesion in self.record.lesions]
-        return any(each is not None and each.reviewed for each in found)
+    def _takeOver(self) -> None:
+        """What another panel, or a script, has written of this patient since."""
+        if self.patient is None or self.scene.IsBatchProcessing():
+            return
+        keep = self._history.step
+        if self._node is None:
+            self._node = findRecord(self.scene, self.patient, self.volumes)[0]
+            keep = self._history.refresh  # it is no step of this user's
+        if self._node is None or self._node.GetText() == self._text:
+            return
+        try:
+            record = readRecord(self._node)
+        except AnatomicalEmbeddingError as error:
+            self.said.emit(f"{error} What it held before was put back.")
+        else:
+            loaded = [study for study in self.record.studies if study.key in self.volumes]
+            keep(inStudies(record, loaded, record.studies))
+        self._show()
 
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
         if node is not None and self.store.state(node).status == READY:
             self._show()
+
+    def _onNodeAdded(self) -> None:
+        self._isNodeAdded = True
 
     def _onNodeRemoved(self) -> None:
         if self._node is not None and self._node.GetScene() is not self.scene:
@@ -332,6 +339,8 @@ class FollowUpLogic:
         here = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
         if len(here) < len(self.volumes):
             self.volumes = here
+            studies = tuple(each for each in self.patient.studies if each.volume.GetScene() is self.scene)
+            self.patient = replace(self.patient, studies=studies)
             self.setShown(self._shown.values())
             self._mirror.show(self.record, self.volumes, self._shown)
 

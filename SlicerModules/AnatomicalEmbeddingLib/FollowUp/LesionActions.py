@@ -17,13 +17,11 @@ from .LesionChoice import LesionChoice
 @dataclass(frozen=True)
 class _Action:
     button: object
-    key: str
-    tip: str
     run: Callable[[], object]
 
 
 class LesionActions:
-    """ui: holds the buttons. said(sentence): why a key did nothing.
+    """ui: holds the buttons. say(sentence): why a key did nothing.
 
     Keys act on the window of `keyParent` while `setKeysEnabled`; text fields keep their letters, as Qt lets them.
     """
@@ -34,9 +32,9 @@ class LesionActions:
         self._keys = []
         for name, action in self._actions.items():
             action.button.connect("clicked(bool)", self._slot(name))
-            if action.key:
-                action.button.text = f"{action.button.text} ({action.key})"
-                key = qt.QShortcut(qt.QKeySequence(action.key), keyParent)
+            if name in Rules.KEYS:
+                action.button.text = f"{action.button.text} ({Rules.KEYS[name]})"
+                key = qt.QShortcut(qt.QKeySequence(Rules.KEYS[name]), keyParent)
                 key.connect("activated()", self._slot(name))
                 self._keys.append(key)
         self._escape = qt.QShortcut(qt.QKeySequence("Esc"), keyParent)
@@ -71,7 +69,7 @@ class LesionActions:
         for name, action in self._actions.items():
             reason = self._whyNot(name)
             action.button.enabled = not reason
-            action.button.toolTip = reason or action.tip
+            action.button.toolTip = reason or Rules.tipOf(name)
         ui, logic = self.ui, self.logic
         self._escape.setEnabled(self._keysEnabled and logic.placing.active)
         ui.undoButton.enabled, ui.redoButton.enabled = logic.canUndo, logic.canRedo
@@ -102,49 +100,18 @@ class LesionActions:
     def _makeActions(self) -> dict[str, _Action]:
         ui, logic, choice = self.ui, self.logic, self.choice
         return {
-            Rules.NEW: _Action(
-                ui.newButton, "W", _("The next click in a slice view marks a new lesion."), lambda: logic.placeLesion()
-            ),
-            Rules.CONFIRM: _Action(ui.confirmButton, "C", _("The proposed place is right."), self._here(logic.confirm)),
-            Rules.MOVE: _Action(
-                ui.moveButton,
-                "M",
-                _("The next click in a slice view is the lesion's place in that study. You can also drag its point."),
-                lambda: logic.placeLesion(choice.lesion),
-            ),
-            Rules.INVISIBLE: _Action(
-                ui.notVisibleButton,
-                "N",
-                _("The scan shows the place, and no lesion there: it counts 0 mm."),
-                self._here(logic.notVisible),
-            ),
-            Rules.BEYOND: _Action(
-                ui.outsideButton, "O", _("The scan does not show the place."), self._here(logic.outside)
-            ),
-            Rules.LONG_AXIS: _Action(
-                ui.longAxisButton, "L", _("The next two clicks are the ends of the long axis."), self._axis(LONG)
-            ),
-            Rules.SHORT_AXIS: _Action(
-                ui.shortAxisButton, "S", _("The next two clicks are the ends of the short axis."), self._axis(SHORT)
-            ),
-            Rules.ACCEPT: _Action(
-                ui.acceptSizeButton, "A", _("The axes shown are right as they are."), self._here(logic.acceptSize)
-            ),
-            Rules.MERGE: _Action(
-                ui.mergeButton, "", _("In this study the lesion is one with another."), self._offerMerge
-            ),
-            Rules.REMOVE: _Action(
-                ui.removeButton, "", _("Take the lesion out of all studies."), lambda: logic.remove(choice.lesion)
-            ),
-            Rules.PREVIOUS: _Action(
-                ui.previousButton,
-                "K",
-                _("The proposal before that nobody has looked at."),
-                lambda: choice.step(-1),
-            ),
-            Rules.NEXT: _Action(
-                ui.nextButton, "J", _("The next proposal that nobody has looked at."), lambda: choice.step(1)
-            ),
+            Rules.NEW: _Action(ui.newButton, lambda: logic.placeLesion()),
+            Rules.CONFIRM: _Action(ui.confirmButton, self._here(logic.confirm)),
+            Rules.MOVE: _Action(ui.moveButton, lambda: logic.placeLesion(choice.lesion)),
+            Rules.INVISIBLE: _Action(ui.notVisibleButton, self._here(logic.notVisible)),
+            Rules.BEYOND: _Action(ui.outsideButton, self._here(logic.outside)),
+            Rules.LONG_AXIS: _Action(ui.longAxisButton, self._axis(LONG)),
+            Rules.SHORT_AXIS: _Action(ui.shortAxisButton, self._axis(SHORT)),
+            Rules.ACCEPT: _Action(ui.acceptSizeButton, self._here(logic.acceptSize)),
+            Rules.MERGE: _Action(ui.mergeButton, self._offerMerge),
+            Rules.REMOVE: _Action(ui.removeButton, lambda: logic.remove(choice.lesion)),
+            Rules.PREVIOUS: _Action(ui.previousButton, lambda: choice.step(-1)),
+            Rules.NEXT: _Action(ui.nextButton, lambda: choice.step(1)),
         }
 
     def _offerMerge(self) -> None:

@@ -1,4 +1,4 @@
-"""What a cell of the table lesion x study says: words, sizes, the error to expect, and a colour."""
+"""What the table lesion x study says: words, sizes, the error to expect, and a colour of each cell."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.followup import response as recist
 from AnatomicalEmbedding.followup import status as words
 from AnatomicalEmbedding.followup.lesions import (
     CONFIRMED,
@@ -16,11 +17,12 @@ from AnatomicalEmbedding.followup.lesions import (
     OUTSIDE,
     PROPOSED,
     Finding,
+    Lesion,
     Measurement,
 )
 from AnatomicalEmbedding.followup.record import FollowUp
 
-from ..Panels.TableCells import DOUBTFUL, GOOD, NOTHING
+from ..Panels.CellColours import DOUBTFUL, GOOD, NOTHING
 
 _SEEN, _LOOK, _GONE = "\u2713", "\u25cb", "\u2715"
 
@@ -74,6 +76,33 @@ def sizeText(size: Measurement) -> str:
         return ""
     text = "\u2009\u00d7\u2009".join(lengths)
     return f"{text} mm" if size.confirmed else f"({text})"
+
+
+def lesionText(lesion: Lesion) -> str:
+    """What a lesion is called, and what kind it is, on two lines."""
+    kind = _("target") if lesion.target else _("non-target")
+    if lesion.nodal:
+        kind = _("{kind} node").format(kind=kind)
+    return f"{lesion.label}\n{kind}"
+
+
+def lesionTip(lesion: Lesion) -> str:
+    """Where a lesion is, and where it comes from."""
+    site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
+    split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
+    return " ".join(part for part in (site, split) if part)
+
+
+def categoryText(category: str) -> str:
+    """A category of RECIST 1.1 in words."""
+    return {
+        recist.COMPLETE: _("Complete response"),
+        recist.PARTIAL: _("Partial response"),
+        recist.STABLE: _("Stable disease"),
+        recist.PROGRESSIVE: _("Progressive disease"),
+        recist.BASELINE: _("Baseline"),
+        recist.NOT_EVALUABLE: _("Not evaluable"),
+    }[category]
 
 
 def _errorText(found: Finding, status: str) -> str:

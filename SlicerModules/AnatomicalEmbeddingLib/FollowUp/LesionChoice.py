@@ -29,7 +29,7 @@ class LesionChoice:
         """
         record = self.logic.record
         places = [(lesion.id, study.key) for study in record.studies for lesion in record.lesions]
-        todo = [(lesion.id, study.key) for lesion, study in record.unreviewed() if study.key in self.logic.volumes]
+        todo = self.logic.openPlaces()
         if not todo:
             return False
         here = (self.lesion, self.study)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from slicer.i18n import tr as _
 
 from ..Panels.ComboBoxes import fillComboBox
@@ -16,8 +18,8 @@ class LesionForm:
         self.ui, self.logic, self.choice = ui, logic, choice
         self._filling = False
         self._lesion = ""
-        ui.nameEdit.connect("editingFinished()", lambda: self._describe(name=ui.nameEdit.text.strip()))
-        ui.siteEdit.connect("editingFinished()", lambda: self._describe(site=ui.siteEdit.text.strip()))
+        for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
+            textEdit.connect("editingFinished()", self._writer(name, textEdit))
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
         ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
@@ -39,8 +41,8 @@ class LesionForm:
             ui.formArea.setEnabled(lesion is not None)
             ui.formArea.setToolTip("" if lesion is not None else _("Choose a lesion in the table first."))
             for edit, text in ((ui.nameEdit, lesion and lesion.name), (ui.siteEdit, lesion and lesion.site)):
-                isTyped = edit.hasFocus() and self._lesion == self.choice.lesion  # what is half written stays
-                if edit.text != (text or "") and not isTyped:
+                isHalfWritten = edit.modified and self._lesion == self.choice.lesion
+                if edit.text != (text or "") and not isHalfWritten:
                     edit.text = text or ""
             ui.targetCheckBox.checked = lesion is not None and lesion.target
             ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
@@ -49,6 +51,13 @@ class LesionForm:
         finally:
             self._filling = False
         self._lesion = self.choice.lesion
+
+    def _writer(self, name: str, textEdit) -> Callable[[], None]:
+        def write() -> None:
+            textEdit.modified = False  # no draft any more: an undo may replace it
+            self._describe(**{name: textEdit.text.strip()})
+
+        return write
 
     def _describe(self, **changes) -> None:
         if not self._filling and self.choice.lesion:

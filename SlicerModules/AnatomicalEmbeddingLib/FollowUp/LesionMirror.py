@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import contextmanager
 
-from AnatomicalEmbedding.followup.lesions import Point
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from .. import Views
@@ -17,13 +16,14 @@ from .LesionPoints import LesionPoints
 
 
 class LesionMirror:
-    """marked(study, place), moved(lesion, study, place), deleted(lesion, study), measured(lesion, study, long axis,
-    short axis): by the user's hand in a view; places in the volume's own RAS mm, an axis None where there is none.
+    """placed(study, place, lesion or None for a new one), renamed(lesion, name), measured(lesion, study, long axis,
+    short axis): by the user's hand in a view or in Slicer's own tools; places in the volume's own RAS mm, an axis None
+    where there is none. said(sentence): what the user has deleted was put back.
     """
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self.marked, self.moved, self.measured, self.deleted = Signal(), Signal(), Signal(), Signal()
+        self.placed, self.measured, self.renamed, self.said = Signal(), Signal(), Signal(), Signal()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
         self._points: dict[str, LesionPoints] = {}
         self._lines: list[AxisLine] = []
@@ -32,8 +32,13 @@ class LesionMirror:
         self._views = Views.backgrounds(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """volumes: by study key, those whose lesions are points; shown: of them, those whose axes are lines."""
+        """volumes: by study key, those whose lesions are points; shown: of them, those whose axes are lines. While the
+        user drags a point everything waits for `poll`: the view works on the node.
+        """
         self._record, self._volumes, self._shown = record, dict(volumes), dict(shown)
+        if self._inHand():
+            self._edited = True
+            return
         with self._writes():
             known = {study: each for study, each in self._points.items() if self._isHere(each.node)}
             self._points = {}
@@ -57,22 +62,20 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """To be called a few times a second: what was added or deleted is told, what was deleted put back, and views
-        that show another volume now get its nodes.
+        """To be called a few times a second: what was added, deleted or typed is told, what was deleted put back, and
+        views that show another volume now get its nodes.
         """
+        if self._inHand():
+            return
         now = Views.backgrounds(self.scene)
         if now != self._views:
             self._views = now
             self.restrict()
         nodes = [each.node for each in (*self._points.values(), *self._lines)]
-        if self._edited or not all(map(self._isHere, nodes)):
+        typed = [observer.takeDirty() for observer in self._observers.values()]
+        if self._edited or any(typed) or not all(map(self._isHere, nodes)):
             self._edited = False
-            gone, added = self._deleted(), self._added()
-            self.show(self._record, self._volumes, self._shown)
-            for lesion, study in gone:
-                self.deleted.emit(lesion, study)
-            for study, place in added:
-                self.marked.emit(study, place)
+            self._tell()
 
     def stop(self) -> None:
         """Let go of the nodes; they stay in the scene."""
@@ -82,17 +85,24 @@ class LesionMirror:
         self._points, self._lines, self._observers = {}, [], {}
         self._edited = False
 
-    def _deleted(self) -> list[tuple[str, str]]:
-        """(lesion, study) of points that the user has taken out of their lists. A list that is gone tells nothing."""
-        lists = self._listsHere()
-        return [(lesion, study) for study, points in lists for lesion in points.missing(self._record, study)]
+    def _tell(self) -> None:
+        """What the user has done to the nodes with Slicer's own tools. A list that is gone tells nothing."""
+        record = self._record
+        lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
+        gone = [(_pointBack(lesion),) for study, points in lists for lesion in points.missing(record, study)]
+        gone += [(_axisBack(line),) for line in self._lines if not self._isHere(line.node) or line.axis is None]
+        added = [(study, place, None) for study, points in lists for place in points.strangers()]
+        renamed = [change for study, points in lists for change in points.renamed(record, study)]
+        moved = [
+            (study, place, lesion) for study, points in lists for lesion, place in points.movedByHand(record, study)
+        ]
+        self.show(record, self._volumes, self._shown)
+        for signal, changes in ((self.said, gone), (self.placed, [*added, *moved]), (self.renamed, renamed)):
+            for change in changes:
+                signal.emit(*change)
 
-    def _added(self) -> list[tuple[str, Point]]:
-        """(study, place) of points that the user has put into the lists, with Slicer's own tools."""
-        return [(study, place) for study, points in self._listsHere() for place in points.strangers()]
-
-    def _listsHere(self) -> list[tuple[str, LesionPoints]]:
-        return [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
+    def _inHand(self) -> bool:
+        return any(observer.inHand and self.scene.GetNodeByID(i) for i, observer in self._observers.items())
 
     def _observe(self) -> None:
         nodes = {each.node.GetID(): each for each in (*self._points.values(), *self._lines)}
@@ -116,7 +126,7 @@ class LesionMirror:
         lesion = points.lesionAt(index)
         if lesion:
             place = tuple(points.node.GetNthControlPointPosition(index))
-            self.moved.emit(lesion, self._studyOf(points.volumeNode), place)
+            self.placed.emit(self._studyOf(points.volumeNode), place, lesion)
 
     def _onLineMoved(self, line: AxisLine, index: int) -> None:
         study = self._studyOf(line.volumeNode)
@@ -139,3 +149,14 @@ class LesionMirror:
             yield
         finally:
             self._writing = before
+
+
+def _pointBack(lesion: str) -> str:
+    return (
+        f"{lesion}: its point was put back. Say Not visible or Outside where the scan does not show the lesion, or "
+        "Remove to take it out of all studies."
+    )
+
+
+def _axisBack(line: AxisLine) -> str:
+    return f"{line.lesion}: its {line.kind} axis was put back. Draw it anew, or press Undo if you drew it last."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import vtk
 
-from AnatomicalEmbedding.followup.lesions import Finding, Point
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
@@ -42,7 +42,7 @@ class LesionPoints:
     def of(cls, scene, volumeNode) -> LesionPoints:
         """The list that the scene holds, made if there is none."""
         for node in nodesOf(scene, _CLASS):
-            if node.GetAttribute(_ATTRIBUTE) is not None and node.GetNodeReference(VOLUME_ROLE) is volumeNode:
+            if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is volumeNode:
                 return cls(node, volumeNode)
         node = addStudyNode(scene, _CLASS, f"Lesions in {volumeNode.GetName()}", volumeNode)
         node.SetAttribute(_ATTRIBUTE, "{}")
@@ -55,7 +55,7 @@ class LesionPoints:
     @staticmethod
     def strays(scene) -> list:
         """Lists whose volumes are gone."""
-        lists = [node for node in nodesOf(scene, _CLASS) if node.GetAttribute(_ATTRIBUTE) is not None]
+        lists = [node for node in nodesOf(scene, _CLASS) if isLesionList(node)]
         return [node for node in lists if node.GetNodeReference(VOLUME_ROLE) is None]
 
     def show(self, record: FollowUp, study: str) -> None:
@@ -76,6 +76,32 @@ class LesionPoints:
         """Places of points that the user has added to the list."""
         added = [pointId for pointId, lesion in self._lesions().items() if not lesion]
         return [tuple(float(x) for x in fromNode(self.node, pointId)) for pointId in added]
+
+    def movedByHand(self, record: FollowUp, study: str) -> list[tuple[str, Point]]:
+        """(lesion, place) of points that are elsewhere than the record says: their coordinates were typed."""
+        return [
+            (shown.lesion, place)
+            for index, shown in self._known(record, study)
+            if (place := tuple(self.node.GetNthControlPointPosition(index))) != shown.place
+        ]
+
+    def renamed(self, record: FollowUp, study: str) -> list[tuple[str, str]]:
+        """(lesion, name) of points whose labels the user has changed."""
+        return [
+            (shown.lesion, _nameIn(label, shown))
+            for index, shown in self._known(record, study)
+            if (label := self.node.GetNthControlPointLabel(index)) != shown.label
+        ]
+
+    def _known(self, record: FollowUp, study: str) -> list[tuple[int, _Shown]]:
+        """Index of each point that is ours, and what it should show."""
+        lesions = {each.id for each in record.lesions}
+        found = []
+        for pointId, lesion in self._lesions().items():
+            shown = _shown(record, lesion, study) if lesion in lesions else None
+            if shown is not None:
+                found.append((self.node.GetControlPointIndexByID(pointId), shown))
+        return found
 
     def missing(self, record: FollowUp, study: str) -> list[str]:
         """Lesions whose points the user has deleted from the list."""
@@ -110,6 +136,11 @@ class LesionPoints:
             node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
 
 
+def isLesionList(node) -> bool:
+    """Does a point list show lesions of a follow-up?"""
+    return node.GetAttribute(_ATTRIBUTE) is not None
+
+
 def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
     """None where there is no place to show: none known, or the scan does not seem to hold it."""
     found = record.finding(lesionId, study)
@@ -118,8 +149,17 @@ def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
         return None
     label = record.lesion(lesionId).label
     if not found.reviewed:
-        label += " uncertain" if status == UNCERTAIN else " proposed"
+        label += f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
     return _Shown(lesionId, label, found.point_ras, found.reviewed, _text(status, found))
+
+
+def _nameIn(label: str, shown: _Shown) -> str:
+    """The name that the user meant with a label: all but the lesion's number and state."""
+    text = label.strip()
+    if not shown.reviewed:
+        text = text.removesuffix(UNCERTAIN).removesuffix(PROPOSED).rstrip()
+    number, _, name = text.partition(" ")
+    return name.strip() if number == shown.lesion else text
 
 
 def _text(status: str, found: Finding) -> str:

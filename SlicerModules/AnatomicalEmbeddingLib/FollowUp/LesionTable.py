@@ -8,7 +8,7 @@ from slicer.i18n import tr as _
 from ..Panels.TableCells import putCell
 from ..Signal import Signal
 from .FollowUpLogic import FollowUpLogic
-from .LesionCells import cellOf
+from .LesionCells import cellOf, lesionText, lesionTip
 from .LesionChoice import LesionChoice
 
 _MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
@@ -58,7 +58,7 @@ class LesionTable:
             table.setHorizontalHeaderLabels([_("Lesion"), *(self._header(study) for study in record.studies)])
             table.setRowCount(len(record.lesions))
             for row, lesion in enumerate(record.lesions):
-                putCell(table, row, 0, _lesionText(lesion), _lesionTip(lesion))
+                putCell(table, row, 0, lesionText(lesion), lesionTip(lesion))
                 for column, study in enumerate(record.studies, start=1):
                     cell = cellOf(record, lesion.id, study.key)
                     putCell(table, row, column, cell.text, cell.tip, cell.colour)
@@ -105,16 +105,3 @@ def fitColumns(table) -> None:
     if table.columnCount:
         header.setSectionResizeMode(0, qt.QHeaderView.Fixed)
         table.setColumnWidth(0, 98)
-
-
-def _lesionText(lesion) -> str:
-    kind = _("target") if lesion.target else _("non-target")
-    if lesion.nodal:
-        kind = _("{kind} node").format(kind=kind)
-    return f"{lesion.label}\n{kind}"
-
-
-def _lesionTip(lesion) -> str:
-    site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
-    split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
-    return " ".join(part for part in (site, split) if part)

@@ -21,7 +21,7 @@ def nextStep(logic: FollowUpLogic) -> str:
     if not record.lesions:
         return _("Press New lesion (W) and click on a lesion in any study. It is found in the others for you.")
     states = [logic.store.state(volume).status for volume in logic.volumes.values()]
-    todo = len(record.unreviewed())
+    todo = len(logic.openPlaces())
     if todo:
         return _(
             "Still to look at: {count}. Go to each with J, then Confirm (C), Move (M), or say Not visible (N) or "

@@ -16,7 +16,8 @@ from ..SceneNodes import nodesOf
 from .StudyOrder import Patient
 
 _CLASS = "vtkMRMLTextNode"
-_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # of the node: UID of the patient, "-" where there is none
+_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # of the node: UID of the patient, or
+_NOBODY = "-"
 
 
 def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
@@ -41,13 +42,32 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
     return best[1], best[2], problems
 
 
+def otherRecords(scene, own) -> list:
+    """Nodes with follow-ups that share a study or the patient's UID with that of the node `own`; not `own` itself."""
+    if own is None:
+        return []
+    owner, keys = own.GetAttribute(_ATTRIBUTE), _studiesIn(readRecord(own))
+    found = []
+    for node in nodesOf(scene, _CLASS):
+        if node is own or node.GetAttribute(_ATTRIBUTE) is None:
+            continue
+        try:
+            shared = keys & _studiesIn(readRecord(node))
+        except AnatomicalEmbeddingError:  # said when the patient was taken up
+            continue
+        if shared or (owner != _NOBODY and node.GetAttribute(_ATTRIBUTE) == owner):
+            found.append(node)
+    return found
+
+
 def createRecord(scene, patient: Patient):
     """A node for the follow-up of a patient, below the patient in the subject hierarchy."""
     node = scene.AddNewNodeByClass(_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up")
-    node.SetAttribute(_ATTRIBUTE, patient.uid or "-")
+    node.SetAttribute(_ATTRIBUTE, patient.uid or _NOBODY)
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
-    person = hierarchy.GetItemAncestorAtLevel(itemOf(scene, patient.volumes[0]), level)
+    scans = [itemOf(scene, volume) for volume in patient.volumes[:1]]
+    person = hierarchy.GetItemAncestorAtLevel(scans[0], level) if scans else 0
     hierarchy.SetItemParent(itemOf(scene, node), person or hierarchy.GetSceneItemID())
     return node
 

@@ -7,10 +7,12 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup import response as recist
 
+from ..Panels.CellColours import FAULT, GOOD
 from ..Panels.StatusText import WARNING, coloured
-from ..Panels.TableCells import FAULT, GOOD, putCell
+from ..Panels.TableCells import putCell
 from . import TrendPicture
 from .FollowUpLogic import FollowUpLogic
+from .LesionCells import categoryText
 from .LesionChoice import LesionChoice
 from .LesionTable import fitColumns
 
@@ -96,18 +98,6 @@ class ResponsePanel:
         left = len(lines) - _MOST_SENTENCES
         more = [_("{count} more: see the tool tip of the study's response.").format(count=left)] if left > 0 else []
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)
-
-
-def categoryText(category: str) -> str:
-    """A category of RECIST 1.1 in words."""
-    return {
-        recist.COMPLETE: _("Complete response"),
-        recist.PARTIAL: _("Partial response"),
-        recist.STABLE: _("Stable disease"),
-        recist.PROGRESSIVE: _("Progressive disease"),
-        recist.BASELINE: _("Baseline"),
-        recist.NOT_EVALUABLE: _("Not evaluable"),
-    }[category]
 
 
 def _number(value: float | None, form: str) -> str:

@@ -8,6 +8,7 @@ from uuid import uuid4
 import slicer
 
 from AnatomicalEmbedding.followup.lesions import Study as RecordStudy
+from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..VolumeNodes import scans
 from .StudyOrder import Patient
@@ -46,7 +47,20 @@ def studiesOf(scene, patient: Patient, keyed: dict[str, object]) -> list[RecordS
     ]
 
 
-def withAbsent(loaded: Iterable[RecordStudy], absent: Iterable[RecordStudy]) -> list[RecordStudy]:
+def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
+    """The record over the studies that are loaded, and those of the others in which a person has said something."""
+    loaded = list(loaded)
+    keys = {study.key for study in loaded}
+    absent = {each.key: each for each in others if each.key not in keys and _says(record, each.key)}
+    return record.with_studies(_withAbsent(loaded, absent.values()))
+
+
+def _says(record: FollowUp, study: str) -> bool:
+    found = [lesion.findings.get(study) for lesion in record.lesions]
+    return any(each is not None and each.reviewed for each in found)
+
+
+def _withAbsent(loaded: Iterable[RecordStudy], absent: Iterable[RecordStudy]) -> list[RecordStudy]:
     """Studies in order of time, those whose volumes are not there among those whose are."""
     studies = list(loaded)
     for each in absent:

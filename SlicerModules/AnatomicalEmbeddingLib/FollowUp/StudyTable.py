@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import qt
 from slicer.i18n import tr as _
 
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
+from ..Panels.CellColours import DOUBTFUL
 from ..Panels.Session import Session
-from ..Panels.TableCells import DOUBTFUL, putCell
+from ..Panels.TableCells import putCell
 from ..Signal import Signal
 from .StudyOrder import Patient, Study, setDate
 
@@ -81,21 +80,6 @@ class StudyTable:
             self.said.emit(str(error))
             return
         self.changed.emit()
-
-
-def studyEntries(studies: Sequence[Study]) -> list[tuple[str, str]]:
-    """Studies for a combo box: the volume's ID, and date and name."""
-    return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.volume.GetName()}") for s in studies]
-
-
-def notesOn(patient: Patient | None) -> list[str]:
-    """What the user should do about the studies, a sentence each."""
-    if patient is None:
-        return [_("Load CTs of a patient: two studies or more.")]
-    notes = [study.note for study in patient.studies if study.note]
-    if len(patient.studies) < 2:
-        notes.append(_("Load another study of this patient, or move its volume to the patient in the Data module."))
-    return notes
 
 
 def _dateTip(study: Study) -> str:

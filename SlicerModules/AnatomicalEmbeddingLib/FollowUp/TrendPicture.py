@@ -11,12 +11,12 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup.lesions import Study
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.trend_chart import Line, lines_of, spread, study_positions
+from AnatomicalEmbedding.followup.trend_chart import Line, Room, end_names, lines_of, study_positions
 
 HEIGHT = 190
 _LEAST_WIDTH = 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 112, 20, 24  # pixels around the plot for its scale, names and dates
-_NAME_PX, _DATE_PX = 14, 70  # that a name and a date need
+_NAME_PX, _LABEL_PX, _DATE_PX = 90, 14, 70  # that a name takes, and a date
 _TICKS = 4
 
 
@@ -29,15 +29,16 @@ def draw(width: int, palette, record: FollowUp):
     painter.begin(pixmap)
     try:
         painter.setRenderHint(qt.QPainter.Antialiasing)
-        _Chart(painter, width, palette.color(qt.QPalette.Text)).draw(record)
+        _Chart(painter, width, palette.color(qt.QPalette.Text), palette.color(qt.QPalette.Base)).draw(record)
     finally:
         painter.end()
     return pixmap
 
 
 class _Chart:
-    def __init__(self, painter, width: int, ink) -> None:
+    def __init__(self, painter, width: int, ink, paper) -> None:
         self.painter, self.ink = painter, ink
+        self.paper = qt.QColor(paper.red(), paper.green(), paper.blue(), 190)
         self.faint = qt.QColor(ink.red(), ink.green(), ink.blue(), 45)
         self.width, self.height = width - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
 
@@ -88,20 +89,21 @@ class _Chart:
         self.painter.setBrush(qt.QBrush())
 
     def _names(self, lines: Sequence[Line], xs: Sequence[float]) -> None:
-        """Beside each line's end, as far as there is room."""
-        ends = []
-        for line in lines:
-            last = max(n for n, value in enumerate(line.values) if value is not None)
-            ends.append((self._y(line.values[last]), xs[last], line))
-        ends.sort(key=lambda end: end[0])
-        left = _LEFT + self.width + 12
-        places = spread([y for y, _x, _line in ends], _NAME_PX, _TOP, _TOP + self.height)
-        for (y, x, line), place in zip(ends, places, strict=True):
-            colour = self._colour(line)
-            self.painter.setPen(qt.QColor(colour.red(), colour.green(), colour.blue(), 110))
-            self.painter.drawLine(qt.QPointF(x + 4, y), qt.QPointF(left - 3, place))
-            name = _("sum of targets") if line.kind == "sum" else line.name
-            self._text(left, place + 4, self._fitted(name, _RIGHT - 16), 0.0, colour)
+        """Beside each line's last mark; a thin dotted tick leads to those that make room for others."""
+        for name in end_names(lines, xs, self._y, Room(_NAME_PX, _LABEL_PX, _TOP, _TOP + self.height)):
+            colour, left = self._colour(name.line), name.x + 11
+            if name.is_moved:
+                pen = qt.QPen(qt.QColor(colour.red(), colour.green(), colour.blue(), 150))
+                pen.setWidthF(0.8)
+                pen.setStyle(qt.Qt.DotLine)
+                self.painter.setPen(pen)
+                self.painter.drawLine(qt.QPointF(name.x + 4, name.y), qt.QPointF(left - 1, name.place))
+            text = _("sum of targets") if name.line.kind == "sum" else name.line.name
+            text = self._fitted(text, _LEFT + self.width + _RIGHT - left - 4)
+            width = self.painter.fontMetrics().boundingRect(text).width()
+            # what passes below a name does not make it hard to read
+            self.painter.fillRect(int(left) - 1, int(name.place) - 5, width + 3, 11, self.paper)
+            self._text(left, name.place + 4, text, 0.0, colour)
 
     def _colour(self, line: Line):
         return self.ink if line.kind == "sum" else qt.QColor(line.colour)
@@ -109,8 +111,8 @@ class _Chart:
     def _y(self, mm: float) -> float:
         return _TOP + self.height * (1 - mm / self.top)
 
-    def _fitted(self, text: str, width: int) -> str:
-        return self.painter.fontMetrics().elidedText(text, qt.Qt.ElideRight, width)
+    def _fitted(self, text: str, width: float) -> str:
+        return self.painter.fontMetrics().elidedText(text, qt.Qt.ElideRight, int(width))
 
     def _text(self, x: float, y: float, text: str, anchor: float, colour) -> None:
         """anchor: the share of the text that lies to the left of x."""

@@ -48,6 +48,11 @@ class ListObserver:
             self._node.RemoveObserver(tag)
         self._tags = []
 
+    @property
+    def inHand(self) -> bool:
+        """Is a point being dragged?"""
+        return self._inHand
+
     def takeDirty(self) -> bool:
         """Has something else changed since the last call, and is nothing in hand? Clears the mark if so."""
         dirty = self._dirty and not self._inHand

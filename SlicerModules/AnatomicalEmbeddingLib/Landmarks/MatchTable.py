@@ -8,7 +8,8 @@ import qt
 from slicer.i18n import tr as _
 
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING
-from ..Panels.TableCells import BY_HAND, DOUBTFUL, GOOD, NOTHING, putCell
+from ..Panels.CellColours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ..Panels.TableCells import putCell
 from .AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
 from .LandmarkLogic import LandmarkLogic
 from .LandmarkMatcher import Row

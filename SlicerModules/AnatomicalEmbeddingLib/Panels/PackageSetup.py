@@ -23,6 +23,7 @@ TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
 _FABRIC, _FABRIC_PACKAGE, _FABRIC_REQUIREMENT = "lightning-fabric", "lightning_fabric", "lightning-fabric>=2.4"
+_FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
 _FROM_SLICER = ("numpy", "SimpleITK")
 
 
@@ -60,6 +61,11 @@ def missingForEngine(engine=Engine) -> list[str]:
 def missingForTraining() -> list[str]:
     """The same without which nothing can be trained."""
     return missingForEngine() + ([_FABRIC] if find_spec(_FABRIC_PACKAGE) is None else [])
+
+
+def missingForReport(kind: str) -> list[str]:
+    """The same without which a kind of report cannot be written: "html" or "sr"; other kinds need none."""
+    return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 
 def install(missing: Sequence[str], wheelFolder: str = "") -> None:

@@ -1,10 +1,9 @@
-"""Cells of the panels' tables, and the colours that mean the same in all of them."""
+"""Cells of the panels' tables."""
 
 from __future__ import annotations
 
 import qt
 
-GOOD, DOUBTFUL, NOTHING, BY_HAND, FAULT = "#d8f3dc", "#ffe8c2", "#e6e6e6", "#d9e8fb", "#ffd9d6"
 _INK = "#202020"  # on these colours, whatever the theme
 
 

@@ -189,6 +189,48 @@ def test_an_error_of_writing_is_said(prepared, tmp_path):
     assert "was not written" in prepared.ui.exportedLabel.text
 
 
+def test_a_missing_package_is_installed_on_agreement_or_told(prepared, tmp_path, monkeypatch):
+    from AnatomicalEmbeddingLib.FollowUp import ExportPanel
+    from AnatomicalEmbeddingLib.Panels.PackageSetup import InstallError
+
+    missing, asked = {"html": ["jinja2"]}, []
+
+    def refuse(names, _folder):
+        asked.append(names)
+        raise InstallError("You declined.")
+
+    monkeypatch.setattr(ExportPanel, "missingForReport", lambda kind: missing.get(kind, []))
+    monkeypatch.setattr(ExportPanel, "install", refuse)
+    prepared.kit.dialogs.answer("directory", str(tmp_path))
+    prepared.kit.click(prepared.ui.exportButton)
+    assert asked == [["jinja2"]]
+    assert "HTML report was not written: it needs jinja2. You declined." in prepared.ui.exportedLabel.text
+    assert [path.name for path in tmp_path.glob("follow-up*")] == ["follow-up-Miller.csv"]
+    monkeypatch.setattr(ExportPanel, "install", lambda names, _folder: missing.clear())
+    prepared.kit.click(prepared.ui.exportButton)
+    assert (tmp_path / "follow-up-Miller.html").is_file()
+
+
+def test_what_reports_need_is_among_the_requirements(kit):
+    from slicer.packaging import load_requirements
+
+    from AnatomicalEmbeddingLib.Panels import PackageSetup
+
+    listed = {each.name for each in load_requirements(PackageSetup.REQUIREMENTS_FILE)}
+    assert {"jinja2", "pillow", "highdicom"} <= listed
+    assert not any(PackageSetup.missingForReport(kind) for kind in ("csv", "html", "sr", "record"))
+
+
+def test_what_was_written_is_not_told_of_another_patient(kit, prepared, import_study, tmp_path):
+    kit.dialogs.answer("directory", str(tmp_path))
+    kit.click(prepared.ui.exportButton)
+    assert not prepared.ui.exportedLabel.isHidden()
+    import_study("Smith", "20230101", "S1", 1)
+    kit.spin(lambda: entries(prepared.ui.patientSelector) == ["Miller", "Smith"])
+    choose(kit, prepared.ui.patientSelector, "Smith")
+    assert prepared.ui.exportedLabel.isHidden()
+
+
 # -- coming and going
 
 
@@ -232,6 +274,33 @@ def test_the_panel_closed_while_working_gives_everything_back(kit, reader):
     assert not store.busy
     assert not reader.panel.session.attached
     assert not [thread for thread in threading.enumerate() if thread.name == "AnatomicalEmbedding"]
+
+
+def test_reloading_the_module_changes_nothing(kit, module, prepared):
+    prepared.go("L1", 1)
+    prepared.press("C")
+    before = [column(prepared.table, n) for n in range(4)]
+    count = kit.scene.GetNumberOfNodes()
+    kit.close(prepared.panel)
+    panel = kit.open(module)
+    assert [column(panel.lesionTable.widget, n) for n in range(4)] == before
+    assert kit.scene.GetNumberOfNodes() == count
+    kit.press(panel.lesionTable.widget, "W")
+    assert panel.logic.placing.active, "the keys act once, on the new panel"
+    assert not prepared.logic.placing.active
+
+
+def test_choosing_a_study_that_has_just_gone_chooses_another(kit, prepared, three, import_study):
+    selector = prepared.ui.priorSelector
+    for gone in (three[1], three[0]):  # another study, and the prior itself
+        index = selector.findData(gone.GetID())
+        kit.scene.RemoveNode(gone)
+        selector.setCurrentIndex(index)
+        selector.activated.emit(index)
+    kit.spin(lambda: column(prepared.panel.studyTable.widget, 1) == ["C"])
+    assert prepared.panel._parameterNode.prior is three[2]
+    prepared.ui.patientSelector.activated.emit(0)
+    assert prepared.panel._parameterNode.prior is three[2]
 
 
 def test_lesions_of_one_patient_are_not_shown_with_another(kit, prepared, import_study):

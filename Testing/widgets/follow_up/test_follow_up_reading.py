@@ -207,6 +207,15 @@ def test_a_name_that_is_half_written_stays_while_places_come_in(prepared):
     assert prepared.ui.nameEdit.text == ""
 
 
+def test_undo_takes_a_name_back_while_its_field_has_the_focus(prepared):
+    prepared.go("L1", 2)
+    prepared.kit.press(prepared.ui.nameEdit, "A")
+    prepared.kit.press(prepared.ui.nameEdit, "Return")
+    assert prepared.logic.record.lesion("L1").name.lower() == "a"
+    prepared.logic.undo()
+    assert prepared.ui.nameEdit.text == ""
+
+
 def test_the_study_that_is_chosen_is_the_one_that_is_shown(prepared, three):
     node = prepared.panel._parameterNode
     prepared.go("L1", 1)

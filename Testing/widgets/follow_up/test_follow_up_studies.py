@@ -42,7 +42,7 @@ def test_studies_loaded_while_the_panel_is_open_appear(kit, panel, import_study,
 def test_a_study_moved_to_the_patient_in_the_data_module_appears(kit, panel, hierarchy):
     loose = add_patient(1, "loose")
     item = hierarchy.CreateItem(hierarchy.GetSceneItemID(), loose)
-    kit.spin(lambda: len(panel.patients) == 2)
+    kit.spin(lambda: len(entries(panel.ui.patientSelector)) == 2)
     hierarchy.SetItemParent(item, hierarchy.GetItemByUID("DICOM", "Miller"))
     kit.spin(lambda: column(panel.studyTable.widget, 1) == ["A", "B", "C", "loose"])
 

@@ -1,0 +1,179 @@
+"""Lesions from point lists of the scene, structured reports and records of earlier sessions."""
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+import vtk
+from follow_up_bench import LISTS, LONG
+from followup.dicom_series import write_ct_series
+from scans import add_transform, patient, turned
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.followup.dicom_sr import write_sr
+from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE, Study
+from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.record_file import write_record
+
+
+@pytest.fixture
+def importing(scene):
+    from AnatomicalEmbeddingLib.FollowUp import LesionImport
+
+    return LesionImport
+
+
+def add_list(bench, points, name="Points", volume=None):
+    """points: label -> world mm."""
+    node = bench.scene.AddNewNodeByClass(LISTS, name)
+    for label, place in points.items():
+        index = node.AddControlPointWorld(vtk.vtkVector3d(*place), label)
+        if volume is not None:
+            node.SetNthControlPointAssociatedNodeID(index, volume.GetID())
+    return node
+
+
+# -- point lists
+
+
+def test_points_become_lesions_of_their_study_and_keep_their_names(bench, pair, importing):
+    prior, current = pair
+    node = add_list(bench, {"apex": (1, 2, 3), "dome": (4, 5, 6)}, volume=bench.logic.volumes[current])
+    assert importing.studiesOfPoints(bench.logic, node, prior) == [current]
+    assert importing.importPoints(bench.logic, node, prior) == ["Points: new lesions: L1 apex, L2 dome."]
+    assert [lesion.label for lesion in bench.logic.record.lesions] == ["L1 apex", "L2 dome"]
+    assert bench.finding(current, "L2").point_ras == (4.0, 5.0, 6.0)
+    assert bench.finding(current, "L2").state == MARKED
+    assert bench.finding(prior, "L2") is None
+    bench.logic.undo()
+    assert bench.logic.record.lesions == (), "one step"
+
+
+def test_points_of_no_study_are_taken_for_the_one_that_is_meant(bench, pair, importing):
+    importing.importPoints(bench.logic, add_list(bench, {"apex": (1, 2, 3)}), pair[0])
+    importing.importPoints(bench.logic, add_list(bench, {"apex": (2, 2, 3)}, "Later"), pair[1])
+    (lesion,) = bench.logic.record.lesions
+    assert set(lesion.findings) == set(pair), "a point of the same name is the same lesion"
+
+
+def test_what_is_there_already_and_what_lies_outside_is_said(bench, pair, importing):
+    node = add_list(bench, {"apex": (1, 2, 3), "far": (500, 0, 0)})
+    importing.importPoints(bench.logic, node, pair[0])
+    said = importing.importPoints(bench.logic, node, pair[0])
+    assert said == [
+        "Points: holds no new lesion.",
+        "Known already: 1.",
+        "far: lies outside CT 20230101 and was left out.",
+    ]
+    assert len(bench.logic.record.lesions) == 1
+
+
+def test_points_are_read_where_volume_and_list_were_moved_to(bench, importing):
+    volume = bench.study("20230101")
+    matrix = turned(30, (10, -20, 40))
+    volume.SetAndObserveTransformNodeID(add_transform(bench.scene, matrix).GetID())
+    (study,) = bench.open()
+    node = add_list(bench, {"apex": (matrix @ [1.0, 2.0, 3.0, 1.0])[:3]})
+    importing.importPoints(bench.logic, node, study)
+    assert np.allclose(bench.finding(study).point_ras, (1.0, 2.0, 3.0))
+
+
+def test_only_the_users_own_lists_are_offered(bench, pair, importing):
+    own = add_list(bench, {"apex": (1, 2, 3)})
+    add_list(bench, {}, "empty")
+    add_list(bench, {"a": (1, 2, 3)}, "hidden").SetHideFromEditors(True)
+    bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
+    assert importing.pointLists(bench.scene) == [own]
+
+
+# -- files
+
+
+@pytest.fixture
+def dicom(bench):
+    """Keys of two studies that know their DICOM series."""
+    bench.study("20230101", series="1.2.1")
+    bench.study("20240101", series="1.2.2")
+    return bench.open()
+
+
+def earlier_session(*series, day=date(2023, 1, 1)):
+    """A record over the series, under keys of its own, with one lesion in all of them."""
+    studies = [Study(f"key {uid}", f"scan {uid}", day, series_uid=uid) for uid in series]
+    record = FollowUp().with_studies(studies).mark(studies[0].key, (1.0, 1.0, 1.0)).describe("L1", name="apex")
+    for study in studies[1:]:
+        record = record.mark(study.key, (2.0, 2.0, 2.0), "L1")
+    return record
+
+
+def test_a_record_of_an_earlier_session_is_matched_by_series(bench, dicom, importing, tmp_path):
+    write_record(tmp_path / "old.followup.json", earlier_session("1.2.2", "1.2.1"))
+    assert importing.importFiles(bench.logic, [tmp_path / "old.followup.json"]) == [
+        "old.followup.json: new lesions: L1 apex."
+    ]
+    assert [study.key for study in bench.logic.record.studies] == dicom
+    assert bench.finding(dicom[1]).point_ras == (1.0, 1.0, 1.0)
+    assert bench.finding(dicom[0]).point_ras == (2.0, 2.0, 2.0)
+    assert bench.labels(dicom[0]) == ["L1 apex"]
+    bench.logic.undo()
+    assert bench.logic.record.lesions == ()
+
+
+def test_what_was_said_here_stays_and_what_is_new_comes(bench, dicom, importing):
+    old = earlier_session("1.2.1", "1.2.2")
+    importing.importRecord(bench.logic, old, "old")
+    bench.logic.notVisible("L1", dicom[1])
+    bench.logic.describe("L1", name="hilar", nodal=True)
+    assert importing.importRecord(bench.logic, old, "old") == ["old: holds no new lesion.", "Known already: 1."]
+    assert bench.finding(dicom[1]).state == NOT_VISIBLE
+    lesion = bench.logic.record.lesion("L1")
+    assert (lesion.name, lesion.nodal) == ("hilar", True)
+
+
+def test_other_lesions_of_the_same_number_get_their_own(bench, dicom, importing):
+    bench.logic.mark(dicom[0], (9.0, 9.0, 9.0))
+    importing.importRecord(bench.logic, earlier_session("1.2.1"), "old")
+    assert [lesion.label for lesion in bench.logic.record.lesions] == ["L1", "L2 apex"]
+    assert bench.finding(dicom[0], "L1").point_ras == (9.0, 9.0, 9.0)
+
+
+def test_studies_that_are_not_loaded_come_along_and_stay(bench, dicom, importing):
+    importing.importRecord(bench.logic, earlier_session("1.2.1", "1.2.9"), "old")
+    bench.open()
+    assert [study.key for study in bench.logic.record.studies] == [dicom[0], "key 1.2.9", dicom[1]]
+    assert bench.finding("key 1.2.9").state == MARKED
+    assert list(bench.logic.volumes) == dicom
+
+
+def test_a_record_of_other_scans_is_refused(bench, dicom, importing, tmp_path):
+    write_record(tmp_path / "other.followup.json", earlier_session("9.9"))
+    with pytest.raises(AnatomicalEmbeddingError, match=r"other\.followup\.json: is about none of the scans loaded"):
+        importing.importFiles(bench.logic, [tmp_path / "other.followup.json"])
+    assert bench.logic.record.lesions == ()
+
+
+@pytest.mark.parametrize(("name", "text"), [("bad.followup.json", "{"), ("bad.dcm", "no DICOM")])
+def test_a_file_that_cannot_be_read_is_named(bench, dicom, importing, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(AnatomicalEmbeddingError, match=name):
+        importing.importFiles(bench.logic, [tmp_path / name])
+
+
+def test_structured_reports_of_an_earlier_session_are_read(bench, importing, tmp_path):
+    files = write_ct_series(tmp_path / "series", patient(0).volume, SeriesInstanceUID="1.2.5", StudyDate="20230101")
+    study = Study("a", "CT", date(2023, 1, 1), series_uid="1.2.5")
+    place = patient(0).points_ras["carina"]
+    record = FollowUp().with_studies([study]).mark("a", place).describe("L1", name="apex")
+    record = record.measure("L1", "a", tuple(tuple(np.add(end, place)) for end in LONG), None)
+    write_sr(record, "a", files, tmp_path / "old.sr.dcm")
+    bench.study("20230101", series="1.2.5")
+    (key,) = bench.open()
+    assert importing.importFiles(bench.logic, [tmp_path / "old.sr.dcm"]) == ["old.sr.dcm: new lesions: L1 apex."]
+    found = bench.finding(key)
+    assert np.allclose(found.point_ras, place, atol=1e-3)
+    assert abs(found.size.long_mm - 20.0) < 1e-3
+    assert bench.logic.record.lesion("L1").tracking_uid == record.lesion("L1").tracking_uid
+    again = replace(bench.logic.record)
+    importing.importFiles(bench.logic, [tmp_path / "old.sr.dcm"])
+    assert bench.logic.record == again
