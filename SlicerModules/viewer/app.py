@@ -28,6 +28,7 @@ class Options:
     scans: tuple[Path, ...] = ()
     series: tuple[str, ...] = ()
     demo: bool = False
+    demo_follow_up: bool = False
     host: str = "127.0.0.1"
     port: int = 0
     token: str = ""

@@ -7,13 +7,17 @@ from trame.app import get_server
 from .logic.boxes import Boxes
 from .logic.crosshair import Crosshair
 from .logic.demo import patients
+from .logic.demo_follow_up import follow_up_patient
 from .logic.exports import Exports
+from .logic.follow_up import FollowUps
 from .logic.landmarks import Landmarks
 from .logic.scans import Scans
 from .logic.session import Session
 from .logic.views import WINDOWS, Views
 from .ui.template import build_page
 from .web.guard import Guard
+
+TABS = ("points", "organs", "lesions")
 
 
 class Viewer:
@@ -31,7 +35,9 @@ class Viewer:
         self.landmarks = Landmarks(session)
         self.crosshair = Crosshair(session, self.views)
         self.boxes = Boxes(session)
+        self.follow_up = FollowUps(session, self.views)
         self.exports = Exports(session, self.landmarks)
+        self.tab = TABS[0]
         self.guard = Guard(options.host, options.token)
         self._publish(initial=True)
         self._connect()
@@ -40,6 +46,9 @@ class Viewer:
         if options.demo:
             for name, reader in patients():
                 self.scans.read(name, reader)
+        if options.demo_follow_up:
+            self.set_tab("lesions")
+            self.scans.read(*follow_up_patient(self.follow_up))
         for path in options.scans:
             self.scans.read_path(path, options.series)
 
@@ -78,6 +87,7 @@ class Viewer:
     def _connect(self) -> None:
         """Names by which the page's templates call: `trigger('name', [values])`."""
         scans, views, landmarks, boxes = self.scans, self.views, self.landmarks, self.boxes
+        follow_up = self.follow_up
         actions = {
             "scan_remove": scans.remove,
             "scan_template": scans.choose_template,
@@ -96,8 +106,9 @@ class Viewer:
             "point_delete": landmarks.delete,
             "answer_not_visible": landmarks.set_not_visible,
             "answer_again": landmarks.match_again,
-            "undo": landmarks.undo,
-            "redo": landmarks.redo,
+            "undo": lambda: self._at_hand.undo(),
+            "redo": lambda: self._at_hand.redo(),
+            "tab": self.set_tab,
             "crosshair": self.crosshair.toggle,
             "boxes_find": boxes.find,
             "boxes_cancel": boxes.cancel,
@@ -105,10 +116,30 @@ class Viewer:
             "boxes_clear": boxes.clear,
             "boxes_crop": boxes.crop,
             "boxes_drop": boxes.drop_crop,
+            "follow_patient": follow_up.choose_patient,
+            "follow_date": follow_up.set_date,
+            "follow_prior": follow_up.set_prior,
+            "follow_current": follow_up.set_current,
+            "follow_choose": follow_up.choose,
+            "follow_act": follow_up.act,
+            "follow_merge": follow_up.merge,
+            "follow_describe": follow_up.describe,
+            "follow_close_up": follow_up.close_up,
             "dismiss": self.session.dismiss,
         }
         for name, action in actions.items():
             self.server.trigger(name)(self._guarded(action))
+
+    def set_tab(self, tab: str) -> None:
+        """Which page of the side panel is in front; it stays when the browser loads the page anew."""
+        if tab in TABS:
+            self.tab = tab
+            self.follow_up.set_open(tab == "lesions")
+
+    @property
+    def _at_hand(self):
+        """Whose steps undo and redo are about."""
+        return self.follow_up if self.tab == "lesions" else self.landmarks
 
     def _guarded(self, action):
         """An action whose error, if any, is a sentence on the page; the page is told at once what has changed."""
@@ -133,6 +164,7 @@ class Viewer:
     def poll(self) -> None:
         self.scans.poll()
         self.landmarks.poll()
+        self.follow_up.poll()
         self.crosshair.poll()
         self.boxes.poll()
         self._publish()
@@ -143,12 +175,14 @@ class Viewer:
         if initial:
             state.trame__title = "Anatomical Embedding"
             state.windows = list(WINDOWS)
-            state.update({"tab": "points", "sought": "", "wanted": [], "recall": "0.95", "margin": 0})
-            state.client_only("tab", "sought", "wanted", "recall", "margin")
+            state.update({"sought": "", "wanted": [], "recall": "0.95", "margin": 0})
+            state.client_only("sought", "wanted", "recall", "margin")
+        state.tab = self.tab
         self.scans.publish(state)
         self.views.publish(state)
         self.views.publish_slices(state)
         self.landmarks.publish(state)
+        self.follow_up.publish(state)
         self.crosshair.publish(state)
         self.boxes.publish(state)
         self.exports.publish(state)

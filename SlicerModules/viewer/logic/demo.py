@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .origins import UNKNOWN, Origin
+
 if TYPE_CHECKING:
     from AnatomicalEmbedding.volume import Volume
 
@@ -14,14 +16,15 @@ _SPACING = (2.0, 2.0, 2.5)
 _PATIENTS = (("Patient A", 20_001, (120.0, 600.0)), ("Patient B", 20_002, (190.0, 600.0)))
 
 
-def read_patient(number: int) -> Callable[[Callable[[], bool]], list[Volume]]:
+def read_patient(number: int) -> Callable[[Callable[[], bool]], list[tuple[Volume, Origin]]]:
     """A reader for `Scans.read` that makes the patient of that number."""
 
-    def read(_cancelled: Callable[[], bool]) -> list[Volume]:
+    def read(_cancelled: Callable[[], bool]) -> list[tuple[Volume, Origin]]:
         from AnatomicalEmbedding.phantom import make_phantom
 
         name, seed, coverage = _PATIENTS[number]
-        return [replace(make_phantom(seed, spacing=_SPACING, coverage_mm=coverage).volume, name=name)]
+        volume = make_phantom(seed, spacing=_SPACING, coverage_mm=coverage).volume
+        return [(replace(volume, name=name), UNKNOWN)]
 
     return read
 

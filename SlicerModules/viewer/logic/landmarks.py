@@ -37,6 +37,7 @@ class Landmarks:
         self._shown_mode = ""
         self._lists: dict[str, object] = {}
         self._mouse = session.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+        self._selection = session.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
         self.logic.said.connect(session.say)
         self.logic.changed.connect(self._on_changed)
         session.scans_changed.connect(self.follow)
@@ -163,8 +164,12 @@ class Landmarks:
 
     @property
     def mouse_mode(self) -> str:
-        now = self._mouse.GetCurrentInteractionMode()
-        return {self._mouse.Place: "place", self._mouse.AdjustWindowLevel: "window"}.get(now, "move")
+        """A click may also place something that is no point of ours; that is "move" here."""
+        now, points = self._mouse.GetCurrentInteractionMode(), self.logic.points
+        if now == self._mouse.AdjustWindowLevel:
+            return "window"
+        ours = points is not None and self._selection.GetActivePlaceNodeID() == points.GetID()
+        return "place" if now == self._mouse.Place and ours else "move"
 
     def publish(self, state) -> None:
         """Nothing is worked out while nothing has changed."""

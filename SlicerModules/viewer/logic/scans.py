@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -15,12 +16,14 @@ from AnatomicalEmbeddingLib import Hierarchy
 from AnatomicalEmbeddingLib.Maps.MapStore import FAILED, READY, WAITING, WORKING
 from AnatomicalEmbeddingLib.Maps.Worker import Worker
 
+from .origins import UNKNOWN, Origin, origin_in, place
+
 if TYPE_CHECKING:
     from AnatomicalEmbedding.volume import Volume
 
     from .session import Session
 
-Reader = Callable[[Callable[[], bool]], "list[Volume]"]
+Reader = Callable[[Callable[[], bool]], "list[tuple[Volume, Origin]]"]
 _WORDS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 
 
@@ -43,17 +46,19 @@ class Scans:
         def read(_cancelled: Callable[[], bool]) -> list[Volume]:
             from AnatomicalEmbedding.cli.console import read_scan
 
-            return [read_scan(path, series)]
+            return [(read_scan(path, series), _origin_of(path, series))]
 
         self.read(path.name or str(path), read)
 
     def read(self, name: str, reader: Reader, done: Callable[[], None] = lambda: None) -> None:
-        """Run a reader in the background; its scans become rows. done: called once it has ended, well or not."""
+        """Run a reader in the background; its scans become rows. done: called once it has ended, well or not, and its
+        scans are there.
+        """
         job = next(self._jobs)
         self._reading[job] = name, done
         self._worker.submit(job, lambda _progress, cancelled: reader(cancelled))
 
-    def add(self, volume: Volume):
+    def add(self, volume: Volume, origin: Origin = UNKNOWN):
         """A scan as a volume node with a row of its own; the first is the template. Returns the node."""
         session = self._session
         name = Hierarchy.freeName(session.scene, volume.name or "scan")
@@ -61,6 +66,8 @@ class Scans:
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
         node.GetDisplayNode().SetAutoWindowLevel(False)
+        place(session.scene, node, origin)
+        session.origins[node.GetID()] = origin
         spacing = " × ".join(f"{mm:.3g}" for mm in volume.spacing)
         self._about[node.GetID()] = f"{' × '.join(map(str, volume.shape[::-1]))} voxels of {spacing} mm"
         for note in volume.notes:
@@ -84,6 +91,9 @@ class Scans:
         session.scans_changed.emit()
         Hierarchy.removeNode(session.scene, node)
         self._about.pop(scan_id, None)
+        origin = session.origins.pop(scan_id, UNKNOWN)
+        if origin.kept is not None:
+            shutil.rmtree(origin.kept, ignore_errors=True)
         del node
         gc.collect()  # maps lie in circles of references; Python by itself would keep many before it looks
 
@@ -121,11 +131,13 @@ class Scans:
             if event.kind == "progress":
                 continue
             _name, done = self._reading.pop(event.key)
-            done()
             if event.kind == "failed":
                 self._session.say(event.what)
-            for volume in event.result or ():
-                self.add(volume)
+            try:
+                for volume, origin in event.result or ():
+                    self.add(volume, origin)
+            finally:
+                done()
         self._session.store.poll()
 
     # -- for the page --------------------------------------------------------------------------------------------------
@@ -163,3 +175,13 @@ class Scans:
         current = next((node for node in self._session.scans if states[node.GetID()].status == WORKING), None)
         what = "preparing scans" if current is None else f"preparing {current.GetName()}"
         return {"share": round(100 * share), "text": what}
+
+
+def _origin_of(path: Path, series: Sequence[str]) -> Origin:
+    """Of a scan that `read_scan` has read."""
+    from AnatomicalEmbedding.dicom import describe_series, is_dicom_file, list_series
+
+    if not path.is_dir() and not is_dicom_file(path):
+        return UNKNOWN
+    held = {found.uid for found in list_series(path)} if path.is_dir() and series else ()
+    return origin_in(path, describe_series(path, next((uid for uid in series if uid in held), None)).uid)

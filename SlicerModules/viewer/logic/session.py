@@ -17,6 +17,8 @@ from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
 from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
 from AnatomicalEmbeddingLib.Signal import Signal
 
+from .origins import Origin
+
 _SENTENCES = 6
 
 
@@ -65,6 +67,7 @@ class Session:
         self.store = MapStore(self.scene, ThreadedEngine(self.choice))
         self.scans: list = []  # volume nodes in the order of their rows
         self.template = None
+        self.origins: dict[str, Origin] = {}  # by node ID
         self._folder = tempfile.TemporaryDirectory(prefix="anatemb-view-")
         self._sentences: deque[tuple[int, str]] = deque(maxlen=_SENTENCES)
         self._count = 0

@@ -21,6 +21,7 @@ ORIENTATIONS = (("Axial", "#e5604d"), ("Sagittal", "#d9bf4a"), ("Coronal", "#6eb
 WINDOWS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Brain": (80, 40)}
 _MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
 _FIRST_GROUP = 520
+_CLOSE_MM = 130.0  # what a view shows across its shorter side, close up
 _SLICES_S = 0.25  # between two tellings of where the slices are, while pictures are drawn
 
 
@@ -35,7 +36,7 @@ class _Slot:
 
 
 class Views:
-    """Publishes `rows`, `slices` (by view), `view_mode`, `orientation`, `window` and `mouse`."""
+    """Publishes `rows`, `slices` (by view), `view_mode`, `orientation`, `window`, `close_up` and `mouse`."""
 
     def __init__(self, session: Session, server) -> None:
         self._session = session
@@ -43,6 +44,8 @@ class Views:
         self.mode, self.orientation = "auto", "Axial"
         self.window = "Soft tissue"
         self._enlarged: str | None = None
+        self._only: list | None = None  # scans that are shown, None: all
+        self.close_up = False
         self._told_slices = 0.0
         self.painter = Painter()
         self._pictures = PictureFactory(server, self.painter)
@@ -89,6 +92,8 @@ class Views:
             if scan is not None:
                 view.set_orientation(orientation)
                 self._fit(slot, orientation)
+                if self.close_up:
+                    self._look_closely(slot, orientation)
 
     def _fit(self, slot: _Slot, orientation: str) -> None:
         view = slot.views[orientation]
@@ -101,6 +106,9 @@ class Views:
         size, known = view.render_window().GetSize(), slot.fits.get(orientation)
         if slot.scan is None or known is None or known[0] == size:
             return
+        if self.close_up:
+            self._look_closely(slot, orientation)
+            return
         now, fitted = view.get_view_node().GetFieldOfView(), known[1]
         untouched = any(abs(n - f) < 0.01 * f for n, f in zip(now, fitted, strict=False))
         if untouched:
@@ -108,7 +116,33 @@ class Views:
             self._fit(slot, orientation)
             view.set_slice_value(offset)
 
+    def _look_closely(self, slot: _Slot, orientation: str) -> None:
+        """Around where the view is."""
+        view = slot.views[orientation]
+        size, node = view.render_window().GetSize(), view.get_view_node()
+        mm = _CLOSE_MM / max(min(size), 1)
+        node.SetFieldOfView(size[0] * mm, size[1] * mm, node.GetFieldOfView()[2])
+        slot.fits[orientation] = size, node.GetFieldOfView()[:2]
+
+    def show_only(self, scans: list | None) -> None:
+        """Rows for these alone, in this order; None: for all, in theirs."""
+        if scans != self._only:
+            self._only, self._enlarged = scans, None
+            self._activate()
+
     # -- what the user does ------------------------------------------------------------------------------------------
+
+    def set_close_up(self, on: bool) -> None:
+        """Show less around the places that the views show, or all of the scans again; slices stay."""
+        self.close_up = bool(on)
+        for slot in self._slots:
+            for orientation, view in slot.views.items() if slot.scan is not None else ():
+                offset = view.get_slice_value()
+                if self.close_up:
+                    self._look_closely(slot, orientation)
+                else:
+                    self._fit(slot, orientation)
+                view.set_slice_value(offset)
 
     def set_mode(self, mode: str) -> None:
         """ "auto", "rows" or "grid"."""
@@ -143,6 +177,7 @@ class Views:
 
     def reset(self) -> None:
         """Fit every scan into its views again, in the middle."""
+        self.close_up = False
         for slot in self._slots:
             if slot.scan is not None:
                 for orientation in slot.views:
@@ -161,10 +196,17 @@ class Views:
 
     @property
     def in_grid(self) -> bool:
-        return self.mode == "grid" or (self.mode == "auto" and len(self._session.scans) > _MOST_ROWS)
+        return self.mode == "grid" or (self.mode == "auto" and len(self._shown) > _MOST_ROWS)
+
+    @property
+    def _shown(self) -> list:
+        """Scans that have rows."""
+        scans = self._session.scans
+        return scans if self._only is None else [scan for scan in self._only if scan in scans]
 
     def publish(self, state) -> None:
         state.rows = self._rows()
+        state.close_up = self.close_up
         state.view_mode = self.mode
         state.in_grid = self.in_grid
         state.orientation = self.orientation
@@ -191,7 +233,7 @@ class Views:
     def _rows(self, everything: bool = False) -> list[dict]:
         by_scan = {slot.scan.GetID(): slot for slot in self._slots if slot.scan is not None}
         rows = []
-        for scan in self._session.scans:
+        for scan in self._shown:
             slot = by_scan[scan.GetID()]
             cells = [{"tag": view.get_singleton_tag(), "name": o} for o, view in slot.views.items()]
             if not everything and self._enlarged:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from aiohttp import web
 
+from ..logic.follow_up_files import begin_export
 from ..logic.session import file_name
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def add_downloads(app: web.Application, viewer: Viewer) -> None:
     async def scene(_request: web.Request) -> tuple[str, BinaryIO]:
         return "scene.mrb", await asyncio.to_thread(exports.scene())
 
+    async def follow_up(_request: web.Request) -> tuple[str, BinaryIO]:
+        return "follow-up.zip", await asyncio.to_thread(begin_export(viewer.session, viewer.follow_up))
+
     async def crop(request: web.Request) -> tuple[str, bytes]:
         node = viewer.boxes.crop_of(request.query.get("id"))
         if node is None:
@@ -41,7 +45,7 @@ def add_downloads(app: web.Application, viewer: Viewer) -> None:
 
     made = {
         "points.zip": points, "points.mrk.json": points_of, "matches.csv": table, "report.html": report,
-        "scene.mrb": scene, "crop.nii.gz": crop,
+        "scene.mrb": scene, "crop.nii.gz": crop, "follow-up.zip": follow_up,
     }  # fmt: skip
     for name, make in made.items():
         app.router.add_get(f"/export/{name}", _answer(viewer, make))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from ..logic.follow_up_files import read
+from ..logic.session import Limits
 from .downloads import add_downloads
 from .uploads import UploadError, make_reader, receive
 
 if TYPE_CHECKING:
     from ..page import Viewer
 
+_RECORD_LIMITS = Limits(upload_bytes=4 * 2**20, files=1)
 _STATIC = Path(__file__).resolve().parents[1] / "static"
 
 
@@ -24,6 +28,7 @@ def add_routes(app: web.Application, viewer: Viewer) -> None:
     app.router.add_get("/alive", _alive)
     app.router.add_static("/viewer", _STATIC)
     app.router.add_post("/upload", _upload(viewer))
+    app.router.add_post("/follow-up", _upload_record(viewer))
     add_downloads(app, viewer)
 
 
@@ -47,6 +52,29 @@ def _upload(viewer: Viewer):
         shown = names[0] if len(names) == 1 else f"{len(names)} files"
         viewer.scans.read(shown, make_reader(folder, names, session.limits), lambda: shutil.rmtree(folder, True))
         return web.Response(text="read in the background")
+
+    return upload
+
+
+def _upload_record(viewer: Viewer):
+    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+    async def upload(request: web.Request) -> web.Response:
+        session = viewer.session
+        try:
+            folder, names = await receive(request, session.folder, _RECORD_LIMITS)
+        except UploadError:
+            sentence = f"Send one .followup.json file of {_RECORD_LIMITS.upload_bytes >> 20} MB at most."
+            session.say(sentence)
+            return web.Response(status=413, text=sentence)
+        try:
+            viewer.follow_up.take_in(await asyncio.to_thread(read, next(folder.iterdir()), names[0]))
+        except AnatomicalEmbeddingError as error:
+            session.say(str(error))
+            return web.Response(status=422, text=str(error))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return web.Response(text="taken in")
 
     return upload
 

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from aiohttp import web
 
+from ..logic.origins import UNKNOWN, origin_in
 from ..logic.session import Limits
 
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # each a file that holds all of its scan
@@ -192,9 +193,9 @@ def _read_all(folder: Path, names: list[str], limits: Limits, cancelled: Callabl
     volumes = []
     for path, name in images:
         if not cancelled():
-            volumes.append(_read_image(path, name, limits))
+            volumes.append((_read_image(path, name, limits), UNKNOWN))
     if any(rest.iterdir()) and not cancelled():
-        volumes += _read_dicom(rest, names, limits)
+        volumes += _read_dicom(rest, names, limits, folder.parent)
     if not volumes and not cancelled():
         raise UploadError(f"{names[0]}: holds no scan; send NIfTI, NRRD, MHA or DICOM files, or a zip of them.")
     return volumes
@@ -217,8 +218,8 @@ def _read_image(path: Path, name: str, limits: Limits):
     return replace(volume, name=display_name(Path(name)), path="")
 
 
-def _read_dicom(folder: Path, names: list[str], limits: Limits) -> list:
-    """Every CT series of the files."""
+def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path) -> list:
+    """Every CT series of the files, and where it comes from; headers are kept beside the upload's own folder."""
     from dataclasses import replace
 
     from AnatomicalEmbedding.dicom import list_series
@@ -229,7 +230,10 @@ def _read_dicom(folder: Path, names: list[str], limits: Limits) -> list:
     try:
         check_slices(folder, limits)
         series = list_series(folder)
-        return [replace(Volume.read(folder, each.uid), name=name, path="") for each in series]
+        return [
+            (replace(Volume.read(folder, each.uid), name=name, path=""), origin_in(folder, each.uid, keep_below))
+            for each in series
+        ]
     except UploadError as error:
         raise VolumeError(f"{name}: {error}") from error
     except AnatomicalEmbeddingError as error:
