@@ -6,6 +6,9 @@ VIEWS := .venv-views
 # PyTorch's threads spin while they wait: more of them than cores is slower than fewer
 export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
+# two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
+BESIDE := -n 2 --dist loadfile
+
 .PHONY: demo view test lint bench package clean
 
 demo: $(VENV)/run.stamp
@@ -16,8 +19,8 @@ view: $(VIEWS)/stamp
 
 test: $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -q
-	$(VIEWS)/bin/python -m pytest -q -p no:cacheprovider Testing/views Testing/viewer
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE)
+	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(BESIDE) Testing/views Testing/viewer
 
 # an installable extension, without a build of Slicer
 package: $(VENV)/dev.stamp
@@ -63,5 +66,5 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 $(VIEWS)/stamp: constraints-views.txt
 	$(PYTHON) -m venv $(VIEWS)
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
-	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom pytest hypothesis playwright
+	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom pytest pytest-xdist hypothesis playwright
 	@touch $@
