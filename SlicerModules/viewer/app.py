@@ -42,6 +42,7 @@ def run(options: Options, say: Callable[[str], None] = print) -> None:
     """Serve the page until Ctrl-C or SIGTERM. Nothing outlives it: threads end, temporary files are removed."""
     os.environ["TRAME_ARGS"] = _TRAME_OPTIONS
     os.environ.setdefault("LP_NUM_THREADS", "0")  # Mesa's own threads cost small pictures more than they save
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads would spin where drawing needs the core
     ThreadedEngine.threads = options.threads
     asyncio.run(_serve(options, say))
 

@@ -227,7 +227,8 @@ class FollowUps:
     # -- for the page --------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        self.logic.poll()
+        if self.open:  # else nobody can do anything to lesions, and points and crosshair need the time
+            self.logic.poll()
 
     def publish(self, state) -> None:
         if self._dirty:
