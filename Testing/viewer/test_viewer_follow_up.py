@@ -324,6 +324,7 @@ def test_keys_are_the_toolbar_s_on_the_other_pages(reading):
         reading.key("c")
         reading.wait(f"window.trame.state.get('crosshair') === {str(on).lower()}")
     reading.press("tab-lesions")
+    reading.wait(f"document.querySelectorAll('[data-lesion]').length === {len(before)}")
     assert reading.cells() == before
 
 
