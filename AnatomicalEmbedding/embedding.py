@@ -147,6 +147,20 @@ class EmbeddingMap:
         ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return ((ijk > -0.501) & (ijk < np.array(self.scan_shape[::-1]) - 0.499)).all(axis=1)
 
+    @property
+    def body_bounds_ras(self) -> np.ndarray:
+        """(2, 3) lowest and highest RAS mm of the box about the body's cells; the body holds one at least."""
+        cells = self.body_index.numpy()
+        return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
+
+    def in_body(self, points_ras: np.ndarray) -> np.ndarray:
+        """(N,) bool: does the point lie in a cell of the body?"""
+        cells = np.rint(transform_points(self.ras_to_cell, as_points(points_ras))).astype(int)
+        inside = ((cells >= 0) & (cells < self.body.shape[::-1])).all(axis=1)
+        i, j, k = cells[inside].T
+        inside[inside] = self.body.numpy()[k, j, i]
+        return inside
+
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
         """Coordinate (N, 3) at RAS points (N, 3): linear between body cells; beside the body, of the nearest body cell.
 

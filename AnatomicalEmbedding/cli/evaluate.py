@@ -215,7 +215,7 @@ def run_registration(options: argparse.Namespace) -> None:
     from ..evaluation.elastix import Elastix
     from ..evaluation.peers import ELASTIX_AFFINE, ELASTIX_BSPLINE, REGISTRATION_PEERS
     from ..evaluation.registration import RegistrationMatcher, evaluate_registration
-    from ..registration.register import AFFINE, KINDS
+    from ..registration import AFFINE, KINDS
 
     cases = load_cases(options.folder)
     model = open_model(options)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError
 from ..files import atomic_path
 from ..points import PointList, read_points, write_markups
+from ..registration import DEFORMABLE, KINDS
 from .console import (
     add_json_option,
     add_model_options,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ..registration.transform import Registration
     from ..volume import Volume
 
-_KINDS = ("rigid", "affine", "coarse", "deformable")  # of registration.register, which loads torch
-
 
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
@@ -44,8 +43,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
     parser.add_argument(
         "--kind",
-        choices=_KINDS,
-        default="deformable",
+        choices=KINDS,
+        default=DEFORMABLE,
         help="how far to go: rigid; affine; coarse, a smooth displacement through matches; deformable, refined by the "
         "images (default)",
     )

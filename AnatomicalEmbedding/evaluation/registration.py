@@ -33,7 +33,7 @@ LATTICE_MM = 3.0
 
 
 class RegistrationMatcher:
-    """Carries points by a registration of this engine. kind: of `registration.register.KINDS`."""
+    """Carries points by a registration of this engine. kind: of `registration.KINDS`."""
 
     def __init__(self, maps: EmbeddingMatcher, kind: str, device: torch.device | str = "cpu") -> None:
         self._maps, self._kind, self._device = maps, kind, device

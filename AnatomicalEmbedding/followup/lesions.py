@@ -77,8 +77,8 @@ class Measurement:
 
     def shifted(self, step: Point) -> Measurement:
         """The same sizes, elsewhere."""
-        move = _mover(step)
-        return Measurement(move(self.long_axis), move(self.short_axis), self.volume_ml, self.confirmed)
+        axes = (_moved(axis, step) for axis in (self.long_axis, self.short_axis))
+        return Measurement(*axes, self.volume_ml, self.confirmed)
 
 
 NO_SIZE = Measurement()
@@ -129,11 +129,8 @@ class Lesion:
         return f"{self.id} {self.name}".rstrip()
 
 
-def _mover(step: Point):
-    def move(axis: Axis | None) -> Axis | None:
-        if axis is None:
-            return None
-        one, other = (tuple(a + b for a, b in zip(end, step, strict=True)) for end in axis)
-        return one, other
-
-    return move
+def _moved(axis: Axis | None, step: Point) -> Axis | None:
+    if axis is None:
+        return None
+    one, other = (tuple(a + b for a, b in zip(end, step, strict=True)) for end in axis)
+    return one, other

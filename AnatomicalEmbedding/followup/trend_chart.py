@@ -80,7 +80,7 @@ def trend_svg(record: FollowUp, width: int = 900, height: int = 340) -> str:
     lines = lines_of(record)
     if not lines:
         return ""
-    step = _tick_step(max(value for line in lines for value in line.values if value is not None))
+    step = tick_step(max(value for line in lines for value in line.values if value is not None), _TICKS)
     top = step * math.ceil(max(value or 0 for line in lines for value in line.values) / step + 1e-9)
     frame = _Frame(width, height, top)
     xs = [frame.x(share) for share in study_positions(record.studies)]
@@ -104,8 +104,9 @@ def study_positions(studies: Sequence[Study]) -> list[float]:
     return [number / last if last else 0.5 for number in range(len(studies))]
 
 
-def _tick_step(highest: float) -> float:
-    rough = max(highest, 1.0) / _TICKS
+def tick_step(highest: float, ticks: int) -> float:
+    """A round number of mm between ticks, of which about so many reach from 0 to the highest value."""
+    rough = max(highest, 1.0) / ticks
     power = 10 ** math.floor(math.log10(rough))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= rough * (1 - 1e-9))
 

@@ -17,9 +17,9 @@ from ..embedding import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching import match_points
 from ..volume import transform_points
+from . import AFFINE, RIGID
 from .lattice import Lattice
 
-RIGID, AFFINE = "rigid", "affine"
 _STEPS_MM = (24.0, 16.0, 12.0)  # of the grid: the first that gives enough points
 _ENOUGH = 300
 _FEWEST = {RIGID: 8, AFFINE: 16}
@@ -85,16 +85,12 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
     """Points of a lattice that lie in body cells and in the scan."""
-    cells = fixed.body_index.numpy()
-    ends = transform_points(fixed.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
-    lattice = Lattice.within(*ends, step_mm)
+    lattice = Lattice.within(*fixed.body_bounds_ras, step_mm)
     points = lattice.points_ras()
-    nearest = np.round(transform_points(fixed.ras_to_cell, points)).astype(int)
-    nearest = np.clip(nearest, 0, np.array(fixed.body.shape[::-1]) - 1)
-    i, j, k = nearest.T
-    kept = fixed.body.numpy()[k, j, i] & fixed.contains(points)
+    kept = fixed.in_body(points) & fixed.contains(points)
     index = np.column_stack(np.unravel_index(np.flatnonzero(kept), lattice.shape)[::-1])
-    return lattice, index, points[kept], depth[k, j, i][kept]
+    i, j, k = np.rint(transform_points(fixed.ras_to_cell, points[kept])).astype(int).T
+    return lattice, index, points[kept], depth[k, j, i]
 
 
 def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:

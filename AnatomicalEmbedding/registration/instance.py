@@ -105,10 +105,8 @@ class _Comparison:
 
     def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
         """The least that the displacement leaves of a volume in the body, over what the affine map leaves of it."""
-        linear = torch.from_numpy(affine[:3, :3]).float()
-        slopes_there = field.slopes(self.fixed.lattice)[..., self.fixed.weight.cpu() > 0]
-        volume = torch.linalg.det(slopes_there.permute(2, 0, 1) + linear)
-        return float(volume.min()) / float(torch.linalg.det(linear))
+        left = field.determinants(self.fixed.lattice, self.fixed.weight.cpu() > 0, affine)
+        return float(left.min()) / float(np.linalg.det(affine[:3, :3]))
 
     def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
         """The field after one step, and how far it moved in the mean, mm. start: what was given, on the same knots."""

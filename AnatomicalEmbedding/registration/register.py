@@ -9,13 +9,11 @@ import torch
 from ..embedding import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..volume import Volume
-from .affine import AFFINE, RIGID, fit_affine, match_grid
+from . import AFFINE, COARSE, DEFORMABLE, KINDS, RIGID
+from .affine import fit_affine, match_grid
 from .coarse import fit_field
 from .instance import refine
 from .transform import Registration
-
-COARSE, DEFORMABLE = "coarse", "deformable"
-KINDS = (RIGID, AFFINE, COARSE, DEFORMABLE)  # each begins where the one before it ends
 
 
 def register(

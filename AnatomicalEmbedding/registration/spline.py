@@ -76,6 +76,11 @@ class SplineField:
         """(3, 3, k, j, i): derivative of displacement component [0] along axis [1]."""
         return torch.stack([self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1)
 
+    def determinants(self, lattice: Lattice, where: torch.Tensor, affine: np.ndarray) -> torch.Tensor:
+        """(n,) of the Jacobian of an affine map, (4, 4), plus this displacement, where a lattice (k, j, i) is true."""
+        linear = torch.from_numpy(affine[:3, :3]).float()
+        return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
+
     def at(self, points_ras: np.ndarray) -> np.ndarray:
         """(n, 3) mm at points (n, 3) RAS mm; beyond the box, as at the nearest place in it."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm

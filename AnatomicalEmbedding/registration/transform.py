@@ -36,7 +36,7 @@ class Folding:
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """Where points of the fixed scan lie in the moving one. kind: how far it went, of `register.KINDS`.
+    """Where points of the fixed scan lie in the moving one. kind: how far it went, of `registration.KINDS`.
 
     affine: (4, 4) RAS mm fixed -> moving. field: displacement, mm, added after it, or None. fixed, moving: names.
     used, asked: matches that it rests on, of so many places asked for.
@@ -60,15 +60,9 @@ class Registration:
         """Determinants of the Jacobian over the body of the fixed scan."""
         determinant = torch.full((1,), float(np.linalg.det(self.affine[:3, :3])))
         if self.field is not None:
-            cells = fixed.body_index.numpy()
-            ends = transform_points(fixed.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
-            lattice = Lattice.within(*ends, _JACOBIAN_MM)
-            slopes = self.field.slopes(lattice).permute(2, 3, 4, 0, 1).flatten(0, 2)
-            i, j, k = np.round(transform_points(fixed.ras_to_cell, lattice.points_ras())).astype(int).T
-            count = np.array(fixed.body.shape) - 1
-            body = fixed.body.numpy()[k.clip(0, count[0]), j.clip(0, count[1]), i.clip(0, count[2])]
-            linear = torch.from_numpy(self.affine[:3, :3]).float()
-            determinant = torch.linalg.det(slopes[torch.from_numpy(body)] + linear)
+            lattice = Lattice.within(*fixed.body_bounds_ras, _JACOBIAN_MM)
+            body = torch.from_numpy(fixed.in_body(lattice.points_ras()).reshape(lattice.shape))
+            determinant = self.field.determinants(lattice, body, self.affine)
         low, high = np.quantile(determinant.numpy(), (0.01, 0.99))
         return Folding(float((determinant <= 0).float().mean()), float(determinant.min()), float(low), float(high))
 

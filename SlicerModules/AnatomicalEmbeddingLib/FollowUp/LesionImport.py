@@ -104,7 +104,7 @@ def importRecord(logic: FollowUpLogic, other: FollowUp, name: str) -> list[str]:
                 "choose a file of this patient."
             ).format(name=name)
         )
-    if not logic.takeIn(_keepingWhatWasSaid(before, joined(before, other))):
+    if not logic.apply(lambda now: _keepingWhatWasSaid(now, joined(now, other))):
         return []
     logic.prepare()
     return _counts(before, logic.record, name, len(other.lesions))

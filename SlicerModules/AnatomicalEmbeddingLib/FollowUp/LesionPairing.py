@@ -13,6 +13,7 @@ from AnatomicalEmbedding.followup.lesions import OUTSIDE
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW
 
+from ..Maps.MapStore import READY, WAITING, WORKING
 from .FollowUpLogic import FollowUpLogic
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ def whyNotPair(logic: FollowUpLogic, one: str, other: str) -> str:
                 study=logic.record.study(study).label
             )
     for study in (one, other):
-        if logic.store.map(logic.volumes[study]) is None:
+        status = logic.store.state(logic.volumes[study]).status
+        if status in (WAITING, WORKING):
+            return _("{study}: is being prepared.").format(study=logic.record.study(study).label)
+        if status != READY:
             return _("{study}: is not prepared; press Prepare scans.").format(study=logic.record.study(study).label)
     return ""
 

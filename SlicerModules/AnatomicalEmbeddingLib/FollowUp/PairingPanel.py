@@ -27,11 +27,13 @@ class PairingPanel:
         ui.agreeButton.connect("clicked(bool)", self._onAgree)
         ui.cancelPairButton.connect("clicked(bool)", lambda: self._show(None))
         logic.changed.connect(self.update)
+        logic.store.changed.connect(self._onMap)
         self._show(None)
 
     def close(self) -> None:
         """Stop listening; the widgets stay."""
         self.logic.changed.disconnect(self.update)
+        self.logic.store.changed.disconnect(self._onMap)
 
     def setStudies(self, prior: str, current: str) -> None:
         """Keys of the studies that are compared, "" for none."""
@@ -49,6 +51,9 @@ class PairingPanel:
             "Find lesions that were marked in prior and current separately and are the same; nothing is changed before "
             "you agree."
         )
+
+    def _onMap(self, _volumeId: str) -> None:
+        self.update()
 
     def _onPair(self) -> None:
         try:

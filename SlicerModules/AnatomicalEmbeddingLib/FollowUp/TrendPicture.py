@@ -11,7 +11,9 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup.lesions import Study
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.trend_chart import Line, Room, end_names, lines_of, study_positions
+from AnatomicalEmbedding.followup.trend_chart import Line, Room, end_names, lines_of, study_positions, tick_step
+
+from ..Panels.Painting import painted
 
 HEIGHT = 190
 _LEAST_WIDTH = 320
@@ -23,15 +25,8 @@ _TICKS = 4
 def draw(width: int, palette, record: FollowUp):
     """A QPixmap. palette: of the widget it is shown in, so that it fits dark and light panels."""
     width = max(int(width), _LEAST_WIDTH)
-    pixmap = qt.QPixmap(width, HEIGHT)
-    pixmap.fill(palette.color(qt.QPalette.Base))
-    painter = qt.QPainter()
-    painter.begin(pixmap)
-    try:
-        painter.setRenderHint(qt.QPainter.Antialiasing)
+    with painted(width, HEIGHT, palette) as (pixmap, painter):
         _Chart(painter, width, palette.color(qt.QPalette.Text), palette.color(qt.QPalette.Base)).draw(record)
-    finally:
-        painter.end()
     return pixmap
 
 
@@ -48,7 +43,7 @@ class _Chart:
             self._text((self.width + _LEFT + _RIGHT) / 2, HEIGHT / 2, _("No confirmed size yet"), 0.5, self.ink)
             return
         xs = [_LEFT + 10 + share * (self.width - 20) for share in study_positions(record.studies)]
-        step = _step(max(value for line in lines for value in line.values if value is not None))
+        step = tick_step(max(value for line in lines for value in line.values if value is not None), _TICKS)
         highest = max(value or 0 for line in lines for value in line.values)
         self.top = step * max(1, math.ceil(highest / step - 1e-9))
         self._axes(step, record.studies, xs)
@@ -119,9 +114,3 @@ class _Chart:
         self.painter.setPen(colour)
         width = self.painter.fontMetrics().boundingRect(text).width()
         self.painter.drawText(int(x - anchor * width), int(y), text)
-
-
-def _step(highest: float) -> float:
-    rough = max(highest, 1.0) / _TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(step * power for step in (1, 2, 5, 10) if step * power >= rough * (1 - 1e-9))

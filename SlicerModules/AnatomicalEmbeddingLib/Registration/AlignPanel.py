@@ -10,12 +10,13 @@ import qt
 import slicer
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE, RIGID
+
 from ..Panels.ComboBoxes import fillComboBox
 from ..Panels.Session import Session
 from ..Panels.StatusText import BAD, coloured
 from ..Signal import Signal
 from ..Views import viewsOf
-from .AlignmentJob import AFFINE, COARSE, DEFORMABLE, RIGID
 from .AlignmentLogic import AlignmentLogic
 from .AlignmentNodes import alignmentOf
 from .AlignmentViews import areLaidOver, layOver, takeAway

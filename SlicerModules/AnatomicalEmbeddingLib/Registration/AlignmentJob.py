@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from AnatomicalEmbedding.registration import AFFINE
+
 from ..Maps.Engine import Engine
 from ..Maps.Worker import Work
 from ..VolumeNodes import Snapshot
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.transform import Folding, Registration
     from AnatomicalEmbedding.volume import Volume
 
-RIGID, AFFINE, COARSE, DEFORMABLE = "rigid", "affine", "coarse", "deformable"  # of the engine, which loads torch
 _MUCH_FOLDED = 0.005  # share of the body
 
 

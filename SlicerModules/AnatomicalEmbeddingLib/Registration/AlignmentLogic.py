@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from AnatomicalEmbedding.registration import COARSE, DEFORMABLE
+
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING, MapStore
 from ..Maps.Worker import Worker
 from ..Signal import Signal
 from ..VolumeNodes import snapshot
-from .AlignmentJob import COARSE, DEFORMABLE, Outcome, alignmentWork
+from .AlignmentJob import Outcome, alignmentWork
 from .AlignmentNodes import addResampled, align, alignmentOf, undoAlignment, whyNotInto
 
 _PREPARING = 0.5  # share of the progress, where a scan is not prepared

@@ -9,6 +9,7 @@ import numpy as np
 import qt
 from slicer.i18n import tr as _
 
+from ..Panels.Painting import painted
 from .TrainingCurves import COLOURS
 from .TrainingLog import LossCurve, Validations
 
@@ -23,20 +24,13 @@ _LINES = 3  # of the grid
 def draw(width: int, palette, losses: LossCurve, validations: Validations):
     """A QPixmap of both plots. palette: of the widget it is shown in, so that it fits dark and light panels."""
     width = max(int(width), _LEAST_WIDTH)
-    pixmap = qt.QPixmap(width, HEIGHT)
-    pixmap.fill(palette.color(qt.QPalette.Base))
-    painter = qt.QPainter()
-    painter.begin(pixmap)
-    try:
-        painter.setRenderHint(qt.QPainter.Antialiasing)
+    with painted(width, HEIGHT, palette) as (pixmap, painter):
         ink = palette.color(qt.QPalette.Text)
         split = int(0.42 * width)
         loss = {"": (losses.steps, losses.means)} if losses.steps else {}
         errors = {kind: (validations.steps, values) for kind, values in validations.errorsMm.items()}
         _Plot(painter, 0, split, ink).draw(_("Loss"), loss)
         _Plot(painter, split, width - split, ink, _LEGEND).draw(_("Validation error (mm)"), errors)
-    finally:
-        painter.end()
     return pixmap
 
 

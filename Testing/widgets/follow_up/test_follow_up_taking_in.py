@@ -33,10 +33,20 @@ def test_pairing_says_why_it_cannot_be_done(reader):
     ui = reader.ui
     assert not ui.pairButton.enabled
     assert "2023-03-01 has none of its own" in ui.pairButton.toolTip
+    assert ui.pairArea.isHidden()
+
+
+def test_pairing_waits_for_the_scans(reader, tmp_path):
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+
+    ModuleSettings.setCacheFolder(str(tmp_path))  # no map is kept there: the last scan takes seconds
     reader.mark("carina")
     reader.mark("carina", number=2)
-    assert ui.pairButton.toolTip == "2023-03-01: is not prepared; press Prepare scans."
-    assert ui.pairArea.isHidden()
+    assert reader.ui.pairButton.toolTip.endswith(": is being prepared.")
+    reader.panel.session.store.cancel()
+    assert reader.ui.pairButton.toolTip.endswith(": is not prepared; press Prepare scans.")
+    reader.prepare()
+    assert reader.ui.pairButton.enabled
 
 
 def test_the_offer_is_shown_and_done_on_agreeing(apart):
