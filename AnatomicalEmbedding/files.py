@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 _T = TypeVar("_T")
+TEMPORARY = ".????????????.{name}"  # files that are being written, as a pattern for glob
 
 
 @contextmanager

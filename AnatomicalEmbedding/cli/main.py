@@ -1,9 +1,12 @@
-"""Parser and exit codes. 0: done; 2: the user can mend it (one line on stderr says how); 130: interrupted."""
+"""Parser and exit codes. 0: done; 2: the user can mend it (one line on stderr says how); 130, 143: interrupted."""
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from .. import __version__
 from ..errors import AnatomicalEmbeddingError
@@ -62,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     options = build_parser().parse_args(_with_points_joined(sys.argv[1:] if arguments is None else arguments))
     try:
-        options.run(options)
+        with _cleaning_up_when_terminated():
+            options.run(options)
     except AnatomicalEmbeddingError as error:
         print(f"anatemb: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
@@ -78,6 +82,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("anatemb: interrupted; nothing was left half-written.", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
+
+
+def terminated(number: int, _frame: object) -> None:
+    """End as by an exit, so that half-written files and further processes go."""
+    raise SystemExit(128 + number)
+
+
+@contextmanager
+def _cleaning_up_when_terminated() -> Iterator[None]:
+    """SIGTERM, with which batch systems end a run, does not end Python in the middle of anything."""
+    if threading.current_thread() is not threading.main_thread():  # of an application, which has its own way
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:

@@ -3,6 +3,9 @@
 import csv
 import json
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +20,7 @@ import torch.nn.functional as F
 from ..dicom import is_dicom_file, list_series
 from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..evaluation.dataset import load_case
-from ..files import atomic_path
+from ..files import TEMPORARY, atomic_path
 from ..image_files import display_name, image_suffix
 from ..inference import Model, load_model
 from ..volume import Volume
@@ -120,12 +123,16 @@ def prepare_set(
     sources = find_scans(folders)
     work = partial(_prepare, spacing_mm=spacing_mm, destination=destination, levels=levels, model=model, align=align)
     outcomes: list[Outcome] = []
-    for outcome in _in_processes(work, sources, jobs):
-        if twin := next((o.source.path for o in outcomes if _same_scan(o, outcome)), None):
-            outcome.prepared.unlink()
-            outcome = replace(outcome, prepared=None, reason=f"{outcome.source.path}: is the same scan as {twin}.")
-        outcomes.append(outcome)
-        report(f"skipped: {outcome.reason}" if outcome.prepared is None else f"prepared {outcome.source.name}")
+    try:
+        for outcome in _in_processes(work, sources, jobs):
+            if twin := next((o.source.path for o in outcomes if _same_scan(o, outcome)), None):
+                outcome.prepared.unlink()
+                outcome = replace(outcome, prepared=None, reason=f"{outcome.source.path}: is the same scan as {twin}.")
+            outcomes.append(outcome)
+            report(f"skipped: {outcome.reason}" if outcome.prepared is None else f"prepared {outcome.source.name}")
+    finally:
+        for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # by a process that was killed
+            half_written.unlink(missing_ok=True)
     _write_report(outcomes, destination / REPORT)
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
@@ -147,8 +154,26 @@ def _in_processes(work: Callable[[Source], Outcome], sources: list[Source], jobs
         return
     # forking a process that has torch's threads may hang; spawned ones start clean
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(sources)), context, partial(torch.set_num_threads, 1)) as pool:
-        yield from pool.map(work, sources)
+    with ProcessPoolExecutor(min(jobs, len(sources)), context, _start_process) as pool:
+        outcomes = [pool.submit(work, source) for source in sources]
+        try:
+            for outcome in outcomes:
+                yield outcome.result()
+        except BaseException:  # interrupted: nobody wants to wait for the scans under way
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
+
+
+def _start_process() -> None:
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: who started this one ends it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _prepare(

@@ -2,6 +2,11 @@
 
 import csv
 import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -17,6 +22,7 @@ from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume
 from AnatomicalEmbedding.volume import Volume
 
 FOLDER_MM = (8.0, 8.0, 8.0)
+MANY = 40
 
 LEVELS = LevelTable({"kidney_centre": 257, "carina": 469, "brainstem": 700, "larynx": 600}, {"good": {"carina": -30.0}})
 
@@ -226,6 +232,45 @@ def test_several_processes_do_the_same(small_ct, tmp_path):
     assert sets[0][1] == sets[1][1]
     for one, other in zip(sets[0][0], sets[1][0], strict=True):
         same(one, other)
+
+
+@pytest.fixture
+def many(small_ct, tmp_path):
+    """Folder of scans that take two processes a while, and readings that place them."""
+    (tmp_path / "ct").mkdir()
+    names = [f"ct{n:02d}" for n in range(MANY)]
+    for n, name in enumerate(names):
+        Volume(small_ct.voxels + np.int16(n), small_ct.ijk_to_ras).write(tmp_path / "ct" / f"{name}.nii.gz")
+    levels = {"body_height_mm": {"carina": 469}, "scans": {name: {"carina": -30.0} for name in names}}
+    (tmp_path / "train_levels.json").write_text(json.dumps(levels))
+    return tmp_path / "ct"
+
+
+def test_interrupting_leaves_no_process_and_nothing_half_written(many, tmp_path):
+    def interrupt(line):
+        raise KeyboardInterrupt
+
+    levels = LevelTable.read(tmp_path / "train_levels.json")
+    with pytest.raises(KeyboardInterrupt):
+        prepare_set([many], FOLDER_MM, tmp_path / "set", levels=levels, jobs=2, report=interrupt)
+    assert multiprocessing.active_children() == []
+    written = list((tmp_path / "set").iterdir())
+    assert 0 < len(written) < MANY
+    for path in written:
+        PreparedScan.load(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
+def test_processes_end_with_the_command(many, tmp_path, number, code):
+    words = ["train", "prepare", many, "-o", tmp_path / "set", "--recipe", "ape", "--jobs", 2]
+    command = [sys.executable, "-m", "AnatomicalEmbedding", *map(str, words)]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert run.stderr.readline().startswith("prepared ")
+    run.send_signal(number)
+    run.communicate(timeout=60)  # further processes hold its stderr: it ends with the last of them
+    assert run.returncode == code
+    assert len(list((tmp_path / "set").glob("*.safetensors"))) < MANY
 
 
 def test_scans_without_readings_are_placed_by_a_model(small_ct, tmp_path):

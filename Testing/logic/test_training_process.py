@@ -106,16 +106,22 @@ def test_stop_lets_the_trainer_save(watch):
 
 
 @looks_at_processes
-def test_stop_while_scans_are_prepared_ends_the_processes_that_prepare_them(watch, monkeypatch):
+def test_stop_while_scans_are_prepared_lets_the_trainer_end_the_processes_that_prepare_them(watch, monkeypatch):
     monkeypatch.setattr("AnatomicalEmbeddingLib.Training.TrainingProcess._LINGER_SECONDS", 600)
     run = watch(
         """
 import multiprocessing
-worker = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
-worker.start()
-say("preparing")
-worker.join()
-time.sleep(600)
+from concurrent.futures import ProcessPoolExecutor
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+    try:
+        waiting = pool.submit(time.sleep, 600)
+        say("preparing")
+        waiting.result()
+    except BaseException:
+        for process in multiprocessing.active_children():
+            process.kill()
+        raise
 """
     )
     run.until(lambda: run.lines)

@@ -5,7 +5,6 @@ once STOP_FILE exists, and when the application that reads what it prints is gon
 do: between Slicer and its Python there is a launcher, which hands on neither, and Windows has no signal to send.
 """
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -66,10 +65,10 @@ def _watch(stopFile: Path) -> None:
 
 
 def _stop() -> None:
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # scans are still being prepared: nothing to save
-        for worker in multiprocessing.active_children():
-            worker.kill()
-    signal.raise_signal(signal.SIGTERM)
+    if hasattr(signal, "pthread_kill"):  # wakes the main thread, should it wait for scans that are being prepared
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+    else:
+        signal.raise_signal(signal.SIGTERM)
 
 
 if __name__ == "__main__":
