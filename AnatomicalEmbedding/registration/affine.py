@@ -25,6 +25,8 @@ _ENOUGH = 300
 _FEWEST = {RIGID: 8, AFFINE: 16}
 _ROUNDS = 8
 _HUBER = 2.0  # medians of the error, beyond which a match counts less
+_DOUBT = 4.0  # errors of matches, over which points must be spread to tell a scale: neighbours err alike
+_LEAST_DOUBT_MM = 1e-4  # that of points without error, which may lie in one plane
 _SCORE = 0.5  # where weights have no calibration: what is left out
 
 
@@ -74,12 +76,16 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
             f"only {len(matches.fixed_ras)} of {matches.asked} places of the fixed scan were found in the moving one; "
             "the two show too little of the same: choose scans that overlap more."
         )
-    prior = matches.depth_mm
-    weight, fit = prior, np.eye(4)
+    weight = matches.depth_mm
+    fit = _rigid(matches.fixed_ras, matches.moving_ras, weight)
     for _ in range(_ROUNDS):
-        fit = (_rigid if kind == RIGID else _affine)(matches.fixed_ras, matches.moving_ras, weight)
         error = np.linalg.norm(transform_points(fit, matches.fixed_ras) - matches.moving_ras, axis=1)
-        weight = prior * np.minimum(1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6))
+        weight = matches.depth_mm * np.minimum(1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6))
+        if kind == RIGID:
+            fit = _rigid(matches.fixed_ras, matches.moving_ras, weight)
+        else:
+            doubt_mm = _DOUBT * np.sqrt(np.average(error**2, weights=weight))
+            fit = _affine(matches.fixed_ras, matches.moving_ras, weight, doubt_mm)
     return fit
 
 
@@ -101,24 +107,37 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
     return np.maximum(sitk.GetArrayFromImage(distance)[1:-1, 1:-1, 1:-1], 0.0) + fixed.cell_mm.min() / 2
 
 
-def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    middle = np.average(source, axis=0, weights=weight)  # else the columns are nearly dependent
-    root = np.sqrt(weight)[:, None]
-    design = np.column_stack([source - middle, np.ones(len(source))])
-    solved = np.linalg.lstsq(design * root, target * root, rcond=None)[0].T
-    fit = np.eye(4)
-    fit[:3, :3] = solved[:, :3]
-    fit[:3, 3] = solved[:, 3] - solved[:, :3] @ middle
-    return fit
+def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float) -> np.ndarray:
+    """Least squares, drawn to the rigid turn as strongly as points spread by `doubt_mm` would pull against it: along an
+    axis that they hardly span, points that are in error tell no scale.
+    """
+    middles, spread = _moments(source, target, weight)
+    own = _moments(source, source, weight)[1]
+    pull = max(doubt_mm, _LEAST_DOUBT_MM) ** 2
+    return _about(middles, (spread + pull * _turn(spread)) @ np.linalg.inv(own + pull * np.eye(3)))
 
 
 def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Rotation and shift of least squares (Kabsch 1976)."""
-    middles = [np.average(points, axis=0, weights=weight) for points in (source, target)]
-    spread = ((target - middles[1]) * weight[:, None]).T @ (source - middles[0])
+    middles, spread = _moments(source, target, weight)
+    return _about(middles, _turn(spread))
+
+
+def _moments(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted means of both, (2, 3), and the mean product of what each point is off them, target x source, (3, 3)."""
+    weight = weight / weight.sum()
+    middles = np.stack([weight @ source, weight @ target])
+    return middles, ((target - middles[1]) * weight[:, None]).T @ (source - middles[0])
+
+
+def _turn(spread: np.ndarray) -> np.ndarray:
+    """Rotation of least squares (Kabsch 1976)."""
     u, _, vt = np.linalg.svd(spread)
-    turn = u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
+    return u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
+
+
+def _about(middles: np.ndarray, linear: np.ndarray) -> np.ndarray:
+    """(4, 4) map of this linear part that carries one mean to the other."""
     fit = np.eye(4)
-    fit[:3, :3] = turn
-    fit[:3, 3] = middles[1] - turn @ middles[0]
+    fit[:3, :3] = linear
+    fit[:3, 3] = middles[1] - linear @ middles[0]
     return fit

@@ -20,6 +20,8 @@ from .spline import DEGREE, SplineField
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _JACOBIAN_MM = 4.0
+_MUCH_FOLDED = 0.005  # share of the body
+_MUCH_CHANGED = 0.2  # times the volume
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,16 @@ class Folding:
     smallest: float
     low: float
     high: float
+
+    @property
+    def doubt(self) -> str:
+        """Why to look at the result before relying on it; "" where nothing speaks against it."""
+        if self.share > _MUCH_FOLDED or self.low < _MUCH_CHANGED or self.high > 1 / _MUCH_CHANGED:
+            return (
+                "Tissue is torn or pressed together more than bodies are, as happens where two scans share little: "
+                "look before you rely on it, or choose a kind that bends less."
+            )
+        return ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +114,12 @@ class Registration:
 
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
         """The moving scan on the voxels of the fixed one; -1000 HU where it shows nothing."""
-        image = self._resampled(moving.to_sitk(), fixed, sitk.sitkLinear, OUTSIDE_HU)
-        return Volume(sitk.GetArrayFromImage(image), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
+        image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)  # ITK would cut fractions of whole numbers off
+        found = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
+        kind = moving.voxels.dtype
+        if np.issubdtype(kind, np.integer):
+            np.rint(found, out=found)
+        return Volume(found.astype(kind), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
 
     def warp_labels(self, labels: sitk.Image, fixed: Volume) -> sitk.Image:
         """A label map of the moving scan on the voxels of the fixed one; 0 where it shows nothing."""

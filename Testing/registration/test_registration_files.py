@@ -90,7 +90,9 @@ def test_a_warped_scan_shows_at_each_voxel_what_the_moving_scan_holds(registrati
     known = moving.contains(places)
     assert known.sum() > 20
     i, j, k = centres[known].T
-    assert np.abs(warped.voxels[k, j, i] - moving.sample(places[known])).max() < 1.5
+    off = warped.voxels[k, j, i] - moving.sample(places[known])
+    assert np.abs(off).max() < 0.6
+    assert abs(off.mean()) < 0.15, "rounded, not cut off"
 
 
 def test_what_the_moving_scan_does_not_show_is_air(registration):
@@ -121,6 +123,8 @@ def test_a_folded_map_is_seen_as_folded(registration, bent_pair):
     folded = Registration("deformable", np.eye(4), SplineField(field.low, 24.0, knots), "", "", 1, 1).folding(fixed)
     assert folded.share > 0.1
     assert folded.smallest < 0
+    assert "look before you rely on it" in folded.doubt
+    assert registration.folding(fixed).doubt == ""
     mirrored = Registration("affine", np.diag([-1.0, 1, 1, 1]), None, "", "", 1, 1).folding(fixed)
     assert mirrored.share == 1.0
 

@@ -15,6 +15,7 @@ from AnatomicalEmbedding.registration.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
 from AnatomicalEmbedding.volume import Volume, transform_points
 
+SLAB = ("index", "fixed_ras", "moving_ras", "weight", "depth_mm")  # what GridMatches hold of each point
 LATTICE = Lattice((-100.0, -60.0, 0.0), (24.0, 24.0, 24.0), (9, 7, 12))
 
 
@@ -49,6 +50,30 @@ def test_an_affine_map_is_found_exactly():
     truth = turned(-15.0) @ np.diag([1.2, 0.8, 1.1, 1.0])
     found = fit_affine(made_up_matches(transform_points(truth, LATTICE.points_ras())), AFFINE)
     assert np.allclose(found, truth, atol=1e-8)
+
+
+def test_a_thin_slab_of_matches_tells_no_scale_across_it():
+    truth = turned(10.0)
+    points = LATTICE.points_ras()
+    height = points[:, 2] - points[:, 2].mean()
+    slab = np.abs(height) < 13
+    inward = np.outer(height, [0, 0, -0.35])  # answers near a scan's end are drawn into it
+    wrong = np.random.default_rng(0).normal(0, 5, points.shape) + inward
+    every = made_up_matches(transform_points(truth, points) + wrong)
+    some = GridMatches(LATTICE, *(getattr(every, name)[slab] for name in SLAB), asked=len(points))
+    found = fit_affine(some)
+    apart = np.linalg.norm(transform_points(found, points) - transform_points(truth, points), axis=1)
+    assert np.linalg.det(found[:3, :3]) == pytest.approx(1.0, abs=0.15)
+    assert apart.max() < 20.0
+
+
+def test_matches_in_one_plane_give_a_map_that_can_be_undone():
+    truth = turned(10.0)
+    points = LATTICE.points_ras()
+    plane = points[:, 2] == points[0, 2]
+    every = made_up_matches(transform_points(truth, points))
+    found = fit_affine(GridMatches(LATTICE, *(getattr(every, name)[plane] for name in SLAB), asked=len(points)))
+    assert np.allclose(found, truth, atol=1e-6)
 
 
 def test_too_few_matches_are_refused_with_their_number():

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.transform import Folding, Registration
     from AnatomicalEmbedding.volume import Volume
 
-_MUCH_FOLDED = 0.005  # share of the body
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -44,12 +42,10 @@ class Outcome:
             sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: told by the next sentence
             said.append(f"Tissue is {sizes} as large in {found.moving} (98 % of the body).")
             said.append(f"{100 * folding.share:.2f} % of the body is turned inside out.")
-            if folding.share > _MUCH_FOLDED:
-                said.append("That is much: look before you rely on it, or choose a kind that bends less.")
         elif found.kind == AFFINE:
             said.append(f"Tissue is {folding.low:.2f} times as large in {found.moving}.")
         said.append(f"It took {self.seconds:.1f} s.")
-        return " ".join([*said, *self.notes])
+        return " ".join(filter(None, [*said, folding.doubt, *self.notes]))
 
 
 def alignmentWork(
