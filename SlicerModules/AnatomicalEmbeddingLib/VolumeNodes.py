@@ -20,7 +20,7 @@ from .SceneNodes import nodesOf
 if TYPE_CHECKING:
     from AnatomicalEmbedding.volume import Volume
 
-CROP_ROLE = "AnatomicalEmbedding.SourceVolume"  # of a crop or a resampled copy: the volume it was made from
+SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"  # of a crop or a resampled copy: the volume it was made from
 _CLASS = "vtkMRMLScalarVolumeNode"
 
 
@@ -31,12 +31,7 @@ def ctVolumes(scene) -> list:
 
 def scans(scene) -> list:
     """`ctVolumes` without the crops and copies that we made of them: what "all CTs" means."""
-    return [node for node in ctVolumes(scene) if not isCrop(node)]
-
-
-def isCrop(node) -> bool:
-    """Is the volume a crop, or a resampled copy, that we made?"""
-    return node.GetNodeReferenceID(CROP_ROLE) is not None
+    return [node for node in ctVolumes(scene) if node.GetNodeReferenceID(SOURCE_ROLE) is None]
 
 
 def hasVoxels(node) -> bool:

@@ -295,10 +295,10 @@ def test_the_module_tests_itself(kit, panel):
 
 
 def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):
-    from AnatomicalEmbeddingLib.VolumeNodes import CROP_ROLE
+    from AnatomicalEmbeddingLib.VolumeNodes import SOURCE_ROLE
 
     crop = add_patient(1, "Crop")
-    crop.SetNodeReferenceID(CROP_ROLE, node("Current").GetID())
+    crop.SetNodeReferenceID(SOURCE_ROLE, node("Current").GetID())
     add_patient(2, "Last")
     kit.spin(lambda: "Last" in [target.GetName() for target in panel.logic.targets])
     panel.enter()

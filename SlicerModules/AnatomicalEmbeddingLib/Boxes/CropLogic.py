@@ -11,7 +11,7 @@ import slicer.util
 
 from .. import Hierarchy
 from ..Signal import Signal
-from ..VolumeNodes import CROP_ROLE, copyLooks, hasVoxels, ijkToRas
+from ..VolumeNodes import SOURCE_ROLE, copyLooks, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
 from .StructureNames import readable
 
@@ -157,7 +157,7 @@ class CropLogic:
 
 def _note(crop, volume, found: dict[str, tuple], marginMm: float) -> None:
     """Where the crop comes from, on its node. The recall is left out where the user has set a box."""
-    crop.SetNodeReferenceID(CROP_ROLE, volume.GetID())
+    crop.SetNodeReferenceID(SOURCE_ROLE, volume.GetID())
     crop.SetAttribute(STRUCTURES, ",".join(found))
     crop.SetAttribute(MARGIN, f"{marginMm:g}")
     recalls = [recall for _box, recall in found.values()]

@@ -17,7 +17,7 @@ import vtk
 from vtk.util.numpy_support import numpy_to_vtk
 
 from .. import Hierarchy
-from ..VolumeNodes import CROP_ROLE, copyLooks, ctVolumes
+from ..VolumeNodes import SOURCE_ROLE, copyLooks, ctVolumes
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.spline import SplineField
@@ -84,7 +84,7 @@ def addResampled(scene, resampled: Volume, fixedNode, movingNode):
     """A new volume beside the fixed one, below the same parent transform, with the looks of the moving one."""
     name = Hierarchy.freeName(scene, f"{movingNode.GetName()} on {fixedNode.GetName()}")
     node = scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
-    node.SetNodeReferenceID(CROP_ROLE, movingNode.GetID())  # before anyone takes it for another CT
+    node.SetNodeReferenceID(SOURCE_ROLE, movingNode.GetID())  # before anyone takes it for another CT
     slicer.util.updateVolumeFromArray(node, resampled.voxels)
     node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(resampled.ijk_to_ras))
     node.SetVoxelValueQuantity(movingNode.GetVoxelValueQuantity())
