@@ -1,14 +1,52 @@
-"""Two records of one patient as one: lesions are the same by their Tracking UID, studies by key or DICOM series."""
+"""Two records of one patient as one: lesions are the same by their Tracking UID, studies by key, DICOM series or name.
+
+`joined` puts reports together, of which the later counts. `taken_in` is the rule for what comes from an earlier
+session: what a person has said here stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import count
 
-from .lesions import Finding, Lesion
+from .lesions import MERGED, Finding, Lesion, Measurement, Point, Study
 from .record import FollowUp
+from .sr_codes import site_codes
+
+_SAME_MM = 0.01  # structured reports keep places in single precision
+_SAME_SHARE = 1e-3  # of a volume
+
+
+@dataclass(frozen=True)
+class TakenIn:
+    """record: with what has come. kept: (lesion, study) of which the other record tells something else than is said
+    here, and stays. described: lesions that have another name, site, split_from, target or nodal there, which stay.
+    """
+
+    record: FollowUp
+    kept: tuple[tuple[str, str], ...]
+    described: tuple[str, ...]
+
+
+def taken_in(here: FollowUp, other: FollowUp) -> TakenIn:
+    """What a person has said here stays, and `other` fills in the rest: studies and their dates, lesions, their names
+    and sites, findings where nobody has looked here, and sizes that nobody has confirmed of what both saw in one place.
+
+    A merger of `other` with a lesion that a person here has looked for and not seen is one of those that are not taken.
+    Ids and keys are those of `here` where it knows lesion or study.
+    """
+    given = _moved(here, other)
+    known = {lesion.id: lesion for lesion in here.lesions}
+    kept = _contradicting(here, given)
+    fitting = [
+        replace(lesion, findings={key: found for key, found in lesion.findings.items() if (lesion.id, key) not in kept})
+        for lesion in given
+    ]
+    described = (each.id for each in given if each.id in known and _is_described_otherwise(known[each.id], each))
+    return TakenIn(_together(here, other, fitting, _filled), tuple(kept), tuple(described))
 
 
 def joined(one: FollowUp, other: FollowUp) -> FollowUp:
@@ -16,29 +54,44 @@ def joined(one: FollowUp, other: FollowUp) -> FollowUp:
     says counts, unless that is a proposal and a person has looked in `one`. Lesions keep their ids where these are
     free; studies have the keys of `one`.
     """
-    keys = _keys(one, other)
-    studies = list(one.studies)
-    known = {study.key for study in studies}
-    studies += [study for study in other.studies if keys[study.key] not in known]
-    if all(study.date is not None for study in studies):
-        studies.sort(key=lambda study: study.date or date.max)
-    ids = _ids(one, other)
-    lesions = {lesion.id: lesion for lesion in one.lesions}
-    for lesion in other.lesions:
-        moved = _renamed(lesion, ids, keys)
-        here = lesions.get(moved.id)
-        lesions[moved.id] = moved if here is None else _as_one(here, moved)
-    return replace(FollowUp().with_studies(studies), lesions=tuple(lesions.values()))
+    return _together(one, other, _moved(one, other), _as_one)
 
 
-def _keys(one: FollowUp, other: FollowUp) -> dict[str, str]:
-    """Key in `other` -> key in the result."""
-    keys = {study.key for study in one.studies}
-    by_series = {study.series_uid: study.key for study in one.studies if study.series_uid}
-    return {
-        study.key: study.key if study.key in keys else by_series.get(study.series_uid, study.key)
-        for study in other.studies
-    }
+def same_studies(one: FollowUp, other: FollowUp) -> dict[str, str]:
+    """Key in `other` -> key in `one` of the studies that both know: of one key or DICOM series, or else, without a
+    series, of one name that no other has and with nothing that tells them apart.
+    """
+    known = {study.key for study in one.studies}
+    keys = {study.key: study.key for study in other.studies if study.key in known}
+    series = {study.series_uid: study.key for study in one.studies if study.series_uid}
+    for study in other.studies:
+        here = series.get(study.series_uid)
+        if here is not None and study.key not in keys and here not in keys.values():
+            keys[study.key] = here
+    here, there = (
+        [study for study in record.studies if not study.series_uid and study.key not in taken]
+        for record, taken in ((one, set(keys.values())), (other, set(keys)))
+    )
+    for study in there:
+        alike = [each for each in here if _may_be(each, study)]
+        if len(alike) == 1 and sum(_may_be(alike[0], each) for each in there) == 1:
+            keys[study.key] = alike[0].key
+    return keys
+
+
+def _may_be(one: Study, other: Study) -> bool:
+    """Of one name, and not known to be of two days or two DICOM studies."""
+    days, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
+    return one.name == other.name and len(days) < 2 and len(uids) < 2
+
+
+# -- the same ids and keys ---------------------------------------------------------------------------------------------
+
+
+def _moved(one: FollowUp, other: FollowUp) -> list[Lesion]:
+    """The lesions of `other` by the ids and keys that they have in the result."""
+    keys, ids = same_studies(one, other), _ids(one, other)
+    return [_renamed(lesion, ids, keys) for lesion in other.lesions]
 
 
 def _ids(one: FollowUp, other: FollowUp) -> dict[str, str]:
@@ -57,12 +110,32 @@ def _ids(one: FollowUp, other: FollowUp) -> dict[str, str]:
 
 
 def _renamed(lesion: Lesion, ids: Mapping[str, str], keys: Mapping[str, str]) -> Lesion:
-    findings = {
-        keys.get(key, key): replace(found, into=ids.get(found.into, found.into))
-        for key, found in lesion.findings.items()
-    }
+    findings = {}
+    for key, found in lesion.findings.items():
+        guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))
+        findings[keys.get(key, key)] = replace(found, guess=guess, into=ids.get(found.into, found.into))
     split_from = ids.get(lesion.split_from, lesion.split_from)
     return replace(lesion, id=ids[lesion.id], split_from=split_from, findings=findings)
+
+
+def _together(
+    one: FollowUp, other: FollowUp, given: Iterable[Lesion], unite: Callable[[Lesion, Lesion], Lesion]
+) -> FollowUp:
+    """given: the lesions of `other` as `_moved`. unite: makes one of a lesion of `one` and the same of `other`."""
+    keys = same_studies(one, other)
+    dates = {keys[study.key]: study.date for study in other.studies if study.key in keys}
+    studies = [replace(study, date=study.date or dates.get(study.key)) for study in one.studies]
+    studies += [study for study in other.studies if study.key not in keys]
+    if all(study.date is not None for study in studies):
+        studies.sort(key=lambda study: study.date or date.max)
+    lesions = {lesion.id: lesion for lesion in one.lesions}
+    for lesion in given:
+        known = lesions.get(lesion.id)
+        lesions[lesion.id] = lesion if known is None else unite(known, lesion)
+    return replace(FollowUp().with_studies(studies), lesions=tuple(lesions.values()))
+
+
+# -- the same lesion in both -------------------------------------------------------------------------------------------
 
 
 def _as_one(known: Lesion, other: Lesion) -> Lesion:
@@ -77,6 +150,89 @@ def _as_one(known: Lesion, other: Lesion) -> Lesion:
         site=other.site or known.site,
         split_from=other.split_from or known.split_from,
     )
+
+
+def _filled(known: Lesion, other: Lesion) -> Lesion:
+    """What is known here, and what `other`, which contradicts nothing of it, tells beyond that."""
+    findings = dict(known.findings)
+    for key, found in other.findings.items():
+        mine = findings.get(key)
+        if mine is None or (found.reviewed and not mine.reviewed):
+            findings[key] = found
+        elif found.reviewed:
+            findings[key] = replace(mine, size=_sizes(mine.size, found.size))
+    return replace(
+        known,
+        findings=findings,
+        name=known.name or other.name,
+        site=known.site or other.site,
+        split_from=known.split_from or other.split_from,
+    )
+
+
+def _sizes(mine: Measurement, other: Measurement) -> Measurement:
+    if not (mine.confirmed and other.confirmed):
+        return other if other.confirmed else mine
+    return Measurement(
+        mine.long_axis or other.long_axis,
+        mine.short_axis or other.short_axis,
+        other.volume_ml if mine.volume_ml is None else mine.volume_ml,
+        confirmed=True,
+    )
+
+
+# -- where persons differ ----------------------------------------------------------------------------------------------
+
+
+def _contradicting(here: FollowUp, given: Sequence[Lesion]) -> list[tuple[str, str]]:
+    """Lesion and study of what persons say in `given` and cannot be true beside what is said here."""
+    said, told = _said(here.lesions), _said(given)
+
+    def is_denied(cell: tuple[str, str]) -> bool:
+        return cell in said and not (cell in told and _agree(said[cell], told[cell]))
+
+    def is_unseen(cell: tuple[str, str]) -> bool:
+        return is_denied(cell) and not said[cell].visible
+
+    return [
+        (lesion, study)
+        for (lesion, study), found in told.items()
+        if is_denied((lesion, study))
+        or ((lesion, study) not in said and found.state == MERGED and is_unseen((found.into, study)))
+    ]
+
+
+def _said(lesions: Iterable[Lesion]) -> dict[tuple[str, str], Finding]:
+    """What persons have said, by lesion and study."""
+    return {(each.id, key): found for each in lesions for key, found in each.findings.items() if found.reviewed}
+
+
+def _agree(one: Finding, other: Finding) -> bool:
+    """Do persons say the same? Where one tells a size and the other none, they do."""
+    if not (one.visible and other.visible):
+        return (one.state, one.into) == (other.state, other.into)
+    pairs = [((one.point_ras,), (other.point_ras,))]
+    if one.size.confirmed and other.size.confirmed:
+        pairs += [(one.size.long_axis, other.size.long_axis), (one.size.short_axis, other.size.short_axis)]
+        volumes = one.size.volume_ml, other.size.volume_ml
+        if None not in volumes and not math.isclose(*volumes, rel_tol=_SAME_SHARE):
+            return False
+    return all(None in pair or _lie_together(*pair) for pair in pairs)
+
+
+def _lie_together(some: Sequence[Point], others: Sequence[Point]) -> bool:
+    return all(math.dist(one, other) <= _SAME_MM for one, other in zip(some, others, strict=True))
+
+
+def _is_described_otherwise(known: Lesion, other: Lesion) -> bool:
+    """Does a word of `other` stand against one that is known?"""
+    told = [(each.name, each.split_from, _organ(each.site)) for each in (known, other)]
+    differs = any(one and another and one != another for one, another in zip(*told, strict=True))
+    return differs or (known.target, known.nodal) != (other.target, other.nodal)
+
+
+def _organ(site: str) -> object:
+    return site_codes(site) or site.casefold().strip()
 
 
 def _reviewed(found: Finding | None) -> bool:

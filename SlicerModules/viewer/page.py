@@ -124,6 +124,9 @@ class Viewer:
             "follow_act": follow_up.act,
             "follow_merge": follow_up.merge,
             "follow_describe": follow_up.describe,
+            "follow_pair": follow_up.pairing.begin,
+            "follow_agree": follow_up.pairing.agree,
+            "follow_cancel": follow_up.pairing.cancel,
             "follow_close_up": follow_up.close_up,
             "dismiss": self.session.dismiss,
         }

@@ -1,4 +1,4 @@
-"""Two records as one: the same lesion by tracking UID, the same study by key or series, nothing lost."""
+"""Two records as one: the same lesion by tracking UID, the same study by key, series or name, nothing lost."""
 
 from dataclasses import replace
 from datetime import date
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from record_steps import STUDIES, records
 
-from AnatomicalEmbedding.followup.joining import joined
+from AnatomicalEmbedding.followup.joining import joined, same_studies
 from AnatomicalEmbedding.followup.lesions import Guess, Study
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 
@@ -66,6 +66,57 @@ def test_the_same_series_is_the_same_study_whatever_its_key(one):
     both = joined(one, other)
     assert both.studies == one.studies
     assert both.finding("L1", "a").point_ras == (8, 8, 8)
+
+
+def test_a_guess_that_comes_along_names_the_study_here(one):
+    """Else the proposal would be taken for one without ground, and its tip would not say where it came from."""
+    one = one.with_studies([replace(study, series_uid=f"1.{n}") for n, study in enumerate(STUDIES)])
+    other = FollowUp().with_studies([replace(study, key=f"their {study.key}") for study in one.studies])
+    other = other.mark("their a", (5, 5, 5)).propose(
+        "their b", {"L1": Proposal((6, 6, 6), Guess("matched", "their a"))}
+    )
+    other = other.propose("their c", {"L1": Proposal((7, 7, 7), Guess("matched", "gone"))})
+    both = joined(one, other)
+    found = both.lesions[-1].findings
+    assert {key: each.guess and each.guess.source for key, each in found.items()} == {"a": None, "b": "a", "c": "gone"}
+
+
+def test_a_date_that_is_not_known_here_comes_along(one):
+    one = one.with_studies([replace(STUDIES[0], date=None), *STUDIES[1:]])
+    other = FollowUp().with_studies([replace(STUDIES[0], date=date(2024, 2, 29)), replace(STUDIES[1], date=None)])
+    assert [study.date for study in joined(one, other).studies] == [date(2024, 2, 29), *(s.date for s in STUDIES[1:])]
+
+
+HERE = (Study("k1", "prior"), Study("k2", "renamed", series_uid="1.2"), Study("k3", "else", date(2024, 5, 1)))
+THERE = Study("x", "prior", date(2024, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "same"),
+    [
+        (HERE, (THERE, Study("y", "now", series_uid="1.2")), {"x": "k1", "y": "k2"}),
+        (HERE, (Study("k3", "prior"), Study("y", "no name", series_uid="9.9")), {"k3": "k3"}),
+        (HERE, (replace(THERE, series_uid="9.9"),), {}),
+        ((replace(HERE[0], series_uid="9.9"), *HERE[1:]), (THERE,), {}),
+        ((*HERE, Study("k4", "prior")), (THERE,), {}),
+        ((*HERE, Study("k4", "prior", date(2024, 1, 2))), (THERE,), {"x": "k1"}),
+        (HERE, (THERE, Study("y", "prior")), {}),
+        (HERE, (Study("x", "else", date(2024, 6, 1)),), {}),
+        ((replace(HERE[0], study_uid="2.1"),), (replace(THERE, study_uid="2.2"),), {}),
+        (HERE, (Study("k2", "now"), Study("y", "now", series_uid="1.2")), {"k2": "k2"}),
+    ],
+    ids=[
+        "by name and by series", "by key before name", "a series that is not here", "here a series",
+        "two here of a name", "the date tells two apart", "two there of a name", "another day", "another DICOM study",
+        "one series twice",
+    ],
+)  # fmt: skip
+def test_studies_are_the_same_by_key_or_series_or_else_by_a_name_without_doubt(here, there, same):
+    one, other = FollowUp().with_studies(here), FollowUp().with_studies(there)
+    assert same_studies(one, other) == same
+    both = joined(one, other.mark(there[0].key, (1, 2, 3)))
+    assert {study.key for study in both.studies} == {s.key for s in here} | {same.get(s.key, s.key) for s in there}
+    assert both.finding("L1", same.get(there[0].key, there[0].key)).point_ras == (1, 2, 3)
 
 
 def test_a_proposal_replaces_no_word_of_a_person(one):

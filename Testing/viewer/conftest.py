@@ -75,3 +75,22 @@ def page(browser, running):
     yield opened
     opened.close()
     assert opened.faults == []
+
+
+@pytest.fixture(scope="session")
+def studies(tmp_path_factory) -> Path:
+    """Folder of two DICOM studies of one patient, `prior` and `current`."""
+    from follow_up_reader import write_studies
+
+    folder = tmp_path_factory.mktemp("studies")
+    write_studies(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reading(browser, studies, tmp_path_factory):
+    """The follow-up page with both studies, ready."""
+    from follow_up_reader import open_reading
+
+    with open_reading(browser, studies, tmp_path_factory.mktemp("run")) as opened:
+        yield opened

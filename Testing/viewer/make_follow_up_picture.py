@@ -73,6 +73,8 @@ def main() -> None:
         write_record(record, read_second_study(read_record(record)))
         page.page.set_input_files("[data-test=follow-load]", str(record))
         page.wait("!!document.querySelector('[data-lesion=L6]')")
+        page.wait_sentence("new lesions")
+        page.dismiss_all()
         page.page.click(f"[data-lesion={_SHOWN}] [data-cell='1']")
         page.page.keyboard.press("z")
         page.page.evaluate("document.querySelector('.tab.follow').scrollTop = 0")

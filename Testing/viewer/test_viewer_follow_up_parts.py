@@ -1,7 +1,4 @@
-"""What the viewer's follow-up is made of, without a browser: origins of scans, records of other sessions, axes."""
-
-from dataclasses import replace
-from datetime import date
+"""What the viewer's follow-up is made of, without a browser: origins of scans, axes."""
 
 import numpy as np
 import pytest
@@ -14,13 +11,10 @@ from followup.dicom_series import write_ct_series
 from scans import patient
 from trame_slicer.core import SlicerApp
 from viewer.logic.demo_follow_up import axes_of
-from viewer.logic.follow_up import _named_alike
 from viewer.logic.origins import UNKNOWN, Origin, origin_in, place
 from viewer.logic.session import Limits
 from viewer.web.uploads import make_reader
 
-from AnatomicalEmbedding.followup.lesions import Guess, Study
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 from AnatomicalEmbedding.volume import Volume
 from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
 
@@ -91,24 +85,6 @@ def test_patients_without_an_id_are_not_made_one(scene):
     (nobody,) = patients(scene)
     assert (nobody.name, nobody.uid) == ("", "")
     assert [study.dateText for study in nobody.studies] == ["2023-03-01", "2024-03-01"]
-
-
-def test_a_record_of_another_session_finds_its_scans_again():
-    """By DICOM series, else by the only scan of the same name; what is not there keeps its key."""
-    there = FollowUp().with_studies(
-        [Study("a", "prior", date(2024, 1, 1)), Study("b", "x", series_uid="1.2"), Study("c", "gone")]
-    )
-    there = there.mark("a", (1, 2, 3)).propose("b", {"L1": Proposal((4, 5, 6), Guess("matched", "a", 3.0, 0.9))})
-    here = [Study("k1", "prior"), Study("k2", "renamed", series_uid="1.2"), Study("k3", "else")]
-    found = _named_alike(there, FollowUp().with_studies(here))
-    assert [study.key for study in found.studies] == ["k1", "k2", "c"]
-    findings = found.lesion("L1").findings
-    assert findings["k1"].point_ras == (1, 2, 3)
-    assert findings["k2"].guess.source == "k1"
-    twice = [*here, Study("k4", "prior")]
-    assert [study.key for study in _named_alike(there, FollowUp().with_studies(twice)).studies] == ["a", "k2", "c"]
-    series = [replace(here[0], series_uid="9.9"), *here[1:]]
-    assert _named_alike(there, FollowUp().with_studies(series)).studies[0].key == "a"
 
 
 @pytest.mark.parametrize(("half", "angle"), [((14.0, 9.0), 0.0), ((12.0, 8.0), 0.6)])

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.joining import joined
 from AnatomicalEmbedding.followup.lesions import Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
@@ -221,10 +220,6 @@ class FollowUpLogic:
     def remove(self, lesion: str) -> bool:
         """Take a lesion out of all studies."""
         return self.apply(lambda record: record.remove(lesion))
-
-    def takeIn(self, record: FollowUp) -> bool:
-        """All that another record of the patient says, as one step: what it says of a lesion and study counts."""
-        return self.apply(lambda now: joined(now, record))
 
     def apply(self, step: Callable[[FollowUp], FollowUp]) -> bool:
         """One step of the user's, that undo takes back: the record as `step` makes it. An AnatomicalEmbeddingError of

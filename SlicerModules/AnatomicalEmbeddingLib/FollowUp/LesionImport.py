@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.joining import joined
+from AnatomicalEmbedding.followup.joining import TakenIn, joined, same_studies, taken_in
 from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, mark_lesions
 from AnatomicalEmbedding.followup.lesions import Lesion
 from AnatomicalEmbedding.followup.record import FollowUp
@@ -23,6 +23,9 @@ from ..SceneNodes import nodesOf
 from ..VolumeNodes import fromWorld, holds
 from .FollowUpLogic import FollowUpLogic
 from .LesionPoints import isLesionList
+from .StudyOrder import setDate
+
+_NAMED = 3  # in one sentence
 
 
 @dataclass(frozen=True)
@@ -91,23 +94,27 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def importRecord(logic: FollowUpLogic, other: FollowUp, name: str) -> list[str]:
-    """Take in what another record of the patient says. Studies are the same by DICOM series; what a person has said in
-    this follow-up stays. Returns sentences, and raises AnatomicalEmbeddingError, as `importFiles`.
+    """Take in what another record of the patient says, as one step: what a person has said in this follow-up stays.
+    Dates go to scans that have none. Returns sentences, and raises AnatomicalEmbeddingError, as `importFiles`.
     """
-    before = logic.record
-    loaded = [study for study in before.studies if study.key in logic.volumes]
-    series = {study.series_uid for study in loaded if study.series_uid} | set(logic.volumes)
-    if not any(study.key in series or study.series_uid in series for study in other.studies):
+    before, found = logic.record, []
+    if not any(study in logic.volumes for study in same_studies(before, other).values()):
         raise AnatomicalEmbeddingError(
             _(
-                "{name}: is about none of the scans loaded (by DICOM series); load a series that it is about, or "
-                "choose a file of this patient."
+                "{name}: is about none of the scans loaded (by DICOM series; by name and date where a scan has none); "
+                "load a scan that it is about, or choose a file of this patient."
             ).format(name=name)
         )
-    if not logic.apply(lambda now: _keepingWhatWasSaid(now, joined(now, other))):
+
+    def step(record: FollowUp) -> FollowUp:
+        found.append(taken_in(record, other))
+        return found[-1].record
+
+    if not logic.apply(step):
         return []
     logic.prepare()
-    return _counts(before, logic.record, name, len(other.lesions))
+    counts = _counts(before, logic.record, name, len(other.lesions))
+    return [*counts, *_kept(found[-1], name), *_dated(logic, found[-1].record)]
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> list[_Point]:
@@ -133,7 +140,7 @@ def _counts(before: FollowUp, after: FollowUp, name: str, given: int) -> list[st
         said = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(each.label for each in new))]
     if grown:
         said.append(
-            _("Known already, and now in more studies: {lesions}.").format(
+            _("Known already, and now with more findings or sizes: {lesions}.").format(
                 lesions=", ".join(each.label for each in grown)
             )
         )
@@ -146,15 +153,35 @@ def _said(lesion: Lesion) -> dict:
     return {key: found for key, found in lesion.findings.items() if found.reviewed}
 
 
-def _keepingWhatWasSaid(record: FollowUp, other: FollowUp) -> FollowUp:
-    """`other`, whose ids and keys are the record's, with all that a person has said in the record."""
-    lesions = []
-    known = {lesion.id: lesion for lesion in record.lesions}
-    for lesion in other.lesions:
-        own = known.get(lesion.id)
-        if own is not None:
-            changes = {"name": own.name or lesion.name, "site": own.site or lesion.site}
-            changes |= {"target": own.target, "nodal": own.nodal, "split_from": own.split_from or lesion.split_from}
-            lesion = replace(lesion, findings={**lesion.findings, **_said(own)}, **changes)
-        lesions.append(lesion)
-    return replace(other, lesions=tuple(lesions))
+def _kept(found: TakenIn, name: str) -> list[str]:
+    """What another record tells otherwise."""
+    said, record = [], found.record
+    if found.kept:
+        labels = {study.key: study.label for study in record.studies}
+        places = [_("{lesion} in {study}").format(lesion=each, study=labels.get(key, key)) for each, key in found.kept]
+        told = _("{count} findings differ from those of {name} and were kept as they are here: {places}.")
+        if len(places) == 1:
+            told = _("{count} finding differs from that of {name} and was kept as it is here: {places}.")
+        said.append(told.format(count=len(places), name=name, places=_few(places)))
+    if found.described:
+        told = _("Described otherwise in {name}, and kept as they are here: {lesions}.")
+        said.append(told.format(name=name, lesions=_few([record.lesion(each).label for each in found.described])))
+    return said
+
+
+def _dated(logic: FollowUpLogic, record: FollowUp) -> list[str]:
+    """Give scans without a date that of the record."""
+    dates = {study.key: study.date for study in record.studies if study.date is not None}
+    dated = []
+    for study in logic.patient.studies:
+        day = dates.get(logic.studyOf(study.volume))
+        if study.date is None and day is not None:
+            setDate(study.volume, day.isoformat())
+            dated.append(f"{study.volume.GetName()} {day.isoformat()}")
+    return [_("Dates set, which Undo leaves as they are: {dates}.").format(dates=", ".join(dated))] if dated else []
+
+
+def _few(names: list[str]) -> str:
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return _("{names} and {count} more").format(names=", ".join(names[:_NAMED]), count=len(names) - _NAMED)

@@ -29,6 +29,11 @@ class PairingOffer:
     assignment: RecordAssignment
     ground: dict  # what persons had said when it was made
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The changes, or a sentence that there are none."""
+        return self.changes or (_("No two of these lesions are the same."),)
+
     def stillHolds(self, logic: FollowUpLogic) -> bool:
         """Has nobody said anything else since? Places proposed meanwhile do not count."""
         return self.ground == _saidOf(logic.record)

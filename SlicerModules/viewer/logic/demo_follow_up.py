@@ -28,7 +28,7 @@ _STEP_MM, _SMOOTH_MM, _REACH = 0.5, 1.5, 1.6  # of what is sampled around a lesi
 
 def follow_up_patient(follow: FollowUps) -> tuple[str, Callable, Callable[[], None]]:
     """Name, reader, and what to do once its scans are there, for `Scans.read`."""
-    made = []
+    made, name = [], "a patient with lesions"
 
     def read(_cancelled: Callable[[], bool]) -> list[tuple[Volume, Origin]]:
         phantom = make_patient()
@@ -38,9 +38,9 @@ def follow_up_patient(follow: FollowUps) -> tuple[str, Callable, Callable[[], No
 
     def begin() -> None:
         if made and follow.patient is not None:
-            follow.take_in(made[0])
+            follow.take_in(made[0], name)
 
-    return "a patient with lesions", read, begin
+    return name, read, begin
 
 
 def make_patient() -> PhantomFollowUp:

@@ -10,6 +10,8 @@ from AnatomicalEmbeddingLib.FollowUp import ActionRules as Rules
 from AnatomicalEmbeddingLib.FollowUp.AxisLines import LONG, SHORT, axisLines
 from AnatomicalEmbeddingLib.FollowUp.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.FollowUp.LesionChoice import LesionChoice
+from AnatomicalEmbeddingLib.FollowUp.LesionImport import importRecord
+from AnatomicalEmbeddingLib.FollowUp.Pairing import Pairing
 from AnatomicalEmbeddingLib.FollowUp.StudyOrder import Patient, patients, setDate
 
 from .follow_up_page import page_of
@@ -30,6 +32,7 @@ class FollowUps:
         self._session, self._views = session, views
         self.logic = FollowUpLogic(session.scene, session.store)
         self.choice = LesionChoice(self.logic)
+        self.pairing = Pairing(self.logic)
         self.patients: list[Patient] = []
         self.patient: Patient | None = None
         self.prior = self.current = None  # volume nodes
@@ -37,7 +40,7 @@ class FollowUps:
         self._acts = self._make_actions()
         self._doing = ""
         self.logic.said.connect(session.say)
-        for signal in (self.logic.changed, self.logic.placing.changed):
+        for signal in (self.logic.changed, self.logic.placing.changed, self.pairing.changed):
             signal.connect(self._on_changed)
         self.choice.changed.connect(self._on_choice)
         session.store.changed.connect(lambda _volume_id: self._on_changed())
@@ -73,7 +76,9 @@ class FollowUps:
             self.current = (dated or others)[-1].volume if others else None
         self.logic.setPatient(patient)
         self.logic.setShown([self.prior, self.current])
-        self.choice.usual = self.logic.studyOf(self.current) or self.logic.studyOf(self.prior)
+        prior, current = (self.logic.studyOf(volume) for volume in (self.prior, self.current))
+        self.choice.usual = current or prior
+        self.pairing.setStudies(prior, current)
         self._show_pair()
         self._on_changed()
 
@@ -174,22 +179,17 @@ class FollowUps:
         self._views.set_close_up(not self._views.close_up)
         self._jump()
 
-    def take_in(self, record: FollowUp) -> None:
-        """What was said in an earlier session, of scans of the same series or, where there is none, of the same name.
-        Raises AnatomicalEmbeddingError where there is no scan.
+    def take_in(self, record: FollowUp, name: str) -> list[str]:
+        """What was said in an earlier session; what is said here stays. name: of the file. Returns sentences on what
+        has come, and raises AnatomicalEmbeddingError where there is no scan that it is about.
         """
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         if self.patient is None:
             raise AnatomicalEmbeddingError("Add the scans first, then load what was said of them.")
-        record = _named_alike(record, self.logic.record)
-        for study in record.studies:
-            volume = self.logic.volumes.get(study.key)
-            known = next((each for each in self.patient.studies if each.volume is volume), None) if volume else None
-            if known is not None and known.date is None and study.date is not None:
-                setDate(volume, study.date.isoformat())
-        if self.logic.takeIn(record):
-            self.follow()
+        said = importRecord(self.logic, record, name)
+        self.follow()
+        return said
 
     def _make_actions(self) -> dict[str, Callable[[], object]]:
         logic, choice = self.logic, self.choice
@@ -241,36 +241,6 @@ class FollowUps:
             line.node.GetDisplayNode().SetPropertiesLabelVisibility(False)
 
     def _close(self) -> None:
+        self.pairing.close()
         self.choice.close()
         self.logic.close()
-
-
-def _named_alike(record: FollowUp, here: FollowUp) -> FollowUp:
-    """The record with the keys that its studies have here: of the same key or DICOM series, or else the only one of the
-    same name that has no series.
-    """
-    from AnatomicalEmbedding.followup.record import FollowUp
-
-    known = {study.key for study in here.studies}
-    series = {study.series_uid: study.key for study in here.studies if study.series_uid}
-    taken = {study.key for study in record.studies} & known
-    keys = {}
-    for study in record.studies:
-        if study.key in known:
-            continue
-        alike = [each.key for each in here.studies if not each.series_uid and each.name == study.name]
-        key = series.get(study.series_uid) or (alike[0] if len(alike) == 1 and not study.series_uid else None)
-        if key is not None and key not in taken:
-            keys[study.key] = key
-            taken.add(key)
-    studies = [replace(study, key=keys.get(study.key, study.key)) for study in record.studies]
-    lesions = [
-        replace(lesion, findings={keys.get(key, key): _from(found, keys) for key, found in lesion.findings.items()})
-        for lesion in record.lesions
-    ]
-    return FollowUp(tuple(studies), tuple(lesions))
-
-
-def _from(found, keys: dict[str, str]):
-    guess = found.guess
-    return found if guess is None else replace(found, guess=replace(guess, source=keys.get(guess.source, guess.source)))

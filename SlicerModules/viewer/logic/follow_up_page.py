@@ -13,6 +13,7 @@ from AnatomicalEmbeddingLib.Panels.CellColours import DOUBTFUL, GOOD, NOTHING
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.followup.record import FollowUp
+    from AnatomicalEmbeddingLib.FollowUp.Pairing import Pairing
 
     from .follow_up import FollowUps
 
@@ -50,6 +51,7 @@ def page_of(follow: FollowUps) -> dict:
         "actions": {name: _action(logic, name, choice) for name in _ACTIONS},
         "merges": _named(record, Rules.mergeChoices(logic, choice.lesion, choice.study) if choice.lesion else ()),
         "placing": follow.placing,
+        "pairing": _pairing(follow.pairing),
         "todo": len(record.unreviewed()),
         "next": nextStep(logic) if logic.volumes else "Add CT scans of one patient: two studies or more.",
         "undo": logic.canUndo,
@@ -118,6 +120,13 @@ def _named(record: FollowUp, lesions) -> list[dict]:
 def _action(logic, name: str, choice) -> dict:
     reason = Rules.whyNot(logic, name, choice.lesion, choice.study)
     return {"key": Rules.KEYS.get(name, ""), "tip": reason or Rules.tipOf(name), "off": bool(reason)}
+
+
+def _pairing(pairing: Pairing) -> dict:
+    """offer: {} where nothing is offered."""
+    offer = pairing.offer
+    shown = {} if offer is None else {"changes": offer.told, "notes": offer.notes, "can_agree": bool(offer.changes)}
+    return {"off": bool(pairing.reason), "tip": pairing.tip, "offer": shown}
 
 
 def _response(record: FollowUp, study: str) -> dict:

@@ -68,7 +68,9 @@ def _upload_record(viewer: Viewer):
             session.say(sentence)
             return web.Response(status=413, text=sentence)
         try:
-            viewer.follow_up.take_in(await asyncio.to_thread(read, next(folder.iterdir()), names[0]))
+            record = await asyncio.to_thread(read, next(folder.iterdir()), names[0])
+            for sentence in viewer.follow_up.take_in(record, names[0]):
+                session.say(sentence)
         except AnatomicalEmbeddingError as error:
             session.say(str(error))
             return web.Response(status=422, text=str(error))

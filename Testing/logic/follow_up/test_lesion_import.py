@@ -12,8 +12,8 @@ from scans import add_transform, patient, turned
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.dicom_sr import write_sr
-from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE, Study
-from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE, OUTSIDE, Guess, Study
+from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 from AnatomicalEmbedding.followup.record_file import write_record
 
 
@@ -121,14 +121,64 @@ def test_a_record_of_an_earlier_session_is_matched_by_series(bench, dicom, impor
 
 
 def test_what_was_said_here_stays_and_what_is_new_comes(bench, dicom, importing):
-    old = earlier_session("1.2.1", "1.2.2")
-    importing.importRecord(bench.logic, old, "old")
+    importing.importRecord(bench.logic, earlier_session("1.2.1"), "old")
     bench.logic.notVisible("L1", dicom[1])
     bench.logic.describe("L1", name="hilar", nodal=True)
-    assert importing.importRecord(bench.logic, old, "old") == ["old: holds no new lesion.", "Known already: 1."]
+    before = bench.logic.record
+    lesion = replace(before.lesion("L1"), findings={}, name="apex", nodal=False)
+    old = replace(earlier_session("1.2.1", "1.2.2"), lesions=(lesion,))
+    old = old.mark("key 1.2.1", (1.0, 1.0, 1.0), "L1").mark("key 1.2.2", (2.0, 2.0, 2.0), "L1")
+    old = old.measure("L1", "key 1.2.1", LONG, None).mark("key 1.2.1", (5.0, 5.0, 5.0))
+    assert importing.importRecord(bench.logic, old, "old") == [
+        "old: new lesions: L2.",
+        "Known already, and now with more findings or sizes: L1 hilar.",
+        "1 finding differs from that of old and was kept as it is here: L1 in 2024-01-01.",
+        "Described otherwise in old, and kept as they are here: L1 hilar.",
+    ]
     assert bench.finding(dicom[1]).state == NOT_VISIBLE
+    assert bench.finding(dicom[0]).size.long_axis == LONG
     lesion = bench.logic.record.lesion("L1")
     assert (lesion.name, lesion.nodal) == ("hilar", True)
+    bench.logic.undo()
+    assert bench.logic.record == before, "one step"
+
+
+def test_of_many_that_differ_a_few_are_named(bench, dicom, importing):
+    old = earlier_session("1.2.1")
+    for n in range(4):
+        old = old.mark("key 1.2.1", (float(n), 0.0, 0.0))
+    importing.importRecord(bench.logic, old, "old")
+    for lesion in old.lesions:
+        bench.logic.outside(lesion.id, dicom[0])
+    assert importing.importRecord(bench.logic, old, "old")[-1] == (
+        "5 findings differ from those of old and were kept as they are here: "
+        "L1 in 2023-01-01, L2 in 2023-01-01, L3 in 2023-01-01 and 2 more."
+    )
+    assert {each.findings[dicom[0]].state for each in bench.logic.record.lesions} == {OUTSIDE}
+
+
+def test_a_proposal_of_an_earlier_session_keeps_its_ground(bench, dicom, importing):
+    proposal = Proposal((3.0, 3.0, 3.0), Guess("uncertain", "key 1.2.1", 9.0, 0.5))
+    old = earlier_session("1.2.1")
+    old = old.with_studies([*old.studies, Study("key 1.2.2", "scan", date(2024, 1, 1), series_uid="1.2.2")])
+    importing.importRecord(bench.logic, old.propose("key 1.2.2", {"L1": proposal}), "old")
+    assert bench.finding(dicom[1]).guess == replace(proposal.guess, source=dicom[0])
+
+
+def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, importing):
+    for name in ("first", "second"):
+        bench.study("").SetName(name)
+    first, second = bench.open()
+    studies = [Study("a", "second", date(2024, 5, 6)), Study("b", "first"), Study("c", "third", date(2020, 1, 1))]
+    old = FollowUp().with_studies(studies).mark("a", (1.0, 1.0, 1.0)).mark("b", (2.0, 2.0, 2.0), "L1")
+    assert importing.importRecord(bench.logic, old, "old") == [
+        "old: new lesions: L1.",
+        "Dates set, which Undo leaves as they are: second 2024-05-06.",
+    ]
+    assert bench.open() == [second, first], "the dated one comes first"
+    assert [study.date for study in bench.logic.record.studies] == [date(2024, 5, 6), None]
+    assert bench.finding(second).point_ras == (1.0, 1.0, 1.0)
+    assert bench.finding(first).point_ras == (2.0, 2.0, 2.0)
 
 
 def test_other_lesions_of_the_same_number_get_their_own(bench, dicom, importing):
