@@ -58,6 +58,16 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
     return Volume.read(path)
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError where there can be none."""
+    if path.exists() and not path.is_dir():
+        raise AnatomicalEmbeddingError(f"{path}: is a file; choose another output folder.")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AnatomicalEmbeddingError(f"{path}: cannot be made; choose another output folder.") from error
+
+
 def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
     """The model that the options ask for."""
     import torch  # imported late: `anatemb --help` must not wait for it

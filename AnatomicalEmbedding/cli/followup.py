@@ -17,13 +17,13 @@ from .console import (
     add_json_option,
     add_model_options,
     add_series_option,
+    make_folder,
     open_model,
     print_json,
     print_table,
     progress_bar,
     read_scan,
     say,
-    unique_names,
 )
 
 if TYPE_CHECKING:
@@ -79,9 +79,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..followup.export import CSV, HTML, RECORD, SR, export
+    from ..followup.given_scans import in_order, recognize
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
-    from ..followup.record_file import read_record
+    from ..followup.record_file import SUFFIX, read_record
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
@@ -91,34 +92,37 @@ def run(options: argparse.Namespace) -> None:
         from ..report import check_packages
 
         check_packages()
-    volumes: dict[str, Volume] = {}
-    dicom: dict[str, Path] = {}
-    studies = []
-    for path, name, day in zip(paths, unique_names(paths), dates, strict=True):
-        volume = read_scan(path, options.series)
-        study = _study(path, name, day, options.series)
-        if study.key in volumes:
-            raise AnatomicalEmbeddingError(f"{path}: is the same scan as another one; give each scan once.")
-        volumes[study.key] = volume
-        if study.series_uid:
-            dicom[study.key] = path if path.is_dir() else path.parent
-        studies.append(study)
-    prior = studies[0].key
+    scans = [read_scan(path, options.series) for path in paths]
+    given = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
+    recognized = recognize(record.studies, given, [str(path) for path in paths])
+    ordered = in_order(record.studies, recognized.studies)
+    prior, *others = (study.key for study in recognized.studies)
+    volumes = dict(zip((prior, *others), scans, strict=True))
     _check_inside(volumes[prior], options.prior, [each.point_ras for each in lesions])
-    record = mark_lesions(record.with_studies(_in_order(record.studies, studies)), prior, lesions)
+    marked = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
+    record = marked.record
+    _check_kept(options.output / f"{_NAME}{SUFFIX}", options.record, record)
+    make_folder(options.output)
+    for line in (notes := [*recognized.notes, *ordered.notes, *marked.notes]):
+        say(line, options.json)
     model = open_model(options)
     maps = {}
     for key, volume in volumes.items():
         with progress_bar(volume.name, options.json) as progress:
             maps[key] = model.embed(volume, progress)
-    found = find_places(record, [study.key for study in studies[1:]], maps, options.effort)
+    found = find_places(record, others, maps, options.effort)
     record = found.put_into(record)
     kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
     kinds |= {SR} if options.sr else set()
-    exported = export(record, options.output, volumes, dicom, _NAME, kinds)
+    slices = {
+        study.key: path if path.is_dir() else path.parent
+        for study, path in zip(recognized.studies, paths, strict=True)
+        if study.series_uid
+    }
+    exported = export(record, options.output, volumes, slices, _NAME, kinds)
     reasons = [why for of_study in found.reasons.values() for why in of_study.values()]
     if options.json:
-        print_json(_as_json(record, reasons, exported.written))
+        print_json(_as_json(record, reasons, [*notes, *exported.notes], exported.written))
         return
     _print_cells(record)
     for line in (*reasons, *exported.notes):
@@ -137,12 +141,13 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
         raise AnatomicalEmbeddingError(f"--date: {error}; write 2024-03-01.") from error
 
 
-def _study(path: Path, name: str, day: date | None, series: Sequence[str]) -> Study:
-    """The study of a scan. A DICOM series is known by its UID, a file by its name."""
+def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) -> Study:
+    """The study of a scan. A DICOM series is known by its UID, a file by its content; its name is for people."""
     from ..dicom import describe_series, is_dicom_file, list_series
+    from ..inference import volume_hash
 
     if not path.is_dir() and not is_dicom_file(path):
-        return Study(name, name, day)
+        return Study(volume_hash(volume), volume.name, day)
     held = {found.uid for found in list_series(path)} if path.is_dir() and series else set()
     about = describe_series(path, next((uid for uid in series if uid in held), None))
     if day is None and about.date:
@@ -150,18 +155,25 @@ def _study(path: Path, name: str, day: date | None, series: Sequence[str]) -> St
             day = datetime.strptime(about.date, "%Y%m%d").date()
         except ValueError:
             day = None
-    return Study(about.uid, about.description or name, day, about.study_uid, about.uid)
+    return Study(about.uid or volume_hash(volume), about.description or volume.name, day, about.study_uid, about.uid)
 
 
-def _in_order(known: Sequence[Study], given: Sequence[Study]) -> list[Study]:
-    """All studies, by date where all have one; else those of the record first, then as they were given."""
-    studies = {study.key: study for study in known}
-    for study in given:
-        before = studies.get(study.key)
-        studies[study.key] = before if before is not None and study.date is None else study
-    if all(study.date is not None for study in studies.values()):
-        return sorted(studies.values(), key=lambda study: study.date)
-    return list(studies.values())
+def _check_kept(path: Path, going_on_from: Path | None, record: FollowUp) -> None:
+    """Raise AnatomicalEmbeddingError where a file would be replaced that tells more of what a person has said."""
+    from ..followup.record_file import read_record, said_only_in
+
+    if not path.exists() or (going_on_from is not None and path.samefile(going_on_from)):
+        return
+    try:
+        lost = said_only_in(read_record(path), record)
+    except AnatomicalEmbeddingError as error:
+        raise AnatomicalEmbeddingError(f"{error} It would be replaced: choose another output folder.") from error
+    if lost:
+        told = ", ".join(lost[:3]) + (" and more" if len(lost) > 3 else "")
+        raise AnatomicalEmbeddingError(
+            f"{path}: holds what a person has said of {told}, and would be replaced; "
+            f"add --record {path} to go on with it, or choose another output folder."
+        )
 
 
 def _check_inside(volume: Volume, path: Path, points_ras: Sequence[Sequence[float]]) -> None:
@@ -188,7 +200,10 @@ def _print_cells(record: FollowUp) -> None:
     print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
 
 
-def _as_json(record: FollowUp, reasons: list[str], written: Sequence[Path]) -> dict[str, object]:
+def _as_json(
+    record: FollowUp, reasons: Sequence[str], notes: Sequence[str], written: Sequence[Path]
+) -> dict[str, object]:
     from ..followup.record_file import to_json
 
-    return {"record": to_json(record), "without_a_place": reasons, "files": [str(path) for path in written]}
+    files = [str(path) for path in written]
+    return {"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files}

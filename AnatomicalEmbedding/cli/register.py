@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError
+from ..errors import PointsError, VolumeError
 from ..files import atomic_path
 from ..points import PointList, read_points, write_markups
 from ..registration import DEFORMABLE, KINDS
@@ -16,12 +17,14 @@ from .console import (
     add_json_option,
     add_model_options,
     add_series_option,
+    make_folder,
     open_model,
     print_json,
     print_table,
     progress_bar,
     read_scan,
     say,
+    unique_names,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +68,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     points = read_points(options.points) if options.points else None
-    fixed, moving = (read_scan(path, options.series) for path in (options.fixed, options.moving))
+    scans = (options.fixed, options.moving)
+    fixed, moving = (
+        replace(read_scan(path, options.series), name=name)
+        for path, name in zip(scans, unique_names(scans), strict=True)
+    )
     labels = _labels(options.labels, moving) if options.labels else None
     if points is not None and not fixed.contains(points.points_ras).all():
         raise PointsError(f"{options.points}: holds points outside {options.fixed}; give points of the fixed scan.")
@@ -73,10 +80,11 @@ def run(options: argparse.Namespace) -> None:
         from ..report import check_packages
 
         check_packages()
+    make_folder(options.output)
     model = open_model(options)
     maps = []
     for volume in (fixed, moving):
-        with progress_bar(volume.name or "scan", options.json) as progress:
+        with progress_bar(volume.name, options.json) as progress:
             maps.append(model.embed(volume, progress))
     from ..registration.register import register
 
@@ -144,10 +152,6 @@ def _write(
 ) -> list[Path]:
     """The transform, the moving scan laid on the fixed one, what is known of it, and the page."""
     folder = options.output
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AnatomicalEmbeddingError(f"{folder}: cannot be made; choose another output folder.") from error
     written = [folder / "transform.h5", folder / "moving_on_fixed.nii.gz", folder / "registration.json"]
     found.write(written[0])
     found.warp(moving, fixed).write(written[1])

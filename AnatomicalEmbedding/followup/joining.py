@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import count
 
+from .given_scans import is_content
 from .lesions import MERGED, Finding, Lesion, Measurement, Point, Study
 from .record import FollowUp
 from .sr_codes import site_codes
@@ -80,9 +81,10 @@ def same_studies(one: FollowUp, other: FollowUp) -> dict[str, str]:
 
 
 def _may_be(one: Study, other: Study) -> bool:
-    """Of one name, and not known to be of two days or two DICOM studies."""
+    """Of one name, and not known to be of two days, two DICOM studies or two contents."""
     days, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
-    return one.name == other.name and len(days) < 2 and len(uids) < 2
+    apart = len(days) > 1 or len(uids) > 1 or (is_content(one.key) and is_content(other.key))
+    return one.name == other.name and not apart
 
 
 # -- the same ids and keys ---------------------------------------------------------------------------------------------

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import PointsError
 from ..points import read_points
-from .lesions import Axis, Point
+from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
 
 _SAME_MM = 1.0  # two marks of one lesion in one scan
+# Points of Slicer are called LIST-1, of a list F or F_1; lines L or L_1; rows without a name by their number; our
+# lesions L1 or R1.
+_AUTOMATIC = re.compile(r"[FLPR]?[-_]?\d*|Line(_\d+)?|.*-\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -61,20 +66,102 @@ def _lines(path: Path) -> list[tuple[str, bool, int]] | None:
     return [(str(m.get("name") or ""), m.get("type") == "Line", placed(m)) for m in markups]
 
 
-def mark_lesions(record: FollowUp, study: str, lesions: list[MarkedLesion]) -> FollowUp:
-    """The record with lesions marked in a study. One that it has there already is left as it is; one of the name of a
-    lesion known from other studies alone is that lesion.
+@dataclass(frozen=True)
+class Marked:
+    """record: with the lesions of a list. notes: sentences on those that were left as they are, and on new ones that a
+    person should look at.
     """
-    for marked in lesions:
-        seen = [lesion for lesion in record.lesions if (f := lesion.findings.get(study)) is not None and f.visible]
-        if any(math.dist(each.findings[study].point_ras, marked.point_ras) < _SAME_MM for each in seen):
+
+    record: FollowUp
+    notes: tuple[str, ...]
+
+
+def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> Marked:
+    """The record with lesions marked in a study, and what is to be said of them.
+
+    A lesion that is marked there already, in this place or by this name, stays as it is. One of the name of a single
+    lesion known from other studies is that lesion, unless it is a name that programs give (F-1, L1, 3), which means
+    nothing in another list. Where a person has said that a lesion is not there, that stays too.
+    """
+    label, before = record.study(study).label, record
+    notes, new = [], []
+    for marked, there in zip(lesions, _same_lesions(record, study, lesions), strict=True):
+        if there is not None:
+            notes += _apart(record, study, there, marked)
             continue
-        elsewhere = [each for each in record.lesions if marked.name and each.name == marked.name and each not in seen]
-        lesion_id = elsewhere[0].id if len(elsewhere) == 1 else record.free_id()
-        known = lesion_id if elsewhere[:1] and elsewhere[0].id == lesion_id else None
-        record = record.mark(study, marked.point_ras, known)
-        if known is None:
+        if _seen_at(record, study, marked.point_ras) is not None:  # twice in the list
+            continue
+        lesion = _namesake(record, study, marked)
+        if lesion is not None and is_automatic(marked.name):
+            told = f"{marked.name} in {label}: is a name that programs give, so it is not taken for {lesion.label}"
+            notes.append(f"{told}; pair the two if they are one.")
+            lesion = None
+        if lesion is not None and _is_reviewed(lesion, study):
+            told = f"{lesion.label}: is {lesion.findings[study].state} in {label}, as a person has said"
+            notes.append(f"{told}; its place in the list was left out.")
+            continue
+        lesion_id = record.free_id() if lesion is None else lesion.id
+        record = record.mark(study, marked.point_ras, None if lesion is None else lesion_id)
+        if lesion is None:
             record = record.describe(lesion_id, name=marked.name)
+            new.append(record.lesion(lesion_id).label)
         if marked.long_axis is not None:
             record = record.measure(lesion_id, study, marked.long_axis, None)
-    return record
+    if new and any(_is_marked(each, study) for each in before.lesions):
+        notes.append(f"New in {label}: {', '.join(new)}; remove what a person had removed before.")
+    return Marked(record, tuple(notes))
+
+
+def is_automatic(name: str) -> bool:
+    """Is it a name that a program gives, and no person?"""
+    return _AUTOMATIC.fullmatch(name.strip()) is not None
+
+
+def _same_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> list[str | None]:
+    """Id of the lesion that each is in this study already: the one at its place; else by name, each lesion once."""
+    same = [_seen_at(record, study, marked.point_ras) for marked in lesions]
+    for n, marked in enumerate(lesions):
+        if same[n] is not None or not marked.name:
+            continue
+        is_there = _is_marked if is_automatic(marked.name) else _is_visible
+        named = [e for e in record.lesions if e.name == marked.name and e.id not in same and is_there(e, study)]
+        if named:
+            same[n] = min(named, key=lambda each: math.dist(each.findings[study].point_ras, marked.point_ras)).id
+    return same
+
+
+def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
+    for each in record.lesions:
+        if _is_visible(each, study) and math.dist(each.findings[study].point_ras, point_ras) < _SAME_MM:
+            return each.id
+    return None
+
+
+def _namesake(record: FollowUp, study: str, marked: MarkedLesion) -> Lesion | None:
+    """The only lesion of this name that nobody has seen in this study."""
+    named = [each for each in record.lesions if each.name == marked.name and not _is_visible(each, study)]
+    return named[0] if marked.name and len(named) == 1 else None
+
+
+def _apart(record: FollowUp, study: str, lesion_id: str, marked: MarkedLesion) -> list[str]:
+    """What is said of a lesion that is elsewhere than in the list."""
+    lesion = record.lesion(lesion_id)
+    away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
+    if away < _SAME_MM:
+        return []
+    label = record.study(study).label
+    return [f"{lesion.label}: is marked in {label} already, {away:.0f} mm from its place in the list, and stays there."]
+
+
+def _is_visible(lesion: Lesion, study: str) -> bool:
+    return study in lesion.findings and lesion.findings[study].visible
+
+
+def _is_reviewed(lesion: Lesion, study: str) -> bool:
+    return study in lesion.findings and lesion.findings[study].reviewed
+
+
+def _is_marked(lesion: Lesion, study: str) -> bool:
+    """Was it marked in this study, not carried over to it?"""
+    found = lesion.findings.get(study)
+    return found is not None and found.state == MARKED and found.guess is None

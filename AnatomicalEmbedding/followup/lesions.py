@@ -21,12 +21,13 @@ MERGED = "merged"  # a person looked: it has grown together with another lesion,
 STATES = (MARKED, PROPOSED, CONFIRMED, MOVED, NOT_VISIBLE, OUTSIDE, MERGED)
 WITH_PLACE = (MARKED, PROPOSED, CONFIRMED, MOVED)
 VISIBLE = (MARKED, CONFIRMED, MOVED)  # a person saw the lesion here
+LEAST_AXIS_MM = 0.1  # a shorter one was not drawn from edge to edge
 
 
 @dataclass(frozen=True)
 class Study:
-    """One scan of the patient. key: tells it from the others and stays the same (the DICOM series UID, or what the
-    scene calls it). date: when it was taken, None where not known. name: what the user calls it.
+    """One scan of the patient. key: tells it from the others and stays the same (the DICOM series UID, the hash of its
+    content, or what the scene calls it). date: when it was taken, None where not known. name: what the user calls it.
     """
 
     key: str

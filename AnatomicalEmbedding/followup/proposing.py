@@ -106,14 +106,14 @@ def _nearest_source(
 ) -> str | None:
     """The study with a map, nearest in time, in which a person saw the lesion; of two, the earlier."""
     target = record.study(key)
-    dated = all(study.date is not None for study in record.studies)
+    seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
+    dated = all(study.date is not None for study in (target, *seen))
 
     def away(study: Study) -> float:
         if dated:
             return abs((study.date - target.date).days)
         return abs(record.studies.index(study) - record.studies.index(target))
 
-    seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
     return min(seen, key=away).key if seen else None
 
 

@@ -56,6 +56,19 @@ def read_record(path: str | Path) -> FollowUp:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
 
 
+def said_only_in(old: FollowUp, new: FollowUp) -> list[str]:
+    """Labels of the lesions of which a person has said in `old` what is not in `new`: what replacing it would lose."""
+
+    def told(lesion: Lesion) -> tuple[object, ...]:
+        return lesion.name, lesion.site, lesion.target, lesion.nodal, lesion.split_from
+
+    def is_in(lesion: Lesion, other: Lesion) -> bool:
+        reviewed = {key: found for key, found in lesion.findings.items() if found.reviewed}
+        return told(lesion) == told(other) and all(other.findings.get(key) == reviewed[key] for key in reviewed)
+
+    return [each.label for each in old.lesions if not any(is_in(each, other) for other in new.lesions)]
+
+
 def to_json(record: FollowUp) -> dict[str, Any]:
     """The record as values that JSON knows; `from_json` makes an equal record of them."""
     return {

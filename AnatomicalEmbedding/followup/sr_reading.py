@@ -7,10 +7,12 @@ have a tracking identifier and coordinates in the patient (SCOORD3D).
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import reduce
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +51,8 @@ _OLD_SCHEME = {  # SNOMED RT, as older programs name it
 _ML = {"mL": 1.0, "ml": 1.0, "cm3": 1.0, "mm3": 0.001}
 _STATES = {code[0]: state for state, code in codes.STATE_CODES.items()}
 _ROLES = {code[0]: role for role, code in codes.ROLE_CODES.items()}
+# "L1 dome" is ours; of "Lesion 1" the first word tells it from no other.
+_ID_AND_NAME = re.compile(r"(?:([A-Za-z]{1,2}\d+)(?:\s+|$))?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -174,22 +178,24 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
     finding = Finding(state, place if state in WITH_PLACE else None, size=size if seen else NO_SIZE, into=into)
     target, nodal = _ROLES.get(_code_of(items, codes.ROLE), (True, False))
     said = next((str(item.TextValue) for item in items if _name(item) == _IDENTIFIER), "")
-    lesion_id, _, name = said.removesuffix(codes.UNCONFIRMED).strip().partition(" ")
+    said = said.removesuffix(codes.UNCONFIRMED).strip()
+    lesion_id, name = _ID_AND_NAME.fullmatch(said).groups(default="")
     return Lesion(
-        lesion_id, {study_key: finding}, name.strip(), _site(items), target, nodal,
-        _uid_of(items, codes.SPLIT_FROM), uid,
-    )  # fmt: skip
+        lesion_id, {study_key: finding}, name, _site(items), target, nodal, _uid_of(items, codes.SPLIT_FROM), uid
+    )
 
 
 def _numbered(lesions: Iterable[Lesion]) -> Iterator[Lesion]:
     """Each with an id of its own, and once: of two groups of a lesion the first counts."""
-    ids, uids = set(), set()
+    once: dict[str, Lesion] = {}
     for lesion in lesions:
-        if lesion.tracking_uid in uids:
-            continue
-        free = lesion.id if lesion.id and lesion.id not in ids else f"R{len(ids) + 1}"
-        ids.add(free)
-        uids.add(lesion.tracking_uid)
+        once.setdefault(lesion.tracking_uid, lesion)
+    given, taken = {lesion.id for lesion in once.values()}, set()
+    for number, lesion in enumerate(once.values(), start=1):
+        free = lesion.id
+        if not free or free in taken:
+            free = next(name for n in count(number) if (name := f"R{n}") not in given | taken)
+        taken.add(free)
         yield replace(lesion, id=free)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ def rows(record: FollowUp) -> list[Row]:
 def write_csv(path: str | Path, record: FollowUp) -> None:
     """Write the table for spreadsheets: UTF-8 with its mark, commas, one row a lesion and study, places in RAS mm.
 
-    Sums of targets and responses follow, a row a study, where there are any. Text that a spreadsheet would run as a
+    Sums of targets and responses follow, a row a study, where there are any; scans of one visit have the same. Text that a spreadsheet would run as a
     formula begins with an apostrophe. Raises AnatomicalEmbeddingError when the file cannot be written.
     """
     text = io.StringIO()
@@ -147,4 +148,7 @@ def _number(value: float | None, digits: int) -> float | None:
 
 def _guarded(value: object) -> object:
     """Text that a spreadsheet takes for text. A number stays one, below zero too."""
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+    if not isinstance(value, str):
+        return value
+    shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # what others drop
+    return f"'{value}" if _FORMULA.match(value) or _FORMULA.match(shown) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from followup.dicom_series import write_ct_series
 
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.followup.lesion_lists import read_lesions
-from AnatomicalEmbedding.followup.lesions import MARKED, PROPOSED
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, PROPOSED
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record, write_record
 from AnatomicalEmbedding.markups import control_point, markup, write_file
 from AnatomicalEmbedding.points import PointList, write_markups
@@ -25,6 +27,10 @@ DATES = ("--date", "2024-01-05", "--date", "2024-03-02")
 
 def _lps(point: np.ndarray) -> list[float]:
     return [-point[0], -point[1], point[2]]
+
+
+def keys_of(record: FollowUp) -> list[str]:
+    return [study.key for study in record.studies]
 
 
 @pytest.fixture
@@ -48,12 +54,14 @@ def test_writes_a_record_a_table_and_a_page(anatemb, place, expected, tmp_path: 
     assert sorted(path.name for path in out.iterdir()) == ["patient.csv", "patient.followup.json", "patient.html"]
     record = read_record(out / "patient.followup.json")
     assert [study.label for study in record.studies] == ["2024-01-05", "2024-03-02"]
+    assert [study.name for study in record.studies] == ["template", "target"]
+    prior, current = keys_of(record)
     assert [lesion.name for lesion in record.lesions] == list(place.labels)
     for lesion, here, there in zip(record.lesions, place.points_ras, expected, strict=True):
-        assert lesion.findings["template"].state == MARKED
-        assert lesion.findings["target"].state == PROPOSED
-        np.testing.assert_allclose(lesion.findings["template"].point_ras, here, atol=0.01)
-        np.testing.assert_allclose(lesion.findings["target"].point_ras, there, atol=0.01)
+        assert lesion.findings[prior].state == MARKED
+        assert lesion.findings[current].state == PROPOSED
+        np.testing.assert_allclose(lesion.findings[prior].point_ras, here, atol=0.01)
+        np.testing.assert_allclose(lesion.findings[current].point_ras, there, atol=0.01)
     with (out / "patient.csv").open(newline="", encoding="utf-8-sig") as file:
         flags = {row["study"]: row["flags"] for row in csv.DictReader(file)}
     assert flags["target"] == "UNCONFIRMED"
@@ -68,8 +76,9 @@ def test_lines_bring_their_long_axes(anatemb, place, lines: Path, tmp_path: Path
     assert [Path(path).name for path in answer["files"]] == ["patient.csv", "patient.followup.json"]
     record = read_record(tmp_path / "patient.followup.json")
     assert [lesion.name for lesion in record.lesions] == ["liver", "node", "lung"]
+    prior, current = keys_of(record)
     for lesion, long_mm in zip(record.lesions, (20.0, 20.0, None), strict=True):
-        here, there = lesion.findings["template"].size, lesion.findings["target"].size
+        here, there = lesion.findings[prior].size, lesion.findings[current].size
         assert (here.long_mm, there.long_mm) == pytest.approx((long_mm, long_mm))
         assert here.confirmed == (long_mm is not None)
         assert not there.confirmed
@@ -80,16 +89,102 @@ def test_goes_on_from_a_record_and_keeps_what_a_person_said(anatemb, place, line
     assert anatemb("followup", place.template, lines, place.target, "-o", tmp_path, *base).code == 0
     path = tmp_path / "patient.followup.json"
     record = read_record(path)
-    said = record.not_visible("L1", "target").move("L2", "target", record.finding("L2", "target").point_ras)
+    current = keys_of(record)[1]
+    said = record.not_visible("L1", current).move("L2", current, record.finding("L2", current).point_ras)
     write_record(path, said.describe("L3", site="lung"))
     again = ("followup", place.template, lines, place.target, "--record", path, "-o", tmp_path / "again")
     assert anatemb(*again, *base).code == 0
     after = read_record(tmp_path / "again" / "patient.followup.json")
     assert len(after.lesions) == 3
     for name in ("L1", "L2"):
-        assert after.finding(name, "target") == said.finding(name, "target")
+        assert after.finding(name, current) == said.finding(name, current)
     assert after.lesion("L3").site == "lung"
     assert [lesion.tracking_uid for lesion in after.lesions] == [lesion.tracking_uid for lesion in record.lesions]
+
+
+@pytest.fixture
+def three(place, tmp_path: Path) -> list[Path]:
+    """Scans of three years, all called ct.nii.gz."""
+    folders = [tmp_path / f"y{n}" for n in range(3)]
+    for folder, path in zip(folders, (place.template, place.target, place.template), strict=True):
+        folder.mkdir()
+        shutil.copy(path, folder / "ct.nii.gz")
+    last = Volume.read(place.template)
+    Volume(last.voxels[:-1], last.ijk_to_ras).write(folders[2] / "ct.nii.gz")
+    return [folder / "ct.nii.gz" for folder in folders]
+
+
+def dated(*years: int) -> list[str]:
+    return [word for year in years for word in ("--date", f"{year}-01-01")]
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["by content", "by name, as it was once"])
+def test_a_year_later_nothing_moves_to_another_scan(anatemb, place, three, expected, tmp_path: Path, old: bool) -> None:
+    base = ("--no-report", *place.model)
+    first = ("followup", three[0], place.points, three[1], "-o", tmp_path / "out", *dated(2023, 2024))
+    assert anatemb(*first, *base).code == 0
+    path = tmp_path / "out" / "patient.followup.json"
+    if old:
+        text = path.read_text(encoding="utf-8")
+        for study in read_record(path).studies:
+            text = text.replace(study.key, study.name)
+        path.write_text(text, encoding="utf-8")
+    record = read_record(path)
+    assert [study.name for study in record.studies] == ["ct", "ct_2"]
+    before, after = keys_of(record)
+    said = record.confirm("L1", after).not_visible("L2", after)
+    write_record(path, said)
+    points = tmp_path / "new.csv"
+    points.write_text(f"label,r,a,s\nfresh,{','.join(map(str, expected[3] + [0, 0, 2]))}\n")
+    second = ("followup", three[1], points, three[2], "--record", path, "-o", tmp_path / "again")
+    if old:
+        assert_refused(anatemb(*second, *base), "y1/ct.nii.gz: may be ct (2023-01-01) or ct_2 (2024-01-01)", "--date")
+    outcome = anatemb(*second, *base, *dated(2024, 2025))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert ("y1/ct.nii.gz: is taken for ct_2 (2024-01-01) of the record" in outcome.out) == old
+    now = read_record(tmp_path / "again" / "patient.followup.json")
+    assert [study.label for study in now.studies] == ["2023-01-01", "2024-01-01", "2025-01-01"]
+    assert [study.name for study in now.studies] == ["ct", "ct_2", "ct_3"]
+    assert keys_of(now)[:2] == [before, after]
+    for lesion in said.lesions:
+        for key in (before, after):
+            assert now.finding(lesion.id, key) == said.finding(lesion.id, key) or lesion.findings[key].state == PROPOSED
+    assert [each.label for each in now.lesions if after in each.findings and each.findings[after].state == MARKED] == [
+        "L5 fresh"
+    ]
+
+
+def test_one_scan_under_two_names_is_refused(anatemb, place, three, tmp_path: Path) -> None:
+    words = ("followup", place.template, place.points, three[0], "-o", tmp_path / "out")
+    assert_refused(anatemb(*words), "y0/ct.nii.gz: is the same scan as another one")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_person_has_said_is_not_replaced(anatemb, place, tmp_path: Path) -> None:
+    words = ("followup", place.template, place.points, place.target, "-o", tmp_path, "--no-report", *place.model)
+    path = tmp_path / "patient.followup.json"
+    assert anatemb(*words).code == 0
+    assert anatemb(*words).code == 0, "nobody has looked at it"
+    record = read_record(path)
+    write_record(path, record.confirm("L2", keys_of(record)[1]))
+    kept = path.read_bytes()
+    refused = anatemb(*words)
+    assert_refused(refused, f"{path}: holds what a person has said of L2 {place.labels[1]}", f"add --record {path}")
+    assert path.read_bytes() == kept
+    assert anatemb(*words, "--record", path).code == 0
+    assert read_record(path).finding("L2", keys_of(record)[1]).state == CONFIRMED
+    path.write_text("{")
+    assert_refused(anatemb(*words), "is not JSON", "would be replaced: choose another output folder")
+
+
+def test_a_scan_without_a_date_is_named(anatemb, place, three, tmp_path: Path) -> None:
+    write_ct_series(tmp_path / "dicom", Volume.read(place.template), StudyDate="20240601")
+    words = ("followup", tmp_path / "dicom", place.points, three[1], "-o", tmp_path / "out", "--no-report", "--json")
+    outcome = anatemb(*words, *place.model)
+    answer = json.loads(outcome.out)
+    assert [study["date"] for study in answer["record"]["studies"]] == ["2024-06-01", None]
+    (note,) = answer["notes"]
+    assert note.startswith("ct: has no date, so it comes behind dicom (2024-06-01), as it was given; give --date")
 
 
 def test_dicom_studies_are_ordered_by_their_dates_and_known_by_their_series(anatemb, place, tmp_path: Path) -> None:
@@ -138,6 +233,14 @@ class TestRefusals:
         assert_refused(anatemb(*base, "--date", "5.1.2024", "--date", "2024-03-02"), "--date", "2024-03-01")
         assert_refused(anatemb(*base, "--record", tmp_path / "no.followup.json"), "no.followup.json", "no such file")
         assert not (tmp_path / "out").exists()
+
+    def test_an_output_that_is_a_file(self, anatemb, place, tmp_path: Path, monkeypatch) -> None:
+        monkeypatch.setattr(
+            "AnatomicalEmbedding.cli.followup.open_model", lambda options: pytest.fail("work was begun")
+        )
+        (tmp_path / "out").write_text("")
+        words = ("followup", place.template, place.points, place.target, "--no-report", "-o", tmp_path / "out")
+        assert_refused(anatemb(*words), "out: is a file; choose another output folder")
 
     def test_a_lesion_outside_the_prior(self, anatemb, place, tmp_path: Path) -> None:
         far = _points(tmp_path, place.points_ras[:2] + [[0, 0, 0], [0, 0, 5000.0]])

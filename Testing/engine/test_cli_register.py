@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -94,10 +95,21 @@ def test_points_outside_the_fixed_scan_are_refused(anatemb, place, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
-def test_an_output_that_is_a_file_is_refused(anatemb, place, tmp_path):
+def test_an_output_that_is_no_folder_is_refused_before_any_work(anatemb, place, tmp_path, monkeypatch):
+    monkeypatch.setattr("AnatomicalEmbedding.cli.register.open_model", lambda options: pytest.fail("work was begun"))
     (tmp_path / "file").write_text("")
-    outcome = anatemb(
-        "register", place.template, place.target, "-o", tmp_path / "file", "--kind", "rigid", "--no-report"
-    )
-    assert outcome.code == 2
-    assert "choose another output folder" in outcome.err
+    words = ("register", place.template, place.target, "--no-report", "-o")
+    assert_refused(anatemb(*words, tmp_path / "file"), "file: is a file; choose another output folder")
+    assert_refused(anatemb(*words, tmp_path / "file" / "out"), "cannot be made; choose another output folder")
+
+
+def test_two_scans_of_one_name_are_told_apart(anatemb, place, tmp_path):
+    for path, folder in ((place.template, "A"), (place.target, "B")):
+        (tmp_path / folder).mkdir()
+        shutil.copy(path, tmp_path / folder / "ct.nii.gz")
+    scans = (tmp_path / "A" / "ct.nii.gz", tmp_path / "B" / "ct.nii.gz")
+    outcome = anatemb("register", *scans, "-o", tmp_path / "out", "--kind", "rigid", "--json")
+    told = json.loads(outcome.out)
+    assert (told["fixed"], told["moving"]) == ("ct", "ct_2")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<title>ct_2 on ct</title>" in page

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 from dicom_series import write_ct_series
-from reported_patient import CURRENT, PRIOR, patient_record
+from reported_patient import CURRENT, PRIOR
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.export import export, sr_names
@@ -15,16 +15,6 @@ from AnatomicalEmbedding.followup.sr_reading import read_sr
 
 for needed in ("PIL", "jinja2", "highdicom"):
     pytest.importorskip(needed)
-
-
-@pytest.fixture(scope="module")
-def volumes(phantom_pair):
-    return {"prior": phantom_pair[0].volume, "current": phantom_pair[1].volume}
-
-
-@pytest.fixture(scope="module")
-def record(volumes) -> FollowUp:
-    return patient_record(volumes["prior"], volumes["current"])
 
 
 def test_all_of_it(record, volumes, tmp_path):

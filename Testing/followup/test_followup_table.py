@@ -116,7 +116,16 @@ def test_a_sum_is_given_when_it_is_complete(measured, tmp_path):
     assert (second["sum_mm"], second["percent_from_baseline"], second["status"]) == ("10.0", "-50.0", "PR")
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1+2", "@SUM(A1)", " =1", "\t=1", "＝1", "\n=1"])
+UNSEEN = (
+    "\u200b=1+1",
+    "\ufeff=1+1",
+    "\x00=1+1",
+    " \u2060\x01 @SUM(A1)",
+    "\u200e-1",
+)  # spreadsheets drop what is before
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1+2", "@SUM(A1)", " =1", "\t=1", "＝1", "\n=1", *UNSEEN])
 def test_formulas_are_disarmed(empty, tmp_path, name):
     record = empty.mark("a", (-1, -2, -3)).describe("L1", name=name, site=name)
     write_csv(tmp_path / "t.csv", record)

@@ -8,8 +8,9 @@ from hypothesis import given
 from record_steps import records
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.record_file import from_json, read_record, to_json, write_record
+from AnatomicalEmbedding.followup.lesions import Guess
+from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.record_file import from_json, read_record, said_only_in, to_json, write_record
 
 
 @given(records())
@@ -30,6 +31,29 @@ def test_findings_in_a_study_that_is_not_loaded_are_kept(empty: FollowUp) -> Non
     record = empty.mark("b", (1, 2, 3))
     part = record.with_studies(record.studies[:1])
     assert from_json(to_json(part)).with_studies(record.studies) == record
+
+
+@given(records())
+def test_a_record_says_nothing_beyond_itself(record: FollowUp) -> None:
+    assert said_only_in(from_json(to_json(record)), record) == []
+
+
+def test_what_replacing_a_record_would_lose(empty: FollowUp) -> None:
+    first = empty.mark("a", (1, 2, 3)).mark("a", (4, 5, 6))
+    again = empty.mark("a", (1, 2, 3)).mark("a", (4, 5, 6))  # with other tracking UIDs
+    proposed = first.propose("b", {"L1": Proposal((1, 1, 1), Guess("matched", "a"))})
+    assert said_only_in(proposed, again) == []
+    for said in (
+        proposed.confirm("L1", "b"),
+        proposed.not_visible("L1", "b"),
+        first.move("L1", "a", (1, 2, 4)),
+        first.measure("L1", "a", ((0, 0, 0), (1, 0, 0)), None),
+        first.describe("L1", site="liver"),
+        first.describe("L1", target=False),
+    ):
+        assert said_only_in(said, again) == ["L1"]
+    assert said_only_in(first.mark("c", (7, 8, 9)), again) == ["L3"]
+    assert said_only_in(again, first.mark("c", (7, 8, 9)).confirm("L1", "a")) == []
 
 
 def _document(empty: FollowUp) -> dict:

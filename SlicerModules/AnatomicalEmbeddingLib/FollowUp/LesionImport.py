@@ -53,10 +53,10 @@ def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 
 def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Each point of a list becomes a lesion that keeps its name, as one step. study: where points lie that were placed
-    in none of the patient's volumes. A point of the name of a lesion known from other studies is that lesion. Returns
-    sentences on what was done, and what not.
+    in none of the patient's volumes. A point of the name that a person gave a lesion known from other studies is that
+    lesion. Returns sentences on what was done, and what not.
     """
-    points, said = [], []
+    points, said, notes = [], [], []
     for point in _points(logic, listNode, study):
         volume = logic.volumes[point.study]
         if holds(volume, [point.place])[0]:
@@ -69,13 +69,15 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     def step(record: FollowUp) -> FollowUp:
         for key in logic.volumes:
             here = [MarkedLesion(p.label.strip(), tuple(p.place.tolist())) for p in points if p.study == key]
-            record = mark_lesions(record, key, here)
+            done = mark_lesions(record, key, here)
+            record = done.record
+            notes.extend(done.notes)
         return record
 
     if not logic.apply(step):
         return said
     logic.prepare()
-    return [*_counts(before, logic.record, listNode.GetName(), len(points)), *said]
+    return [*_counts(before, logic.record, listNode.GetName(), len(points)), *notes, *said]
 
 
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:

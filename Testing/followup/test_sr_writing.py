@@ -1,87 +1,22 @@
-"""Structured reports: what is read back is what was written, a checker of DICOM agrees, and errors say what to do."""
+"""Structured reports as written: a checker of DICOM agrees, the unconfirmed is left out, errors say what to do."""
 
 import builtins
-import math
-import shutil
-import subprocess
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from dicom_series import write_ct_series
-from reported_patient import CURRENT, PRIOR, SHARES, patient_record, place_in
+from report_checks import check, is_near
+from reported_patient import CURRENT, PRIOR, SHARES, place_in
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup import sr_codes
 from AnatomicalEmbedding.followup.dicom_sr import write_sr
-from AnatomicalEmbedding.followup.lesions import MERGED, NO_SIZE, PROPOSED
+from AnatomicalEmbedding.followup.lesions import NO_SIZE, PROPOSED
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.sr_reading import read_sr, read_srs
+from AnatomicalEmbedding.followup.sr_reading import read_sr
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")
-
-
-@pytest.fixture(scope="module")
-def volumes(phantom_pair):
-    return {"prior": phantom_pair[0].volume, "current": phantom_pair[1].volume}
-
-
-@pytest.fixture(scope="module")
-def series(volumes, tmp_path_factory):
-    """A folder of DICOM slices by study key."""
-    folder = tmp_path_factory.mktemp("dicom")
-    for study in (PRIOR, CURRENT):
-        day = study.date.strftime("%Y%m%d")
-        write_ct_series(folder / study.key, volumes[study.key], StudyDate=day, StudyDescription=study.name)
-    return {study.key: folder / study.key for study in (PRIOR, CURRENT)}
-
-
-@pytest.fixture(scope="module")
-def record(volumes) -> FollowUp:
-    return patient_record(volumes["prior"], volumes["current"])
-
-
-def is_near(one, other) -> bool:
-    return math.dist(one, other) < 1e-3
-
-
-def assert_same_finding(back, found) -> None:
-    assert (back.state, back.into) == (found.state, found.into)
-    assert (back.point_ras is None) == (found.point_ras is None)
-    assert found.point_ras is None or is_near(back.point_ras, found.point_ras)
-    size = found.size if found.visible and found.size.confirmed else NO_SIZE
-    assert back.size.confirmed == size.confirmed
-    assert back.size.volume_ml == pytest.approx(size.volume_ml, abs=1e-3)
-    for axis, true in ((back.size.long_axis, size.long_axis), (back.size.short_axis, size.short_axis)):
-        assert (axis is None) == (true is None)
-        assert true is None or all(is_near(*ends) for ends in zip(axis, true, strict=True))
-
-
-def check(path) -> list[str]:
-    """What dciodvfy finds wrong."""
-    if shutil.which("dciodvfy") is None:
-        pytest.skip("dciodvfy is not installed; on Debian: apt install dicom3tools")
-    done = subprocess.run(["dciodvfy", path], capture_output=True, text=True, check=False)
-    lines = (done.stdout + done.stderr).splitlines()
-    assert "Comprehensive3DSR" in lines  # it knows what it looked at
-    return [line for line in lines if line.startswith("Error")]
-
-
-def test_reports_of_all_studies_make_the_record_again(record, series, tmp_path):
-    for key, folder in series.items():
-        write_sr(record, key, folder, tmp_path / f"{key}.dcm")
-    back = read_srs(sorted(tmp_path.iterdir()))
-    assert [(study.name, study.date) for study in back.studies] == [(s.name, s.date) for s in record.studies]
-    keys = dict(zip((study.key for study in record.studies), (study.key for study in back.studies), strict=True))
-    assert [lesion.tracking_uid for lesion in back.lesions] == [lesion.tracking_uid for lesion in record.lesions]
-    for lesion, written in zip(back.lesions, record.lesions, strict=True):
-        told = ("id", "name", "site", "target", "nodal", "split_from")
-        assert [getattr(lesion, name) for name in told] == [getattr(written, name) for name in told]
-        expected = {keys[key]: found for key, found in written.findings.items() if found.state != PROPOSED}
-        assert set(lesion.findings) == set(expected)
-        for key, found in expected.items():
-            assert_same_finding(lesion.findings[key], found)
 
 
 @pytest.mark.parametrize("unconfirmed", [False, True])
@@ -165,44 +100,6 @@ def test_axes_that_nobody_accepted_are_left_out_and_said(record, series, tmp_pat
 def test_a_site_without_a_code_is_left_out_and_said(record, series, tmp_path):
     said = write_sr(record.describe("L3", site="somewhere"), "prior", series["prior"], tmp_path / "report.dcm")
     assert said == ("L3: there is no code for its site 'somewhere'; it is left out.",)
-
-
-def test_splits_and_mergers_are_told_by_tracking_uid(record, series, tmp_path):
-    split = record.describe("L2", split_from="L3")
-    for key, folder in series.items():
-        write_sr(split, key, folder, tmp_path / f"{key}.dcm")
-    back = read_srs(tmp_path.iterdir())
-    assert back.lesion("L2").split_from == "L3"
-    (merged,) = (found for found in back.lesion("L6").findings.values() if found.state == MERGED)
-    assert merged.into == "L1"
-
-
-def test_of_a_merger_with_a_lesion_that_no_report_names_nothing_is_known(record, series, tmp_path):
-    write_sr(record, "current", series["current"], tmp_path / "report.dcm")
-    report = pydicom.dcmread(tmp_path / "report.dcm")
-    measurements = report.ContentSequence[-1]
-    del measurements.ContentSequence[0]  # L1, with which L6 has merged
-    report.save_as(tmp_path / "report.dcm")
-    assert read_sr(tmp_path / "report.dcm").lesion("L6").findings == {}
-
-
-def test_of_two_reports_on_a_study_the_later_counts(record, series, tmp_path):
-    write_sr(record, "current", series["current"], tmp_path / "b.dcm")
-    write_sr(record.not_visible("L1", "current"), "current", series["current"], tmp_path / "a.dcm")
-    (found,) = read_srs([tmp_path / "a.dcm", tmp_path / "b.dcm"]).lesion("L1").findings.values()
-    assert found.state == "not visible"
-
-
-def test_a_next_session_goes_on_with_the_same_tracking_uid(record, series, tmp_path, volumes):
-    write_sr(record, "prior", series["prior"], tmp_path / "prior.dcm")
-    back = read_sr(tmp_path / "prior.dcm")
-    back = back.with_studies([*back.studies, CURRENT])
-    back = back.mark("current", place_in(volumes["current"], SHARES[0]), "L1").mark("current", (0, 0, -300))
-    assert back.lesions[-1].id == "L7"  # free
-    write_sr(back.forget("L7", "current"), "current", series["current"], tmp_path / "current.dcm")
-    both = read_srs(tmp_path.iterdir())
-    assert len(both.lesion("L1").findings) == 2
-    assert both.lesion("L1").tracking_uid == record.lesion("L1").tracking_uid
 
 
 @pytest.mark.parametrize("name", ["Müller^Jürgen", "山田^太郎"])
@@ -296,62 +193,6 @@ def test_a_missing_highdicom_is_named(record, series, tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(AnatomicalEmbeddingError, match=r'pip install "AnatomicalEmbedding\[followup\]"'):
         write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
-
-
-# -- what cannot be read -----------------------------------------------------------------------------------------------
-
-
-def test_files_that_are_no_report_are_named(series, tmp_path, record):
-    (tmp_path / "text.dcm").write_text("nothing")
-    with pytest.raises(AnatomicalEmbeddingError, match=r"text\.dcm: cannot be read as DICOM"):
-        read_sr(tmp_path / "text.dcm")
-    with pytest.raises(AnatomicalEmbeddingError, match=r"none\.dcm: no such file"):
-        read_sr(tmp_path / "none.dcm")
-    with pytest.raises(AnatomicalEmbeddingError, match="is DICOM but no structured report"):
-        read_sr(next(series["prior"].iterdir()))
-    write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
-    whole = (tmp_path / "report.dcm").read_bytes()
-    (tmp_path / "cut.dcm").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(AnatomicalEmbeddingError, match=r"cut\.dcm.*cut short"):
-        read_sr(tmp_path / "cut.dcm")
-
-
-def test_reports_of_two_patients_are_not_joined(record, series, volumes, tmp_path):
-    write_sr(record, "prior", series["prior"], tmp_path / "a.dcm")
-    write_ct_series(tmp_path / "ct", volumes["current"], PatientID="P2")
-    write_sr(record, "current", tmp_path / "ct", tmp_path / "b.dcm")
-    with pytest.raises(AnatomicalEmbeddingError, match="are reports of different patients"):
-        read_srs([tmp_path / "a.dcm", tmp_path / "b.dcm"])
-
-
-@pytest.mark.parametrize(
-    ("graphic", "points"),
-    [
-        ("POINT", [(10, 20, -300)]),
-        ("POLYGON", [(0, 10, -300), (20, 10, -300), (20, 30, -300), (0, 30, -300), (0, 10, -300)]),
-    ],
-)
-def test_regions_of_another_program_are_read(series, tmp_path, graphic, points):
-    sr, uid = highdicom.sr, "2.25.77"
-    source = pydicom.dcmread(next(series["prior"].iterdir()))
-    group = sr.PlanarROIMeasurementsAndQualitativeEvaluations(
-        sr.TrackingIdentifier(uid, "Nodule in S6"),
-        referenced_region=sr.ImageRegion3D(graphic, np.array(points, float), source.FrameOfReferenceUID),
-        finding_type=sr.CodedConcept("27925004", "SCT", "Nodule"),
-        finding_sites=[sr.FindingSite(sr.CodedConcept("32849002", "SCT", "Oesophagus"))],
-    )
-    device = sr.ObserverContext(
-        sr.CodedConcept("121007", "DCM", "Device"), sr.DeviceObserverIdentifyingAttributes("1.2.3", "other")
-    )
-    content = sr.MeasurementReport(
-        sr.ObservationContext(observer_device_context=device), sr.CodedConcept("25045-6", "LN", "CT"), [group]
-    )
-    sr.Comprehensive3DSR([source], content[0], "1.2.4", 1, "1.2.5", 1, manufacturer="other").save_as(tmp_path / "o.dcm")
-    (lesion,) = read_sr(tmp_path / "o.dcm").lesions
-    assert (lesion.tracking_uid, lesion.id, lesion.name, lesion.site) == (uid, "Nodule", "in S6", "esophagus")
-    (found,) = lesion.findings.values()
-    assert found.state == "marked"
-    assert is_near(found.point_ras, (-10, -20, -300))
 
 
 # -- codes -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,144 @@
+"""Scans given to a command: which studies of a record they are, and the order of all studies in time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from ..errors import AnatomicalEmbeddingError
+from .lesions import Study
+
+_CONTENT = re.compile(r"[0-9a-f]{40}")  # what `inference.volume_hash` gives
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """studies: one for each scan given, in that order, by the keys of the record. notes: sentences to show."""
+
+    studies: tuple[Study, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """studies: in order of time. notes: sentences on those whose place in it is not known."""
+
+    studies: tuple[Study, ...]
+    notes: tuple[str, ...]
+
+
+def is_content(key: str) -> bool:
+    """Does a key tell what the scan holds? A scan of another key is then another scan, whatever its name."""
+    return _CONTENT.fullmatch(key) is not None
+
+
+def recognize(known: Sequence[Study], given: Sequence[Study], files: Sequence[str]) -> Recognized:
+    """The studies of a record that scans are. given: keyed by DICOM series or by content. files: what to call them.
+
+    A study that the record knows by neither (Slicer keeps keys of its own; records were keyed by file names once) is
+    recognized by its name and date, where nothing else can be meant. Raises AnatomicalEmbeddingError where something
+    can, and for a scan that is given twice.
+    """
+    for n, scan in enumerate(given):
+        if scan.key in {each.key for each in given[:n]}:
+            raise AnatomicalEmbeddingError(f"{files[n]}: is the same scan as another one; give each scan once.")
+    found = [_same(known, each) for each in given]
+    named = _by_name(known, given, found, files)
+    studies: list[Study] = []
+    notes = []
+    for n, (file, scan) in enumerate(zip(files, given, strict=True)):
+        same = found[n] or named.get(n)
+        studies.append(_completed(same, scan) if same is not None else _named(scan, (*known, *studies)))
+        if n in named:
+            notes.append(f"{file}: is taken for {_told(named[n])} of the record, by its name.")
+        elif same is None and not scan.series_uid and any(_is_named(each.name, scan.name) for each in known):
+            notes.append(f"{file}: is another scan than those of this name in the record; it is {_told(studies[-1])}.")
+    return Recognized(tuple(studies), tuple(notes))
+
+
+def in_order(known: Iterable[Study], given: Iterable[Study]) -> InOrder:
+    """All studies by date; one without a date stays behind the one that it comes after: those of the record in its
+    order, then the others as they were given.
+    """
+    studies = {study.key: study for study in (*known, *given)}
+    ordered = sorted((each for each in studies.values() if each.date is not None), key=lambda each: each.date)
+    if not ordered:
+        notes = ("No scan has a date, so the order given is taken for that of time; give --date for each.",)
+        return InOrder(tuple(studies.values()), notes if len(studies) > 1 else ())
+    notes, before = [], None
+    for study in studies.values():
+        if study.date is None:
+            ordered.insert(0 if before is None else ordered.index(before) + 1, study)
+            where = "first, as it was given" if before is None else f"behind {_told(before)}, as it was given"
+            notes.append(f"{study.name}: has no date, so it comes {where}; give --date for each scan to change that.")
+        before = study
+    return InOrder(tuple(ordered), tuple(notes))
+
+
+def _same(known: Sequence[Study], scan: Study) -> Study | None:
+    by_key = next((each for each in known if each.key == scan.key), None)
+    by_series = (each for each in known if scan.series_uid and each.series_uid == scan.series_uid)
+    return by_key or next(by_series, None)
+
+
+def _by_name(
+    known: Sequence[Study], given: Sequence[Study], found: Sequence[Study | None], files: Sequence[str]
+) -> dict[int, Study]:
+    """Number of a file that was not found -> the study that it must be by its name and date."""
+    free = [each for each in known if each not in found and not each.series_uid and not is_content(each.key)]
+    names = {each.name for each in given}
+    candidates = {
+        n: [each for each in free if _is_named(each.name, scan.name, names) and _may_be_of_a_day(each, scan)]
+        for n, scan in enumerate(given)
+        if found[n] is None and not scan.series_uid
+    }
+    for n, studies in candidates.items():
+        if len(studies) > 1 or any(studies and studies == candidates[other] for other in candidates if other != n):
+            raise AnatomicalEmbeddingError(_unclear(files[n], studies))
+    return {n: studies[0] for n, studies in candidates.items() if studies}
+
+
+def _is_named(name: str, scan_name: str, others: Iterable[str] = ()) -> bool:
+    """May a study of this name be a file of that one? Of files of one name the second is called NAME_2, or NAME_1 in
+    Slicer, unless another of the files is really called so.
+    """
+    numbered = re.fullmatch(rf"{re.escape(scan_name)}_\d+", name) is not None
+    return name == scan_name or (numbered and name not in others)
+
+
+def _may_be_of_a_day(one: Study, other: Study) -> bool:
+    return None in (one.date, other.date) or one.date == other.date
+
+
+def _unclear(file: str, candidates: Sequence[Study]) -> str:
+    if len(candidates) == 1:
+        what = f"may be {_told(candidates[0])} of the record, and so may another scan that is given"
+    else:
+        what = f"may be {' or '.join(map(_told, candidates))} of the record"
+    return (
+        f"{file}: {what}, which knows scans by name only; tell them apart by date, with --date here, and in "
+        "the record where it has none (table of studies in Slicer)."
+    )
+
+
+def _told(study: Study) -> str:
+    return study.name if study.date is None else f"{study.name} ({study.date.isoformat()})"
+
+
+def _completed(known: Study, scan: Study) -> Study:
+    return replace(
+        known,
+        date=scan.date or known.date,
+        study_uid=known.study_uid or scan.study_uid,
+        series_uid=known.series_uid or scan.series_uid,
+    )
+
+
+def _named(scan: Study, others: Iterable[Study]) -> Study:
+    """A new study; a file has a name that no other study has. On some disks and for some people case means nothing."""
+    taken = {each.name.casefold() for each in others}
+    if scan.series_uid or scan.name.casefold() not in taken:
+        return scan
+    return replace(scan, name=next(n for k in count(2) if (n := f"{scan.name}_{k}").casefold() not in taken))

@@ -1,0 +1,104 @@
+"""Lists of marked lesions: which are known already, and that no list takes back what a person has said."""
+
+from __future__ import annotations
+
+import pytest
+
+from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, is_automatic, mark_lesions
+from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE, Guess
+from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+
+FIRST = (0.0, 0.0, 0.0)
+FAR = (200.0, 100.0, 300.0)
+
+
+def in_list(*lesions) -> list[MarkedLesion]:
+    return [MarkedLesion(name, place) for name, place in lesions]
+
+
+def marked(record: FollowUp, study: str, marks: list[MarkedLesion]) -> FollowUp:
+    return mark_lesions(record, study, marks).record
+
+
+def places(record: FollowUp, study: str) -> dict[str, tuple]:
+    return {lesion.label: lesion.findings[study].point_ras for lesion in record.lesions if study in lesion.findings}
+
+
+@pytest.mark.parametrize("name", ["F-1", "1", "L1", "L", "F_1-1", "PointList-1", "Lesions-3", "Line_2", "R2", "p-4"])
+def test_a_name_that_programs_give_is_another_lesion_in_another_scan(empty: FollowUp, name: str) -> None:
+    record = marked(empty, "a", in_list((name, FIRST))).not_visible("L1", "b")
+    done = mark_lesions(record, "b", in_list((name, FAR)))
+    assert done.record.finding("L1", "b").state == NOT_VISIBLE
+    assert done.record.finding("L2", "b").point_ras == FAR
+    assert done.notes == (
+        f"{name} in 2024-03-05: is a name that programs give, so it is not taken for L1 {name}; "
+        "pair the two if they are one.",
+    )
+
+
+@pytest.mark.parametrize("name", ["liver", "segment 8", "S6", "Lesion 1", "node", "LN", "Läsion", "F2a"])
+def test_a_name_that_a_person_gives_is_the_same_lesion_in_another_scan(empty: FollowUp, name: str) -> None:
+    assert not is_automatic(name)
+    done = mark_lesions(marked(empty, "a", in_list((name, FIRST))), "b", in_list((name, FAR)))
+    assert (len(done.record.lesions), done.notes) == (1, ())
+    assert done.record.finding("L1", "b").point_ras == FAR
+
+
+@pytest.mark.parametrize("gone", ["not visible", "outside", "merged"])
+def test_what_a_person_has_said_stays(empty: FollowUp, gone: str) -> None:
+    record = marked(empty, "a", in_list(("liver", FIRST), ("lung", FAR)))
+    steps = {
+        "not visible": lambda: record.not_visible("L1", "b"),
+        "outside": lambda: record.outside("L1", "b"),
+        "merged": lambda: record.mark("b", FAR, "L2").merge("L1", "b", "L2"),
+    }
+    said = steps[gone]()
+    done = mark_lesions(said, "b", in_list(("liver", (9.0, 9.0, 9.0))))
+    assert done.record == said
+    assert done.notes == (
+        f"L1 liver: is {gone} in 2024-03-05, as a person has said; its place in the list was left out.",
+    )
+
+
+@pytest.mark.parametrize("names", [("F-1", "F-2"), ("liver", "lung")])
+def test_a_list_given_again_leaves_what_was_moved(empty: FollowUp, names: tuple[str, str]) -> None:
+    marks = in_list((names[0], FIRST), (names[1], FAR))
+    moved = marked(empty, "a", marks).move("L1", "a", (3.0, 0.0, 0.0))
+    done = mark_lesions(moved, "a", marks)
+    assert done.record == moved
+    assert done.notes == (
+        f"L1 {names[0]}: is marked in 2024-01-05 already, 3 mm from its place in the list, and stays there.",
+    )
+
+
+def test_what_is_new_in_a_list_given_again_is_said(empty: FollowUp) -> None:
+    marks = in_list(("F-1", FIRST), ("F-2", FAR))
+    done = mark_lesions(marked(empty, "a", marks).remove("L2"), "a", marks)
+    assert places(done.record, "a") == {"L1 F-1": FIRST, "L2 F-2": FAR}
+    assert done.notes == ("New in 2024-01-05: L2 F-2; remove what a person had removed before.",)
+
+
+def test_two_of_one_name_are_two_lesions_and_stay_so(empty: FollowUp) -> None:
+    marks = in_list(("liver", FIRST), ("liver", FAR))
+    record = marked(empty, "a", marks)
+    assert list(places(record, "a").values()) == [FIRST, FAR]
+    moved = record.move("L1", "a", (3.0, 0.0, 0.0)).move("L2", "a", (200.0, 100.0, 305.0))
+    assert marked(moved, "a", list(reversed(marks))) == moved
+
+
+def test_a_lesion_carried_over_is_not_the_first_of_that_scans_own_list(empty: FollowUp) -> None:
+    proposal = Proposal((5.0, 0.0, 0.0), Guess("matched", "a"))
+    record = marked(empty, "a", in_list(("F-1", FIRST))).propose("b", {"L1": proposal}).confirm("L1", "b")
+    after = marked(record, "b", in_list(("F-1", FAR), ("F-2", (5.0, 0.0, 0.5))))
+    assert places(after, "b") == {"L1 F-1": (5.0, 0.0, 0.0), "L2 F-1": FAR}
+
+
+def test_a_proposal_gives_way_to_a_mark_of_the_same_name(empty: FollowUp) -> None:
+    proposal = Proposal((5.0, 0.0, 0.0), Guess("matched", "a"))
+    record = marked(empty, "a", in_list(("liver", FIRST))).propose("b", {"L1": proposal})
+    found = marked(record, "b", in_list(("liver", FAR))).finding("L1", "b")
+    assert (found.state, found.point_ras) == (MARKED, FAR)
+
+
+def test_a_lesion_twice_in_a_list_is_one(empty: FollowUp) -> None:
+    assert len(marked(empty, "a", in_list(("F-1", FIRST), ("F-2", (0.0, 0.5, 0.0)))).lesions) == 1
