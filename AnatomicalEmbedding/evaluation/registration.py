@@ -118,13 +118,14 @@ class RegistrationResult:
             ]
             found.append(Section(f"Labels carried over, {len(labelled[0])} ordered pairs", (head, *rows)))
         if any(landmarked):
-            head = ("method", "mean mm", "median", "90th pct", "folded %", "s a pair")
+            head = ("method", "mean mm", "median", "90th pct", "answered", "folded %", "s a pair")
             rows = []
             for method, of in zip(self.methods, landmarked, strict=True):
-                errors = np.concatenate([m.errors_mm for m in of])
-                errors = errors[np.isfinite(errors)]
+                asked = np.concatenate([m.errors_mm for m in of])
+                errors = asked[np.isfinite(asked)]
                 figures = (np.mean(errors), np.median(errors), np.percentile(errors, 90)) if len(errors) else ()
-                rows.append((method, *([f"{x:.2f}" for x in figures] or ["failed", "", ""]), *_costs(of)))
+                figures = [f"{x:.2f}" for x in figures] or ["failed", "", ""]
+                rows.append((method, *figures, f"{len(errors)} of {len(asked)}", *_costs(of)))
             found.append(Section(f"Landmarks, {len(landmarked[0])} ordered pairs", (head, *rows)))
         once = [
             f"{name}: {seconds:.1f} s a scan once, not counted above." for name, seconds in self.scan_seconds.items()

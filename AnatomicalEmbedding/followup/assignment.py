@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import AnatomicalEmbeddingError
 from .lesions import MERGED, OUTSIDE, Lesion, Measurement
 from .linear_assignment import cheapest_pairs
 from .record import FollowUp
@@ -178,14 +179,34 @@ class RecordAssignment:
     nearness: Mapping[tuple[str, str], Nearness]
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """The record once a person agrees: lesions that are the same become one, parts and merged ones are noted."""
-        for one, other in self.same:
+        """The record once a person agrees: lesions that are the same become one, parts and merged ones are noted. What
+        `without_conflicts` leaves out stays as it is.
+        """
+        found, _ = self.without_conflicts(record)
+        for one, other in found.same:
             record = record.unite(one, other)
-        for part, whole in self.split:
+        for part, whole in found.split:
             record = record.describe(part, split_from=whole)
-        for one, into in self.merged:
+        for one, into in found.merged:
             record = record.merge(one, self.later_study, into)
         return record
+
+    def without_conflicts(self, record: FollowUp) -> tuple[RecordAssignment, tuple[str, ...]]:
+        """All but pairs that a person has looked at side by side in a third study, with their parts; and a sentence for
+        each of those. Raises AnatomicalEmbeddingError for a lesion that is not in the record.
+        """
+        same, apart, told = [], set(), []
+        for one, other in self.same:
+            record.lesion(one), record.lesion(other)
+            try:
+                record = record.unite(one, other)
+            except AnatomicalEmbeddingError as error:
+                apart |= {one, other}
+                told.append(f"{error} Until then they stay apart.")
+            else:
+                same.append((one, other))
+        split, merged = (tuple(pair for pair in pairs if pair[1] not in apart) for pairs in (self.split, self.merged))
+        return replace(self, same=tuple(same), split=split, merged=merged), tuple(told)
 
 
 def assign_in_record(

@@ -13,6 +13,7 @@ from itertools import count
 from ..errors import AnatomicalEmbeddingError
 from .lesions import (
     CONFIRMED,
+    LEAST_AXIS_MM,
     MARKED,
     MERGED,
     MOVED,
@@ -167,14 +168,18 @@ class FollowUp:
         return replace(self, lesions=tuple(kept))
 
     def describe(self, lesion_id: str, **changes: str | bool) -> FollowUp:
-        """Other name, site, target, nodal or split_from of a lesion."""
+        """Other name, site, target, nodal or split_from of a lesion. What becomes a part of a node is one too, and what
+        becomes a part of a lesion that is no target is none, unless these are given.
+        """
         unknown = set(changes) - {"name", "site", "target", "nodal", "split_from"}
         if unknown:
             raise AnatomicalEmbeddingError(f"{', '.join(sorted(unknown))}: is nothing that a lesion has.")
         if changes.get("split_from"):
-            self.lesion(str(changes["split_from"]))
-            if changes["split_from"] == lesion_id:
+            part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
+            if whole is part:
                 raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be a part of itself; choose another lesion.")
+            if whole.id != part.split_from:
+                changes = {"target": part.target and whole.target, "nodal": part.nodal or whole.nodal, **changes}
         return self._with(replace(self.lesion(lesion_id), **changes))
 
     # -- what the software proposes ----------------------------------------------------------------------------------
@@ -238,13 +243,22 @@ class FollowUp:
         short_axis: Axis | None,
         volume_ml: float | None = None,
     ) -> FollowUp:
-        """A person drew the axes, or corrected those carried over. Sees the lesion: a proposal is thereby confirmed."""
+        """A person drew the axes, or corrected those carried over. Sees the lesion: a proposal is thereby confirmed.
+
+        Raises AnatomicalEmbeddingError for an axis without length.
+        """
         found = self._known(lesion_id, study)
         if found.state not in WITH_PLACE:
             raise AnatomicalEmbeddingError(f"{lesion_id}: is {found.state} in this study; say where it is first.")
         long_axis, short_axis = (
             None if axis is None else (_point(axis[0]), _point(axis[1])) for axis in (long_axis, short_axis)
         )
+        for kind, axis in (("long", long_axis), ("short", short_axis)):
+            if axis is not None and math.dist(*axis) < LEAST_AXIS_MM:
+                raise AnatomicalEmbeddingError(
+                    f"{lesion_id}: its {kind} axis is shorter than {LEAST_AXIS_MM} mm; draw it from edge to edge, or "
+                    "say that the lesion is not visible."
+                )
         volume_ml = found.size.volume_ml if volume_ml is None else volume_ml
         size = Measurement(long_axis, short_axis, volume_ml, confirmed=True)
         return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)

@@ -70,13 +70,17 @@ def organs() -> tuple[str, ...]:
 
 def site_codes(site: str) -> tuple[Code, Code | None] | None:
     """Organ and side of a site in words ("left kidney", "kidney_left"), or None where there is no code for it."""
-    words = re.findall(r"[^\W_]+", site.casefold())
-    side = next((word for word in words if word in SIDES), None)
-    organ = " ".join(word for word in words if word not in SIDES)
-    organ = _ALSO.get(organ, organ)
+    organ = organ_of(site)
     if organ not in _ORGANS:
         return None
+    side = next((word for word in _words(site) if word in SIDES), None)
     return (_ORGANS[organ], "SCT", organ.capitalize()), SIDES.get(side)
+
+
+def organ_of(site: str) -> str:
+    """The organ of a site in words, without its side, by the name that has a code where there is one."""
+    organ = " ".join(word for word in _words(site) if word not in SIDES)
+    return _ALSO.get(organ, organ)
 
 
 def site_words(organ: Code, side: Code | None) -> str:
@@ -84,3 +88,7 @@ def site_words(organ: Code, side: Code | None) -> str:
     known = _BY_VALUE.get(organ[0]) if organ[1] == "SCT" else None
     named = next((word for word, code in SIDES.items() if side is not None and side[:2] == code[:2]), "")
     return f"{named} {known or organ[2]}".strip()
+
+
+def _words(site: str) -> list[str]:
+    return re.findall(r"[^\W_]+", site.casefold())

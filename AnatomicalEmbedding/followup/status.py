@@ -1,16 +1,18 @@
-"""One word for each cell of the table lesion x study."""
+"""One word for each cell of the table lesion x study, as the response judges it."""
 
 from __future__ import annotations
 
-from .lesions import NOT_VISIBLE, PROPOSED
+from .course import Course, course_of
+from .lesions import NOT_VISIBLE, PROPOSED, Finding
 from .record import FollowUp
 
-BASELINE = "baseline"  # seen in the first study
-NEW = "new"  # first seen in a later study, and no earlier one that was looked at showed it
+BASELINE = "baseline"  # seen in the response's baseline or, where there is none yet, in the first study looked at
+NEW = "new"  # first seen here, and not in a visit in which a person looked for it before
+MAYBE_NEW = "new?"  # first seen here; whether it is new is still to be said
 SPLIT = "split"  # first seen as a part of another lesion
 UNCERTAIN = "uncertain"  # proposed, and likely enough to be wrong
 ABSENT = "absent"  # proposed: this scan does not show the place
-DISAPPEARED = "disappeared"  # not visible any more, and seen before
+DISAPPEARED = "disappeared"  # not visible any more, and seen in an earlier visit
 
 
 def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
@@ -21,13 +23,34 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     if found.state == PROPOSED:
         status = found.guess.status if found.guess is not None else ""
         return status if status in (UNCERTAIN, ABSENT) else PROPOSED
-    first = record.first_seen(lesion_id)
-    order = [each.key for each in record.studies]
+    if not found.visible and found.state != NOT_VISIBLE:
+        return found.state
+    course = course_of(record)
+    here = course.visits.number_of(study)
+    seen = (number for number in range(here + 1) if _is_visible(course.visits.finding(lesion_id, number)))
+    first = next(seen, None)
     if found.state == NOT_VISIBLE:
-        seen = first is not None and order.index(first.key) < order.index(study)
-        return DISAPPEARED if seen else NOT_VISIBLE
-    if first is not None and first.key == study:
-        if study == order[0]:
-            return BASELINE
-        return SPLIT if record.lesion(lesion_id).split_from else NEW
-    return found.state
+        shown_beside = _is_visible(course.visits.finding(lesion_id, here))
+        return DISAPPEARED if first is not None and not shown_beside else NOT_VISIBLE
+    news = course.news(here)
+    if here == course.start and lesion_id in _looked_for(course):
+        return NEW
+    if here == (course.start if course.baseline is None else course.baseline) and lesion_id not in news.ids:
+        return BASELINE
+    if first != here:
+        return found.state
+    if record.lesion(lesion_id).split_from:
+        return SPLIT
+    unclear = dict(news.unclear)
+    return NEW if lesion_id in news.new else MAYBE_NEW if lesion_id in unclear else found.state
+
+
+def _looked_for(course: Course) -> set[str]:
+    """Lesions that a person did not see in visits before the start."""
+    keys = [study.key for study in course.clean]
+    lesions = course.record.lesions
+    return {each.id for each in lesions if any(f.state == NOT_VISIBLE for k, f in each.findings.items() if k in keys)}
+
+
+def _is_visible(found: Finding | None) -> bool:
+    return found is not None and found.visible

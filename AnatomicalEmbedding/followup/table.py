@@ -77,8 +77,9 @@ def rows(record: FollowUp) -> list[Row]:
 def write_csv(path: str | Path, record: FollowUp) -> None:
     """Write the table for spreadsheets: UTF-8 with its mark, commas, one row a lesion and study, places in RAS mm.
 
-    Sums of targets and responses follow, a row a study, where there are any; scans of one visit have the same. Text that a spreadsheet would run as a
-    formula begins with an apostrophe. Raises AnatomicalEmbeddingError when the file cannot be written.
+    Sums of targets and responses follow, a row a study, where there are any; scans of one visit have the same. Text
+    that a spreadsheet would run as a formula begins with an apostrophe. Raises AnatomicalEmbeddingError when the file
+    cannot be written.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, restval="")  # its lines end in CR LF

@@ -10,7 +10,9 @@ from xml.sax.saxutils import escape
 
 from .lesions import Study
 from .record import FollowUp
-from .response import diameter_mm, responses
+from .response import responses
+from .sizes import diameter_mm
+from .visits import visits_of
 
 _LEFT, _TOP, _BOTTOM = 46, 30, 38
 _NAME_PX, _LABEL_PX = 120, 15  # that a name takes
@@ -26,7 +28,7 @@ _SUM_NAME = "sum of targets"
 
 @dataclass(frozen=True)
 class Line:
-    """One line: values in mm by study, None where nothing is confirmed."""
+    """One line: values in mm by study, None where nothing is confirmed in its visit."""
 
     name: str
     values: tuple[float | None, ...]
@@ -59,9 +61,10 @@ class _Frame:
 
 def lines_of(record: FollowUp) -> list[Line]:
     """What there is to draw, lesions first, then the sum."""
-    lines = []
+    lines, visits = [], visits_of(record)
+    numbers = [visits.number_of(study.key) for study in record.studies]
     for number, lesion in enumerate(record.lesions):
-        values = tuple(diameter_mm(lesion, lesion.findings.get(study.key)) for study in record.studies)
+        values = tuple(diameter_mm(lesion, visits.finding(lesion.id, visit)) for visit in numbers)
         colour = _COLOURS[number % len(_COLOURS)]
         if any(values):  # more than zeros
             lines.append(Line(lesion.label, values, colour, "target" if lesion.target else "other"))

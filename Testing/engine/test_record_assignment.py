@@ -70,6 +70,35 @@ def test_what_a_person_has_said_to_be_gone_is_not_paired() -> None:
     assert (told.same, told.earlier, told.later) == ((), {}, {"L2": "new"})
 
 
+def test_pairs_that_were_told_apart_in_a_third_study_stay_apart_and_the_others_do_not() -> None:
+    record = _mark(_mark(EMPTY, "a", -50), "a", 0, 14)  # L1, L2
+    record = _mark(_mark(_mark(record, "b", -50), "b", -9, 6), "b", 9, 5)  # L3 is L1; L4 and L5 are parts of L2
+    agreed = assign_in_record(record, "a", "b", MAPS).put_into(record)
+    assert [lesion.id for lesion in agreed.lesions if lesion.split_from == "L2"] == ["L5"]
+
+    apart = record.mark("c", MIDDLE + STEPS["c"], "L2").not_visible("L4", "c")  # a person: L2 is not L4
+    told = assign_in_record(apart, "a", "b", MAPS)
+    assert set(told.same) == {("L1", "L3"), ("L2", "L4")}
+    found, sentences = told.without_conflicts(apart)
+    assert (found.same, found.split) == ((("L1", "L3"),), ())
+    assert sentences == (
+        "L2, L4: were both looked at in 2024-07-01; clear one of them there. Until then they stay apart.",
+    )
+    after = told.put_into(apart)
+    assert [lesion.id for lesion in after.lesions] == ["L1", "L2", "L4", "L5"]
+    assert not any(lesion.split_from for lesion in after.lesions)
+    with pytest.raises(AnatomicalEmbeddingError, match="'L3': is not in this follow-up"):
+        told.put_into(after)
+
+
+def test_parts_take_over_what_kind_of_lesion_the_whole_is() -> None:
+    record = _mark(EMPTY, "a", 0, 14).describe("L1", nodal=True, target=False)
+    record = _mark(_mark(record, "b", -9, 6), "b", 9, 5)
+    after = assign_in_record(record, "a", "b", MAPS).put_into(record)
+    assert {(lesion.nodal, lesion.target) for lesion in after.lesions} == {(True, False)}
+    assert len(after.lesions) == 2
+
+
 def test_a_study_with_nothing_marked_and_one_without_a_map() -> None:
     record = _mark(EMPTY, "a", 0)
     assert assign_in_record(record, "a", "b", MAPS).earlier == {"L1": "disappeared"}

@@ -169,12 +169,31 @@ def test_findings_survive_a_study_that_is_taken_out_and_put_back(empty: FollowUp
         (lambda r: r.confirm("L1", "c"), "no place in 2024"),
         (lambda r: r.describe("L1", colour="red"), "colour"),
         (lambda r: r.describe("L1", split_from="L1"), "part of itself"),
+        (
+            lambda r: r.measure("L1", "a", ((1, 2, 3), (1, 2, 3)), None),
+            "L1: its long axis is shorter than 0.1 mm; draw",
+        ),
+        (lambda r: r.measure("L1", "a", AXIS, ((1, 2, 3), (1, 2.09, 3))), "its short axis is shorter than 0.1 mm"),
         (lambda r: r.with_studies([STUDIES[0], STUDIES[0]]), "same key"),
     ],
 )
 def test_wrong_steps_are_refused_with_a_reason(empty: FollowUp, wrong, says: str) -> None:
     with pytest.raises(AnatomicalEmbeddingError, match=says):
         wrong(empty.mark("a", (1, 2, 3)))
+
+
+def test_a_part_of_a_node_is_a_node_and_that_of_a_non_target_no_target(empty: FollowUp) -> None:
+    record = empty.mark("a", (1, 2, 3)).mark("b", (4, 5, 6)).mark("a", (7, 8, 9))
+    assert record.describe("L2", split_from="L1").lesion("L2").target
+    record = record.describe("L1", nodal=True, target=False)
+    part = record.describe("L2", split_from="L1")
+    assert (part.lesion("L2").nodal, part.lesion("L2").target) == (True, False)
+    own = part.describe("L2", nodal=False).describe("L2", name="part", split_from="L1")
+    assert not own.lesion("L2").nodal, "what was said of a part since stays"
+    given = record.describe("L2", split_from="L1", target=True)
+    assert (given.lesion("L2").nodal, given.lesion("L2").target) == (True, True)
+    said = record.describe("L2", target=False, nodal=True).describe("L2", split_from="L3")
+    assert (said.lesion("L2").nodal, said.lesion("L2").target) == (True, False), "what was said of it before stays"
 
 
 def test_two_that_are_one_lesion_are_united(empty: FollowUp) -> None:

@@ -26,7 +26,7 @@ def test_a_lesion_that_goes_away(empty: FollowUp) -> None:
 
 def test_a_lesion_that_comes(empty: FollowUp) -> None:
     record = empty.mark("b", (0, 0, 0))
-    assert _words(record, "L1") == ["", NEW, ""]
+    assert _words(record, "L1") == ["", BASELINE, ""], "nobody has looked at an earlier study"
     assert _words(record.not_visible("L1", "a"), "L1") == [NOT_VISIBLE, NEW, ""]
     assert _words(record.mark("a", (0, 0, 0), "L1"), "L1")[0] == BASELINE
 

@@ -55,6 +55,7 @@ def statusText(status: str) -> str:
     return {
         words.BASELINE: _("baseline"),
         words.NEW: _("new"),
+        words.MAYBE_NEW: _("new?"),
         words.SPLIT: _("split off"),
         words.UNCERTAIN: _("uncertain"),
         words.ABSENT: _("not in scan?"),

@@ -45,7 +45,11 @@ def test_a_lesion_can_be_marked_in_any_study(prepared):
     assert prepared.state("L3", 2) == MARKED
     assert prepared.state("L3", 0) == PROPOSED
     assert (prepared.choice.lesion, prepared.choice.study) == ("L3", prepared.keys[2]), "it is the one to go on with"
-    assert prepared.cell(2, 3) == "✓ new"
+    assert prepared.cell(2, 3) == "✓ new?"
+    for number in (0, 1):
+        prepared.go("L3", number)
+        prepared.press("N")
+    assert prepared.cell(2, 3) == "✓ new", "once somebody has looked for it before"
 
 
 def test_buttons_say_what_the_user_sees(prepared):
@@ -246,7 +250,3 @@ def test_cells_are_read_only(prepared):
 
     flags = [prepared.table.item(0, n).flags() & qt.Qt.ItemIsEditable for n in range(4)]
     assert not any(flags)
-
-
-def test_the_test_that_runs_in_slicer_passes_here(module):
-    module.python.LesionFollowUpTest().runTest()

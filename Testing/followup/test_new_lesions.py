@@ -1,0 +1,86 @@
+"""Lesions that the baseline did not show, and all that is not in the sum: RECIST 1.1, 4.3.5 and tables 1 to 3."""
+
+import pytest
+from measured_patient import GONE, OUT, PROPOSED, SEEN, axis, categories, last, patient
+
+from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, responses
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        (PROPOSED, "only proposed in 2024-05-01; confirm it, or say where the lesion is."),
+        (None, "nothing is known in 2024-05-01; find or mark it there."),
+        (OUT, "not in the scan of 2024-05-01."),
+    ],
+)
+@pytest.mark.parametrize("target", [GONE, 5])  # without the new lesion CR, and PR
+def test_a_new_lesion_of_which_nothing_is_known_later_keeps_the_response_open(target, later, why) -> None:
+    record = patient((20, 10, target), (GONE, 15, later))
+    assert categories(record) == [BASELINE, "PD", NOT_EVALUABLE]
+    assert last(record).missing == (f"L2: {why}",)
+
+
+def test_a_new_lesion_keeps_progress_until_it_is_gone() -> None:
+    assert categories(patient((20, 10, GONE), (GONE, 15, 8))) == [BASELINE, "PD", "PD"]
+    assert categories(patient((20, 10, GONE), (GONE, 15, GONE))) == [BASELINE, "PD", "CR"]
+    merged = patient((20, 10, 10), (GONE, 15, None)).merge("L2", "c", into="L1")
+    assert (last(merged).category, last(merged).new) == ("PD", ("L2",)), "it is there, in the other"
+
+
+def test_a_lesion_that_may_be_new_keeps_later_studies_open_too() -> None:
+    record = patient((20, 10, 5), (None, 12, PROPOSED))
+    assert categories(record) == [BASELINE, NOT_EVALUABLE, NOT_EVALUABLE]
+    assert categories(record.not_visible("L2", "c"))[2] == "PR"
+
+
+def test_a_lesion_with_the_same_gap_as_a_target_shares_its_sentence() -> None:
+    record = patient((20, 10, None), (GONE, 15, None))
+    assert last(record).missing == ("L1, L2: nothing is known in 2024-05-01; find or mark it there.",)
+
+
+# -- parts
+
+
+def test_a_part_of_a_non_target_keeps_the_response_from_being_complete() -> None:
+    record = patient((30, GONE), (20, GONE), (None, 20), L2={"target": False}, L3={"split_from": "L2", "target": True})
+    assert last(record).category == "PR"
+    assert last(record).notes == ("L3: is no target, and not said to be gone; without it the response were complete.",)
+    assert last(record.not_visible("L3", "b")).category == "CR"
+
+
+def test_a_part_of_a_target_that_was_made_a_non_target_does_so_too() -> None:
+    record = patient((30, GONE), (None, 20), L2={"split_from": "L1", "target": False})
+    assert (last(record).category, last(record).sum_mm) == ("PR", 0)
+
+
+def test_a_part_of_a_new_lesion_is_new() -> None:
+    record = patient((40, 20, GONE), (GONE, 18, GONE), (None, None, 9), L3={"split_from": "L2"})
+    assert [each.new for each in responses(record)] == [(), ("L2",), ("L3",)]
+    assert categories(record) == [BASELINE, "PD", "PD"]
+
+
+def test_a_part_of_a_lesion_of_the_baseline_is_not_new() -> None:
+    record = patient((40, 20), (30, 10), (GONE, 9), L2={"target": False}, L3={"split_from": "L2"})
+    assert (last(record).new, last(record).category) == ((), "PR")
+
+
+def test_parts_that_are_said_to_be_of_each_other_are_judged_all_the_same() -> None:
+    record = patient((40, 20), (GONE, 9), (GONE, 9), L2={"split_from": "L3"}, L3={"split_from": "L2"})
+    assert last(record).new == ("L2", "L3")
+
+
+# -- nodes: 10 mm of short axis is disease
+
+
+def test_a_new_node_is_measured_before_it_is_called_new() -> None:
+    record = patient((30, 30), (GONE, SEEN), L2={"nodal": True})
+    assert last(record).category == NOT_EVALUABLE
+    assert last(record).missing == ("L2: new? Draw its short axis in 2024-03-01: a node below 10 mm is normal.",)
+    assert last(record.measure("L2", "b", None, axis(9.9))).category == "SD"
+    assert last(record.measure("L2", "b", None, axis(10))).category == "PD"
+
+
+def test_a_new_node_of_normal_size_does_not_keep_the_response_open_later() -> None:
+    record = patient((30, 30, 15), (GONE, 16, PROPOSED), L2={"nodal": True})  # short axis 8
+    assert categories(record) == [BASELINE, "SD", "PR"]
