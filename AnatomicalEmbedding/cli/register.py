@@ -97,12 +97,16 @@ def run(options: argparse.Namespace) -> None:
         written.append(_write_labels(options.output / "labels_on_fixed.nii.gz", found.warp_labels(labels, fixed)))
     if points is not None:
         carried = PointList(points.labels, found.transform_points(points.points_ras))
+        beyond = ~moving.contains(carried.points_ras)
+        facts["points_outside_moving"] = [label for label, gone in zip(points.labels, beyond, strict=True) if gone]
         written.append(options.output / "points_in_moving.mrk.json")
-        write_markups(written[-1], carried)
+        write_markups(written[-1], carried, missing=beyond)
     if options.json:
         print_json(facts | {"files": [str(path) for path in written]})
         return
     print_table(["registration", ""], [[name, words] for name, words in _in_words(facts).items()])
+    if outside := facts.get("points_outside_moving"):
+        say(f"not in {moving.name}, and marked as missing: {', '.join(outside)}")
     say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
 
 
@@ -133,6 +137,7 @@ def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),
         "folded_share": folding.share,
+        "doubt": folding.doubt,
     }
 
 
@@ -144,7 +149,7 @@ def _in_words(facts: dict[str, object]) -> dict[str, str]:
         "volume change": f"{low:.2f} to {high:.2f} times (98 % of the body)",
         "turned inside out": f"{100 * facts['folded_share']:.2f} % of the body",
         "time": f"{facts['seconds']:.1f} s, without embedding",
-    }
+    } | ({"doubt": str(facts["doubt"])} if facts["doubt"] else {})
 
 
 def _write(

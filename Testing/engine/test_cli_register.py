@@ -76,6 +76,23 @@ def test_a_rigid_registration_turns_and_moves_only(anatemb, place, tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+def test_points_that_the_moving_scan_does_not_show_are_missing_there(anatemb, place, tmp_path):
+    low, high = Volume.read(place.template).bounds_ras
+    middle = (low + high) / 2
+    corner = low + 1.0  # below what is left of the other scan
+    write_markups(tmp_path / "p.mrk.json", PointList(("middle", "corner"), [middle, corner]))
+    target = Volume.read(place.target)
+    cut = target.shape[0] // 4
+    lifted = target.ijk_to_ras.copy()
+    lifted[:3, 3] += lifted[:3, 2] * cut
+    Volume(target.voxels[cut:], lifted).write(tmp_path / "upper.nii.gz")
+    words = ("register", place.template, tmp_path / "upper.nii.gz", "-o", tmp_path / "o", "--kind", "rigid")
+    outcome = anatemb(*words, "--no-report", "--json", "--points", tmp_path / "p.mrk.json")
+    assert json.loads(outcome.out)["points_outside_moving"] == ["corner"]
+    (markup,) = json.loads((tmp_path / "o" / "points_in_moving.mrk.json").read_text())["markups"]
+    assert [point["positionStatus"] for point in markup["controlPoints"]] == ["defined", "missing"]
+
+
 def test_labels_of_another_scan_are_refused(anatemb, place, labels, tmp_path):
     small = sitk.ReadImage(str(labels))[:-1, :, :]
     sitk.WriteImage(small, str(tmp_path / "small.nii.gz"))
