@@ -1,11 +1,17 @@
-"""The border between RAS arrays and SimpleITK's LPS images, and the resampling of sheared grids to upright ones."""
+"""The border between RAS arrays and SimpleITK's LPS images, and the resampling of sheared grids to upright ones.
+
+SimpleITK, which takes long to load, is imported by the functions that need it.
+"""
 
 from __future__ import annotations
 
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
-import SimpleITK as sitk
+
+if TYPE_CHECKING:
+    import SimpleITK as sitk
 
 OUTSIDE_HU = -1000.0
 # LPS and RAS differ in the sign of x and y, in both directions.
@@ -20,6 +26,8 @@ def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def to_image(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> sitk.Image:
     """Return a SimpleITK image (LPS) of a (k,j,i) array and its (4,4) ijk_to_ras."""
+    import SimpleITK as sitk
+
     image = sitk.GetImageFromArray(voxels)
     _set_geometry(image, LPS_FROM_RAS @ ijk_to_ras)
     return image
@@ -41,6 +49,8 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     the old (the way the table moved), the new i axis stays as close to the old as it can. Interpolation is linear,
     voxels outside the old grid become -1000 HU, spacing and dtype are kept. Returns (voxels, ijk_to_ras).
     """
+    import SimpleITK as sitk
+
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     old_i, old_j, new_k = (ijk_to_ras[:3, :3] / spacing).T
     new_i = old_i - (old_i @ new_k) * new_k

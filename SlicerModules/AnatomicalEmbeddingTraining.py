@@ -20,6 +20,7 @@ from slicer.ScriptedLoadableModule import (
 from AnatomicalEmbeddingLib.Panels import ModuleSettings
 from AnatomicalEmbeddingLib.Panels.PackageSetup import installForTraining, missingForTraining
 from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
 from AnatomicalEmbeddingLib.Training.TrainingCurves import TrainingCurves
 from AnatomicalEmbeddingLib.Training.TrainingPanel import TrainingPanel
 from AnatomicalEmbeddingLib.Training.TrainingProcess import TrainingProcess
@@ -34,11 +35,12 @@ class AnatomicalEmbeddingTraining(ScriptedLoadableModule):
         ScriptedLoadableModule.__init__(self, parent)
         self.parent.title = _("Anatomical Embedding Training")
         self.parent.categories = [translate("qSlicerAbstractCoreModule", "Registration")]
-        self.parent.dependencies = []
+        self.parent.dependencies = ["Plots"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
             "Adapts the weights that find anatomical points to your own CTs, in the background, and hands them to the "
-            "other modules. Nothing leaves this computer. Research software, not a medical device. "
+            "other modules. Nothing leaves this computer. Needs Slicer 5.12 or newer. Research software, not a "
+            "medical device. "
             'See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -81,6 +83,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ParameterN
         uiWidget.setMRMLScene(slicer.mrmlScene)
 
         self.logic = AnatomicalEmbeddingTrainingLogic()
+        self.atEnd(self.logic.process.close)
         self.panel = TrainingPanel(
             self.ui,
             self.logic.process,
@@ -96,14 +99,12 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ParameterN
         self.timer.setInterval(_INTERVAL_MS)
         self.timer.connect("timeout()", self.panel.poll)
         self.timer.start()
+        self.atEnd(self.timer.stop)
 
         self.followScene(slicer.mrmlScene, self.logic.getParameterNode)
 
     def cleanup(self):
-        self.timer.stop()
-        self.setParameterNode(None)
-        self.removeObservers()
-        self.logic.process.close()
+        self.end()
 
     def enter(self):
         self.initializeParameterNode()
@@ -195,7 +196,7 @@ class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
     """Runs in Slicer (Reload and Test); needs the packages of training, and no data."""
 
     def setUp(self):
-        slicer.mrmlScene.Clear()
+        startSelfTest(self, slicer.mrmlScene, missingForTraining())
 
     def runTest(self):
         self.setUp()

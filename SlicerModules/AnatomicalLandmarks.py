@@ -19,10 +19,12 @@ from AnatomicalEmbeddingLib.Landmarks.AnswerList import isAnswers
 from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.Landmarks.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.Registration.AlignmentLogic import AlignmentLogic
@@ -39,11 +41,12 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
         ScriptedLoadableModule.__init__(self, parent)
         self.parent.title = _("Anatomical Landmarks")
         self.parent.categories = [translate("qSlicerAbstractCoreModule", "Registration")]
-        self.parent.dependencies = []
+        self.parent.dependencies = ["Markups"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
             "Click a point in one CT: the same anatomical point appears in all other CTs, with the error to expect, or "
-            "the answer that it is not in that scan. Research software, not a medical device. "
+            "the answer that it is not in that scan. Needs Slicer 5.12 or newer. Research software, not a medical "
+            "device. "
             'See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -87,9 +90,11 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
         self.session = sharedSession()
-        self.session.attach(self)
+        self.session.attach(self, lambda: self.parent.isEntered)
+        self.atEnd(lambda: self.session.detach(self))
         uiWidget = slicer.util.loadUI(self.resourcePath("UI/AnatomicalLandmarks.ui"))
         self.setupPanel = SetupPanel(self.layout, self.session)
+        self.atEnd(self.setupPanel.close)
         self.layout.addWidget(uiWidget)
         self.ui = slicer.util.childWidgetVariables(uiWidget)
         uiWidget.setMRMLScene(slicer.mrmlScene)
@@ -102,13 +107,16 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.matchTable = MatchTable(self.ui.matchArea.layout(), self.logic)
         self.alignment = AnatomicalLandmarksLogic().alignment(scene, store)
         self.alignPanel = AlignPanel(self.ui, self.alignment, self.session)
+        for part in (self.logic, self.crosshair, self.preparation, self.matchTable, self.alignment, self.alignPanel):
+            self.atEnd(part.close)
         self.alignPanel.kindChosen.connect(self._onAlignKind)
         self.logic.said.connect(self.say)
         self.logic.changed.connect(self._showButtons)
         self.session.ticked.connect(self._onTick)
+        self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
 
-        self.addObserver(scene, scene.NodeAddedEvent, self._onParameters)
-        self.addObserver(scene, scene.NodeRemovedEvent, self._onParameters)
+        self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
+        self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
         ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
         ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onPointsAdded)
@@ -124,24 +132,17 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.followScene(scene, AnatomicalLandmarksLogic().getParameterNode)
 
     def cleanup(self):
-        self.setParameterNode(None)
-        self.removeObservers()
-        self.session.ticked.disconnect(self._onTick)
-        self.crosshair.close()
-        self.alignPanel.close()
-        self.alignment.close()
-        self.matchTable.close()
-        self.preparation.close()
-        self.setupPanel.close()
-        self.logic.close()
-        self.session.detach(self)
+        self.end()
 
     def enter(self):
+        self.session.wake()
         self.setupPanel.refresh()
         self.initializeParameterNode()
         self.shortcut.setEnabled(True)
 
     def exit(self):
+        if not self.isSetUp:
+            return
         self.ui.crosshairCheckBox.checked = False
         self.ui.placeWidget.setPlaceModeEnabled(False)
         self.shortcut.setEnabled(False)
@@ -149,6 +150,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def onSceneStartClose(self, caller, event):
         self.ui.crosshairCheckBox.checked = False
         super().onSceneStartClose(caller, event)
+        self.scanChoice.clear()
         self.alignPanel.clear()
         self.say("")
 
@@ -185,9 +187,15 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
             _('Written to the table "{name}"; save it from the Tables or Data module.').format(name=node.GetName())
         )
 
+    def _onNodes(self, caller=None, event=None):
+        if not self.scanChoice.isCurrent:
+            self._onParameters()
+
     def _onTick(self):
         self.logic.poll()
         self.crosshair.poll()
+        if self.parent.isEntered:
+            self._onNodes()  # voxels may come after their node
 
     def _onCrosshair(self, on):
         if on:
@@ -267,7 +275,7 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
     """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
 
     def setUp(self):
-        slicer.mrmlScene.Clear()
+        startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
     def runTest(self):
         self.setUp()

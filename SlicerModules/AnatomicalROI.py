@@ -21,10 +21,13 @@ from AnatomicalEmbeddingLib.Boxes.CoverageTable import CoverageTable
 from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.Boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.Boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.Panels.PathFields import connectPath
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.Panels.StatusLines import StatusLines
@@ -35,13 +38,14 @@ class AnatomicalROI(ScriptedLoadableModule):
         ScriptedLoadableModule.__init__(self, parent)
         self.parent.title = _("Anatomical ROI")
         self.parent.categories = [translate("qSlicerAbstractCoreModule", "Registration")]
-        self.parent.dependencies = []
+        self.parent.dependencies = ["Markups", "Segmentations"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
             "Finds boxes of organs and other structures in CTs, by a library that needs no example, or by one to five "
             "examples of yours. Boxes are grown until they are expected to hold the share of a structure that you ask "
             "for. Crops scans to boxes and keeps their voxels exactly. Tells which part of the body a scan holds, and "
-            "whether it is mirrored or upside down. Research software, not a medical device. "
+            "whether it is mirrored or upside down. Needs Slicer 5.12 or newer. Research software, not a medical "
+            "device. "
             'See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -79,9 +83,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
         self.session = sharedSession()
-        self.session.attach(self)
+        self.session.attach(self, lambda: self.parent.isEntered)
+        self.atEnd(lambda: self.session.detach(self))
         uiWidget = slicer.util.loadUI(self.resourcePath("UI/AnatomicalROI.ui"))
         self.setupPanel = SetupPanel(self.layout, self.session)
+        self.atEnd(self.setupPanel.close)
         self.layout.addWidget(uiWidget)
         self.ui = ui = slicer.util.childWidgetVariables(uiWidget)
         uiWidget.setMRMLScene(slicer.mrmlScene)
@@ -90,12 +96,15 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
         self.status = StatusLines(ui.statusLabel)
         self.session.addWork(self._isWorking)
+        self.atEnd(self.boxes.close, self.crops.close, self.coverage.close)
+        self.atEnd(lambda: self.session.removeWork(self._isWorking))
         self.scanChoice = ScanChoice(scene, ui.targetSelector)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
         self.structureList = StructureList(ui.searchEdit, ui.structureList, ui.countLabel, ui.clearStructuresButton)
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
         self.boxTable = BoxTable(ui.boxTable, self.boxes)
         self.coverageTable = CoverageTable(ui.coverageTable, self.coverage)
+        self.atEnd(self.preparation.close, self.examplePanel.close, self.boxTable.close)
         for source in (self.boxes, self.crops, self.coverage, self.examplePanel, self.boxTable):
             source.said.connect(self.status.say)
         for source in (self.boxes, self.crops, self.coverage):
@@ -105,11 +114,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.examplePanel.added.connect(self._onExamplesAdded)
         self.session.ticked.connect(self._onTick)
         self.session.chosen.connect(self._onSettings)
+        self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
+        self.atEnd(lambda: self.session.chosen.disconnect(self._onSettings))
 
         self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
-        ui.libraryFileEdit.connect("currentPathChanged(QString)", self._onLibraryFile)
+        connectPath(ui.libraryFileEdit, self._onLibraryFile)
         ui.findButton.connect("clicked(bool)", self.onFind)
         ui.removeBoxesButton.connect("clicked(bool)", lambda: self.boxes.removeBoxes(self._targets))
         ui.cropButton.connect("clicked(bool)", self.onCrop)
@@ -118,27 +129,22 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.followScene(scene, AnatomicalROILogic().getParameterNode)
 
     def cleanup(self):
-        self.setParameterNode(None)
-        self.removeObservers()
-        self.session.removeWork(self._isWorking)
-        self.session.ticked.disconnect(self._onTick)
-        self.session.chosen.disconnect(self._onSettings)
-        for part in (self.boxTable, self.examplePanel, self.preparation, self.setupPanel):
-            part.close()
-        for logic in (self.coverage, self.crops, self.boxes):
-            logic.close()
-        self.session.detach(self)
+        self.end()
 
     def enter(self):
+        self.session.wake()
         self.setupPanel.refresh()
         self.initializeParameterNode()
         self.examplePanel.update()
 
     def exit(self):
-        self.ui.placeWidget.setPlaceModeEnabled(False)
+        if self.isSetUp:
+            self.ui.placeWidget.setPlaceModeEnabled(False)
 
     def onSceneStartClose(self, caller, event):
         super().onSceneStartClose(caller, event)
+        self.scanChoice.clear()
+        self._setTargets([])
         self.status.clear()
 
     # -- what the user does
@@ -194,7 +200,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
 
     # -- following the scene
 
-    def _onNodes(self, caller, event):
+    def _onNodes(self, caller=None, event=None):
         if not self.scanChoice.isCurrent:
             self._onParameters()
 
@@ -204,14 +210,17 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
 
     def showParameters(self, node):
         """Bring panel and logic in line with the parameter node."""
-        self._targets = self.scanChoice.show(node)
-        for part in (self.preparation, self.boxTable, self.coverageTable):
-            part.setVolumes(self._targets)
+        self._setTargets(self.scanChoice.show(node))
         if self.ui.libraryFileEdit.currentPath != node.libraryFile:
             self.ui.libraryFileEdit.currentPath = node.libraryFile
         self.boxes.libraryPath = node.libraryFile
         self._showLibrary()
         self._showState()
+
+    def _setTargets(self, volumes):
+        self._targets = volumes
+        for part in (self.preparation, self.boxTable, self.coverageTable):
+            part.setVolumes(volumes)
 
     def _showLibrary(self):
         self.structureList.setNames(self.boxes.libraryStructures())
@@ -224,11 +233,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.boxes.poll()
         self.crops.poll()
         self.coverage.poll()
+        if self.parent.isEntered:
+            self._onNodes()  # voxels may come after their node
         self._showProgress()
         self._showCoverage()
 
     def _isWorking(self):
-        return self.boxes.busy or self.coverage.busy
+        return self.boxes.busy or self.crops.busy or self.coverage.busy
 
     # -- showing
 
@@ -287,7 +298,7 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
     """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
 
     def setUp(self):
-        slicer.mrmlScene.Clear()
+        startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
     def runTest(self):
         self.setUp()

@@ -1,7 +1,5 @@
 """Lesion Follow-up: lesions of a patient in all CTs, proposed by matching, confirmed and measured by a person."""
 
-from contextlib import contextmanager
-
 import slicer
 import vtk
 from slicer import vtkMRMLScalarVolumeNode
@@ -28,9 +26,11 @@ from AnatomicalEmbeddingLib.FollowUp.ResponsePanel import ResponsePanel
 from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
 from AnatomicalEmbeddingLib.FollowUp.StudySelectors import StudySelectors
 from AnatomicalEmbeddingLib.FollowUp.StudyTable import StudyTable
+from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.Views import offerGrid, showGrid, showInstead
@@ -43,7 +43,7 @@ class LesionFollowUp(ScriptedLoadableModule):
         ScriptedLoadableModule.__init__(self, parent)
         self.parent.title = _("Lesion Follow-up")
         self.parent.categories = [translate("qSlicerAbstractCoreModule", "Registration")]
-        self.parent.dependencies = []
+        self.parent.dependencies = ["Markups"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
             "Mark a lesion in one CT of a patient: its places in all other studies, earlier and later, are proposed "
@@ -52,6 +52,7 @@ class LesionFollowUp(ScriptedLoadableModule):
             "lesion, C confirm, M move, N not visible, O outside, L and S long and short axis, A accept size, J and K "
             "next and previous proposal. Pair lesions joins those marked in two studies separately; Import takes in "
             "point lists, DICOM structured reports and records of earlier sessions. "
+            "Needs Slicer 5.12 or newer. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -81,9 +82,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
         self.session = sharedSession()
-        self.session.attach(self)
+        self.session.attach(self, lambda: self.parent.isEntered)
+        self.atEnd(lambda: self.session.detach(self))
         uiWidget = slicer.util.loadUI(self.resourcePath("UI/LesionFollowUp.ui"))
         self.setupPanel = SetupPanel(self.layout, self.session)
+        self.atEnd(self.setupPanel.close)
         self.layout.addWidget(uiWidget)
         self.ui = ui = slicer.util.childWidgetVariables(uiWidget)
         uiWidget.setMRMLScene(slicer.mrmlScene)
@@ -100,6 +103,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.form = LesionForm(ui, logic, self.choice)
         self.response = ResponsePanel(ui.responseArea.layout(), logic, self.choice)
         self.export = ExportPanel(ui, logic)
+        parts = (self.actions, self.pairing, self.importing, self.form, self.response, self.export)
+        for part in (logic, self.choice, self.studyTable, self.preparation, self.lesionTable, *parts):
+            self.atEnd(part.close)
 
         self.say("")
         self.studyTable.changed.connect(self._onParameters)
@@ -110,29 +116,23 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.choice.changed.connect(self._onChoice)
         self.lesionTable.opened.connect(self._onOpened)
         self.session.ticked.connect(self._onTick)
+        self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
         self.selectors.chosen.connect(self._choose)
         ui.showButton.connect("clicked(bool)", self.onShow)
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
 
     def cleanup(self):
-        self.setParameterNode(None)
-        self.removeObservers()
-        self.session.ticked.disconnect(self._onTick)
-        parts = (self.export, self.response, self.form, self.importing, self.pairing, self.actions, self.lesionTable)
-        for part in (*parts, self.choice):
-            part.close()
-        self.preparation.close()
-        self.studyTable.close()
-        self.setupPanel.close()
-        self.logic.close()
-        self.session.detach(self)
+        self.end()
 
     def enter(self):
+        self.session.wake()
         self.setupPanel.refresh()
         self.initializeParameterNode()
         self.actions.setKeysEnabled(True)
 
     def exit(self):
+        if not self.isSetUp:
+            return
         self.logic.placing.stop()
         self.actions.setKeysEnabled(False)
 
@@ -143,7 +143,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def setParameterNode(self, parameterNode):
         """Bind the panel to a parameter node, or to none."""
         super().setParameterNode(parameterNode)
-        if parameterNode is None:
+        if parameterNode is None and self.isSetUp:
             self._showStudies([], None)
 
     def say(self, sentence):
@@ -270,56 +270,9 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
     """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
 
     def setUp(self):
-        slicer.mrmlScene.Clear()
-
-    def runTest(self):
-        for test in (
-            self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed,
-            self.test_LesionsMarkedApartArePaired,
-            self.test_PointListBecomesLesions,
-        ):
-            self.setUp()
-            with self._reading() as followUp:
-                test(followUp)
-
-    def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self, followUp):
-        import numpy as np
-
-        prior, current = followUp.volumes
-        self.assertEqual(followUp.volumes[prior].GetName(), "2023-06-01")
-        lesion = followUp.mark(prior, self.place)
-        self._finish(followUp)
-        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
-        self.assertLess(np.linalg.norm(followUp.placeOf(lesion, current) - self.place), 10.0)
-        self.assertTrue(followUp.confirm(lesion, current))
-        self.assertEqual(followUp.openPlaces(), [])
-        followUp.undo()
-        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
-
-    def test_LesionsMarkedApartArePaired(self, followUp):
-        from AnatomicalEmbeddingLib.FollowUp.LesionPairing import agree, offerPairing
-
-        prior, current = followUp.volumes
-        for study in (prior, current):
-            followUp.mark(study, self.place)
-        self._finish(followUp)
-        self.assertTrue(agree(followUp, offerPairing(followUp, prior, current)))
-        (lesion,) = followUp.record.lesions
-        self.assertEqual(set(lesion.findings), {prior, current})
-
-    def test_PointListBecomesLesions(self, followUp):
-        from AnatomicalEmbeddingLib.FollowUp.LesionImport import importPoints
-
-        points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Points")
-        points.AddControlPoint(vtk.vtkVector3d(*self.place), "hilar")
-        importPoints(followUp, points, next(iter(followUp.volumes)))
-        self.assertEqual([lesion.label for lesion in followUp.record.lesions], ["L1 hilar"])
-        followUp.undo()
-        self.assertEqual(followUp.record.lesions, ())
-
-    @contextmanager
-    def _reading(self):
         """The follow-up of a synthetic patient with two studies, loaded out of order."""
+        startSelfTest(self, slicer.mrmlScene, missingForEngine())
+
         from AnatomicalEmbedding.phantom import make_phantom
         from AnatomicalEmbeddingLib.FollowUp.StudyOrder import setDate
         from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
@@ -331,18 +284,65 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
             setDate(volume, day)
         self.place = tuple(scans[1].points_ras["carina"])
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        followUp = LesionFollowUpLogic().followUp(slicer.mrmlScene, store)
-        try:
-            followUp.setPatient(patients(slicer.mrmlScene)[0])
-            yield followUp
-        finally:
-            followUp.close()
-            store.close()
+        self.addCleanup(store.close)
+        self.followUp = LesionFollowUpLogic().followUp(slicer.mrmlScene, store)
+        self.addCleanup(self.followUp.close)
+        self.followUp.setPatient(patients(slicer.mrmlScene)[0])
 
-    def _finish(self, followUp):
+    def runTest(self):
+        for test in (
+            self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed,
+            self.test_LesionsMarkedApartArePaired,
+            self.test_PointListBecomesLesions,
+        ):
+            try:
+                self.setUp()
+                test()
+            finally:
+                self.doCleanups()
+
+    def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self):
+        import numpy as np
+
+        followUp = self.followUp
+        prior, current = followUp.volumes
+        self.assertEqual(followUp.volumes[prior].GetName(), "2023-06-01")
+        lesion = followUp.mark(prior, self.place)
+        self._finish()
+        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
+        self.assertLess(np.linalg.norm(followUp.placeOf(lesion, current) - self.place), 10.0)
+        self.assertTrue(followUp.confirm(lesion, current))
+        self.assertEqual(followUp.openPlaces(), [])
+        followUp.undo()
+        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
+
+    def test_LesionsMarkedApartArePaired(self):
+        from AnatomicalEmbeddingLib.FollowUp.LesionPairing import agree, offerPairing
+
+        followUp = self.followUp
+        prior, current = followUp.volumes
+        for study in (prior, current):
+            followUp.mark(study, self.place)
+        self._finish()
+        self.assertTrue(agree(followUp, offerPairing(followUp, prior, current)))
+        (lesion,) = followUp.record.lesions
+        self.assertEqual(set(lesion.findings), {prior, current})
+
+    def test_PointListBecomesLesions(self):
+        from AnatomicalEmbeddingLib.FollowUp.LesionImport import importPoints
+
+        followUp = self.followUp
+        points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Points")
+        points.AddControlPoint(vtk.vtkVector3d(*self.place), "hilar")
+        importPoints(followUp, points, next(iter(followUp.volumes)))
+        self.assertEqual([lesion.label for lesion in followUp.record.lesions], ["L1 hilar"])
+        followUp.undo()
+        self.assertEqual(followUp.record.lesions, ())
+
+    def _finish(self):
         """Until all scans are prepared."""
         import time
 
-        while followUp.store.busy:
-            followUp.store.poll()
+        while self.followUp.store.busy:
+            self.followUp.store.poll()
             time.sleep(0.05)

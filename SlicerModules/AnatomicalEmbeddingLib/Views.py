@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -9,6 +10,7 @@ from html import escape
 from .SceneNodes import nodesOf
 
 GRID_LAYOUT = 5201  # number of our layout description; Slicer's own stay below 1000
+_ROWS = "AnatomicalEmbedding.Rows"  # of the layout node, saved with it: the names of the rows
 _VIEW_PREFIX = "AE"
 _ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))
 _FIRST_GROUP = 520  # view groups of our rows: views of one row move together, rows do not
@@ -109,10 +111,20 @@ def keepingPlaceNode(scene) -> Iterator[None]:
 
 
 def offerGrid(scene) -> None:
-    """Make our layout known, with two rows, before it is used: a scene saved in it would open without views."""
+    """Make our layout known, with two rows, before it is used: a scene saved in it would open without views. One that
+    was saved with more gets them once it is loaded.
+    """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is not None and not layoutNode.IsLayoutDescription(GRID_LAYOUT):
         layoutNode.AddLayoutDescription(GRID_LAYOUT, gridLayout(["", ""]))
+        scene.AddObserver(scene.EndImportEvent, lambda *_: _restoreGrid(scene))
+
+
+def _restoreGrid(scene) -> None:
+    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    names = None if layoutNode is None else layoutNode.GetAttribute(_ROWS)
+    if names and layoutNode.GetViewArrangement() == GRID_LAYOUT:
+        layoutNode.SetLayoutDescription(GRID_LAYOUT, gridLayout(json.loads(names)))
 
 
 def showGrid(scene, volumeNodes: Sequence) -> bool:
@@ -120,11 +132,13 @@ def showGrid(scene, volumeNodes: Sequence) -> bool:
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:
         return False
-    description = gridLayout([volume.GetName() for volume in volumeNodes])
+    names = [volume.GetName() for volume in volumeNodes]
+    description = gridLayout(names)
     if layoutNode.IsLayoutDescription(GRID_LAYOUT):
         layoutNode.SetLayoutDescription(GRID_LAYOUT, description)
     else:
         layoutNode.AddLayoutDescription(GRID_LAYOUT, description)
+    layoutNode.SetAttribute(_ROWS, json.dumps(names))
     layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
     layoutNode.SetViewArrangement(GRID_LAYOUT)
     for row, volume in enumerate(volumeNodes):

@@ -37,7 +37,9 @@ def scans(scene) -> list:
 def hasVoxels(node) -> bool:
     """Does the node hold a 3-D scalar image?"""
     image = node.GetImageData()
-    return image is not None and image.GetNumberOfScalarComponents() == 1 and min(image.GetDimensions()) > 1
+    if image is None or image.GetPointData().GetScalars() is None:
+        return False
+    return image.GetNumberOfScalarComponents() == 1 and min(image.GetDimensions()) > 1
 
 
 def ijkToRas(node) -> np.ndarray:

@@ -10,6 +10,7 @@ from view_nodes import add_view, remove_views
 from AnatomicalEmbeddingLib import Views
 from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
+from slicer_kit.scene import read_mrb, write_mrb
 
 
 @pytest.fixture
@@ -108,6 +109,24 @@ def test_the_grid_is_known_before_it_is_used(scene):
     described = node.GetLayoutDescription(Views.GRID_LAYOUT)
     assert Views.viewTag(1, "Coronal") in described
     assert Views.viewTag(2, "Axial") not in described
+
+
+def test_a_scene_that_was_saved_with_three_rows_opens_with_three(scene, tmp_path):
+    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
+    node.SetLayoutDescription(Views.GRID_LAYOUT, "")
+    Views.offerGrid(scene)
+    Views.showGrid(scene, [add_patient(number, f"<{number}>") for number in range(3)])
+    write_mrb(scene, tmp_path / "three.mrb")
+    scene.Clear(0)
+    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    node.SetViewArrangement(node.SlicerLayoutConventionalView)
+    node.SetLayoutDescription(Views.GRID_LAYOUT, Views.gridLayout(["", ""]))  # as after a start of Slicer
+    node.RemoveAttribute("AnatomicalEmbedding.Rows")
+    read_mrb(scene, tmp_path / "three.mrb")
+    assert node.GetViewArrangement() == Views.GRID_LAYOUT
+    described = node.GetLayoutDescription(Views.GRID_LAYOUT)
+    assert Views.viewTag(2, "Axial") in described
+    assert Views.viewTag(3, "Axial") not in described
 
 
 def test_without_a_layout_there_is_no_grid(scene):

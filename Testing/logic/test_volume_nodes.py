@@ -20,6 +20,9 @@ def test_only_scalar_volumes_with_voxels_are_cts(scene):
     colour = scene.AddNewNodeByClass("vtkMRMLVectorVolumeNode", "photo")
     slicer.util.updateVolumeFromArray(colour, np.zeros((4, 4, 4, 3), np.uint8))
     scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", "empty")
+    unfilled = vtk.vtkImageData()
+    unfilled.SetDimensions(4, 4, 4)
+    scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", "unfilled").SetAndObserveImageData(unfilled)
     assert VolumeNodes.ctVolumes(scene) == [ct]
 
 

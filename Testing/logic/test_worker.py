@@ -6,7 +6,7 @@ import time
 import pytest
 
 from AnatomicalEmbedding.errors import CancelledError, VolumeError
-from AnatomicalEmbeddingLib.Maps.Worker import Worker
+from AnatomicalEmbeddingLib.Maps.Worker import Worker, waitForEnded
 
 
 @pytest.fixture
@@ -128,3 +128,25 @@ def test_a_worker_works_again_after_it_was_stopped(worker):
     assert worker.stop()
     worker.submit("b", lambda progress, cancelled: 2)
     assert [e.result for e in events_of(worker)] == [2]
+
+
+def test_several_threads_are_waited_for_together():
+    go, begun = threading.Event(), [threading.Event() for _ in range(3)]
+    workers = [Worker() for _ in begun]
+    for worker, started in zip(workers, begun, strict=True):
+        worker.submit("deaf", lambda progress, cancelled, started=started: (started.set(), go.wait(30)))
+        assert started.wait(5)
+    before = time.monotonic()
+    for worker in workers:
+        worker.end()
+    assert not waitForEnded(0.2)
+    assert time.monotonic() - before < 3 * 0.2
+    go.set()
+    assert waitForEnded(5.0)
+
+
+def test_a_worker_that_was_ended_can_be_used_again(worker):
+    worker.submit("a", lambda progress, cancelled: 1)
+    worker.end()
+    worker.submit("b", lambda progress, cancelled: 2)
+    assert [event.result for event in events_of(worker)] == [2]

@@ -1,9 +1,10 @@
 # ruff: noqa: N801, N802, N815 - the names are those of CTK and Qt
 """Doubles of the CTK widgets that hold a path; their dialogs answer with DIALOGS."""
 
+import re
 from pathlib import Path
 
-from PySide6 import QtCore, QtWidgets
+from PySide6 import QtCore, QtGui, QtWidgets
 
 from slicer_kit.ctk_numbers import row
 from slicer_kit.dialogs import DIALOGS
@@ -12,7 +13,11 @@ from slicer_kit.pythonqt import stored, wrapped
 
 @wrapped
 class ctkPathLineEdit(QtWidgets.QWidget):
-    """An editable path with a browse button; the button answers with DIALOGS."""
+    """An editable path with a browse button; the button answers with DIALOGS.
+
+    As in CTK, currentPathChanged tells of acceptable texts only: not of an empty one, nor of one that ends otherwise
+    than the name filters ask for.
+    """
 
     class Filter:
         Dirs, Files, Drives, NoSymLinks, Readable, Writable, Executable = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40
@@ -26,7 +31,7 @@ class ctkPathLineEdit(QtWidgets.QWidget):
     label, setLabel = stored("label", str, "")
     filters, setFilters = stored("filters", int, 0x7)
     options, setOptions = stored("options", int, 0)
-    nameFilters, setNameFilters = stored("nameFilters", "QStringList", [])
+    nameFilters, setNameFilters = stored("nameFilters", "QStringList", [], "_set_pattern")
     settingKey, setSettingKey = stored("settingKey", str, "")
     sizeAdjustPolicy, setSizeAdjustPolicy = stored("sizeAdjustPolicy", int, 1)
     minimumContentsLength, setMinimumContentsLength = stored("minimumContentsLength", int, 0)
@@ -40,8 +45,22 @@ class ctkPathLineEdit(QtWidgets.QWidget):
         self._browse = QtWidgets.QToolButton()
         self._browse.setText("…")
         row(self, self._combo, self._browse)
-        self._combo.editTextChanged.connect(self.currentPathChanged)
+        self._valid = False
+        self._validator = QtGui.QRegularExpressionValidator(self)
+        self._set_pattern()
+        self._combo.lineEdit().setValidator(self._validator)
+        self._combo.lineEdit().textChanged.connect(self._on_text)
         self._browse.clicked.connect(lambda _checked: self.browse())
+
+    def _set_pattern(self) -> None:
+        self._validator.setRegularExpression(QtCore.QRegularExpression(_accepted(self.nameFilters)))
+
+    def _on_text(self, path: str) -> None:
+        was_valid, self._valid = self._valid, self._combo.lineEdit().hasAcceptableInput()
+        if self._valid:
+            self.currentPathChanged.emit(path)
+        if self._valid != was_valid:
+            self.validInputChanged.emit(self._valid)
 
     def setCurrentPath(self, path: str) -> None:
         if not isinstance(path, str):
@@ -70,6 +89,13 @@ class ctkPathLineEdit(QtWidgets.QWidget):
 
     currentPath = QtCore.Property(str, lambda self: self._combo.currentText, setCurrentPath)
     showBrowseButton = QtCore.Property(bool, lambda self: not self._browse.isHidden(), setShowBrowseButton)
+
+
+def _accepted(name_filters: list[str]) -> str:
+    """CTK's regular expression of the texts that suit name filters: of "*.nii.gz" it looks at ".nii" alone."""
+    patterns = [pattern for each in name_filters for pattern in re.split(r"[\s();]+", each)]
+    endings = [found[1] for pattern in patterns if (found := re.search(r"\*\.(\w+)", pattern))]
+    return "(" + "|".join(rf".*\.{ending}?$" for ending in endings) + ")" if endings else ".+"
 
 
 @wrapped

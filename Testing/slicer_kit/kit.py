@@ -154,10 +154,14 @@ class Kit:
             module.widget.exit()
             module.panel.isEntered = False
 
-    def close(self, widget) -> None:
-        """What the application does with a module when it ends: exit(), cleanup(), and the panel is deleted."""
+    def close(self, widget, leave: bool = True) -> None:
+        """What the application does with a module when it ends: exit(), cleanup(), and the panel is deleted.
+
+        leave: whether exit() comes first; Slicer's Reload and the end of the application pass it over.
+        """
         module = next(module for module in self.modules.values() if module.widget is widget)
-        self.leave(module)
+        if leave:
+            self.leave(module)
         self.app.moduleManager().moduleAboutToBeUnloaded.emit(module.name)
         module.panel.hide()
         module.panel.deleteLater()

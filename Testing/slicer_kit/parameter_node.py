@@ -97,7 +97,7 @@ class _Wrapper:
 
     def __init__(self, parameterNode) -> None:
         self.parameterNode = parameterNode
-        self._guis: dict[int, tuple[dict[str, Connector], int]] = {}
+        self._guis: dict[int, dict[str, Connector]] = {}
         self._next_tag = 0
         self._updating_gui = False
         for parameter in self.allParameters.values():
@@ -128,19 +128,17 @@ class _Wrapper:
     def connectParametersToGui(self, mapping: dict) -> int:
         connectors = {name: make_connector(widget, _find(self, name).hint) for name, widget in mapping.items()}
         tag, self._next_tag = self._next_tag, self._next_tag + 1
-        observer = self.parameterNode.AddObserver(vtk.vtkCommand.ModifiedEvent, lambda *_event: self._update_gui())
-        self._guis[tag] = connectors, observer
+        self._guis[tag] = connectors
         for name, connector in connectors.items():
             connector.write(self.getValue(name))
             connector.on_changed(lambda name=name, connector=connector: self._update_from_gui(name, connector))
+        self.AddObserver(vtk.vtkCommand.ModifiedEvent, lambda *_event: self._update_gui())
         return tag
 
     def disconnectGui(self, tag: int | None) -> None:
-        connectors, observer = self._guis.pop(tag, ({}, None))
-        for connector in connectors.values():
+        """As in Slicer the node's observer stays, and with it this wrapper, until the node is gone."""
+        for connector in self._guis.pop(tag, {}).values():
             connector.on_changed(None)
-        if observer is not None:
-            self.parameterNode.RemoveObserver(observer)
 
     def _update_from_gui(self, name: str, connector: Connector) -> None:
         if not self._updating_gui:
@@ -153,7 +151,7 @@ class _Wrapper:
         self._updating_gui = True
         try:
             with slicer.util.NodeModify(self):
-                for connectors, _observer in list(self._guis.values()):
+                for connectors in list(self._guis.values()):
                     for name, connector in connectors.items():
                         connector.write(self.getValue(name))
         finally:

@@ -37,7 +37,10 @@ def test_module_life_follows_the_application(kit, demo, tmp_path):
     assert calls[-1] == "enter"
     kit.close(demo)
     assert calls[-2:] == ["exit", "cleanup"]
-    assert kit.open("KitDemo") is not demo
+    again = kit.open("KitDemo")
+    assert again is not demo
+    kit.close(again, leave=False)
+    assert again.calls == ["enter", "cleanup"]
 
 
 def test_closing_the_scene_resets_parameters_and_tells_observers(kit, demo):

@@ -214,6 +214,21 @@ def test_path_widgets_ask_and_tell(kit):
     assert (button.directory, got) == ("/data", ["/data", "/data"])
 
 
+def test_a_path_is_told_only_where_the_whole_text_is_acceptable(kit):
+    import ctk
+
+    line, paths, valid = ctk.ctkPathLineEdit(), [], []
+    line.connect("currentPathChanged(QString)", paths.append)
+    line.connect("validInputChanged(bool)", valid.append)
+    line.currentPath = "/a/b.txt"
+    line.currentPath = ""
+    assert (paths, valid) == (["/a/b.txt"], [True, False])
+    line.nameFilters = ["Images (*.nii.gz *.nrrd)"]
+    for text in ("/a/b.txt", "/a/b.nii.gz", "/a/b.nii", "/a/b.nrrd"):
+        line.setCurrentPath(text)
+    assert paths == ["/a/b.txt", "/a/b.nii", "/a/b.nrrd"]  # CTK looks at the first word after "*." alone
+
+
 def test_checkable_combo_box(kit, qt):
     import ctk
 

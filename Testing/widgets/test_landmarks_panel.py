@@ -252,7 +252,6 @@ def test_parameters_and_answers_survive_an_mrb(kit, panel, tmp_path):
     before = cell(panel, 0, 1)
     kit.save_scene(tmp_path / "scene.mrb")
     kit.load_scene(tmp_path / "scene.mrb")
-    panel.enter()
     ui = panel.ui
     assert (ui.liveCheckBox.checked, ui.jumpCheckBox.checked, ui.allTargetsCheckBox.checked) == (True, False, False)
     assert [target.GetName() for target in panel.logic.targets] == ["Current"]
@@ -286,12 +285,6 @@ def test_closing_the_panel_stops_the_worker_and_frees_the_maps(kit, panel):
     gc.collect()
     assert kept() is None
     assert not any(thread.name == "AnatomicalEmbedding" for thread in threading.enumerate())
-
-
-def test_the_module_tests_itself(kit, panel):
-    module = kit.modules["AnatomicalLandmarks"].python
-    test = module.AnatomicalLandmarksTest()
-    test.runTest()
 
 
 def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):

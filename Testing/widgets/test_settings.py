@@ -153,6 +153,34 @@ def test_the_timer_runs_only_while_a_panel_is_attached(kit, session):
     assert not current._timer.isActive()
 
 
+def test_the_timer_is_slow_while_no_panel_is_open_and_nothing_is_done(kit, session):
+    current, entered = session(HeldEngine), []
+    current.detach("panel")
+    current.attach("panel", lambda: bool(entered))
+    current.tick()
+    assert current._timer.interval >= 1000
+    current.store.request([add_ct("CT-1")])
+    current.tick()
+    assert current._timer.interval < 50
+    current.store.cancel()
+    current.tick()
+    entered.append("now")
+    current.wake()
+    assert current._timer.interval == 50
+    current.tick()
+    assert current._timer.interval == 50
+
+
+@pytest.mark.parametrize("name", ["AnatomicalLandmarks", "AnatomicalROI", "LesionFollowUp"])
+def test_a_module_that_is_left_costs_next_to_nothing(kit, name):
+    kit.load_module(name)
+    timer = kit.open(name).session._timer
+    kit.leave(name)
+    kit.spin(lambda: timer.interval >= 1000)
+    kit.open(name)
+    assert timer.interval == 50
+
+
 def test_the_last_panel_to_go_ends_the_work_and_frees_memory(kit, session):
     current, volumes = session(HeldEngine), [add_ct("CT-1"), add_ct("CT-2")]
     store, engine = current.store, type(current.store.engine)

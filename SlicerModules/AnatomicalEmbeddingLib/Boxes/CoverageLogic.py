@@ -46,9 +46,9 @@ class CoverageLogic:
         ]
 
     def close(self) -> None:
-        """Cancel, end the thread, stop observing."""
+        """Cancel, let the thread end, stop observing."""
         self.cancel()
-        self._worker.stop()
+        self._worker.end()
         for tag in self._tags:
             self.scene.RemoveObserver(tag)
         self._tags = []

@@ -25,7 +25,7 @@ class Placing:
         self.changed = Signal()
         self.what = ""
         self._node = self._then = self._tag = None
-        self._before: tuple = (None, None)
+        self._before: tuple = (None, None, 0)
         self._used: list = []
 
     @property
@@ -39,7 +39,8 @@ class Placing:
         """
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        self._before = (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
+        persistence = mouse.GetPlaceModePersistence()
+        self._before = (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID(), persistence)
         node = self.scene.CreateNodeByClass(className)
         node.UnRegister(None)
         node.SetHideFromEditors(True)
@@ -66,6 +67,7 @@ class Placing:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
+        mouse.SetPlaceModePersistence(self._before[2])
         if selection.GetActivePlaceNodeID() == node.GetID():
             selection.SetReferenceActivePlaceNodeClassName(self._before[0])
             selection.SetReferenceActivePlaceNodeID(self._before[1])

@@ -64,11 +64,12 @@ class ResponsePanel:
         self.poll()
 
     def poll(self) -> None:
-        """To be called a few times a second: the chart follows the panel's width."""
-        wanted = (self.logic.record, self.picture.width)
-        if self.picture.isVisible() and wanted != self._drawn:
+        """To be called a few times a second: the chart follows the panel's width, and the screen that it is on."""
+        record, picture = self.logic.record, self.picture
+        wanted = (record, picture.width, picture.devicePixelRatioF())
+        if picture.isVisible() and wanted != self._drawn:
             self._drawn = wanted
-            self.picture.setPixmap(TrendPicture.draw(self.picture.width, self.picture.palette, self.logic.record))
+            picture.setPixmap(TrendPicture.draw(picture.width, picture.palette, record, picture.devicePixelRatioF()))
 
     def _fill(self, found: list[recist.Response]) -> None:
         table = self.table

@@ -22,10 +22,10 @@ _NAME_PX, _LABEL_PX, _DATE_PX = 90, 14, 70  # that a name takes, and a date
 _TICKS = 4
 
 
-def draw(width: int, palette, record: FollowUp):
-    """A QPixmap. palette: of the widget it is shown in, so that it fits dark and light panels."""
+def draw(width: int, palette, record: FollowUp, ratio: float = 1.0):
+    """A QPixmap. palette: of the widget it is shown in, so that it fits dark and light panels. ratio: see `painted`."""
     width = max(int(width), _LEAST_WIDTH)
-    with painted(width, HEIGHT, palette) as (pixmap, painter):
+    with painted(width, HEIGHT, palette, ratio) as (pixmap, painter):
         _Chart(painter, width, palette.color(qt.QPalette.Text), palette.color(qt.QPalette.Base)).draw(record)
     return pixmap
 

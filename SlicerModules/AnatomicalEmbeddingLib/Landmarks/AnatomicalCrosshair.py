@@ -29,7 +29,7 @@ class AnatomicalCrosshair:
         self._pending: tuple | None = None
         self._observed: tuple | None = None
         self._markers: dict[str, str] = {}
-        self._closing = scene.AddObserver(scene.StartCloseEvent, lambda *_: self._forget())
+        self._closing = scene.AddObserver(scene.StartCloseEvent, self._onClosing)
 
     @property
     def enabled(self) -> bool:
@@ -87,6 +87,10 @@ class AnatomicalCrosshair:
         if volume in self.volumes:
             self._pending = volume, tuple(ras), sliceNode
             self.poll()
+
+    def _onClosing(self, caller, event: str) -> None:
+        self.volumes = []
+        self._forget()
 
     def _mark(self, volumeNode, world: Sequence[float]) -> None:
         node = self.marker(volumeNode)

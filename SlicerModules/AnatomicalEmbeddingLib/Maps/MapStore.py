@@ -11,7 +11,7 @@ import vtk
 from ..Signal import Signal
 from ..VolumeNodes import contentKey, snapshot
 from .Engine import Choice, Engine
-from .Worker import Worker
+from .Worker import Worker, waitForEnded
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding import EmbeddingMap
@@ -149,9 +149,12 @@ class MapStore:
             self._drop(volumeId)
 
     def close(self) -> None:
-        """Cancel, end the thread, give all memory back. The store cannot be used afterwards."""
+        """Cancel, wait for the threads of all that works in the background, give all memory back. The store cannot be
+        used afterwards, nor what works with it.
+        """
         self._waiting.clear()
-        self._worker.stop()
+        self._worker.end()
+        waitForEnded()
         self._states.clear()
         for tag in self._observers:
             self.scene.RemoveObserver(tag)

@@ -9,11 +9,24 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 Progress = Callable[[float, str], None]
 Work = Callable[[Progress, Callable[[], bool]], object]
+_ending: list[threading.Thread] = []  # told to end, and perhaps not there yet
+
+
+def waitForEnded(seconds: float = 5.0) -> bool:
+    """Wait for the threads of all workers that were told to end; True when they have ended within the time, which they
+    share: closing Slicer must not take it once for each.
+    """
+    latest = time.monotonic() + seconds
+    for thread in _ending:
+        thread.join(max(0.0, latest - time.monotonic()))
+    _ending[:] = [thread for thread in _ending if thread.is_alive()]
+    return not _ending
 
 
 @dataclass(frozen=True)
@@ -80,17 +93,22 @@ class Worker:
                 found.pop((event.key, False), None)
             found[event.key, ended] = event
 
-    def stop(self, seconds: float = 5.0) -> bool:
-        """Cancel everything and end the thread; True when it has ended within the time."""
+    def end(self) -> threading.Thread | None:
+        """Cancel everything and tell the thread to end, which `waitForEnded` waits for; returns it."""
         self.cancel()
-        if self._thread is None:
-            return True
-        self._jobs.put(None)
-        self._thread.join(seconds)
-        ended = not self._thread.is_alive()
-        self._thread = None
-        self._jobs = queue.Queue() if ended else self._jobs
-        return ended
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            _ending[:] = [*(each for each in _ending if each.is_alive()), thread]
+            self._jobs.put(None)
+            self._jobs = queue.Queue()
+        return thread
+
+    def stop(self, seconds: float = 5.0) -> bool:
+        """`end`, and wait for it; True when the thread has ended within the time."""
+        thread = self.end()
+        if thread is not None:
+            thread.join(seconds)
+        return thread is None or not thread.is_alive()
 
     def _run(self) -> None:
         jobs = self._jobs

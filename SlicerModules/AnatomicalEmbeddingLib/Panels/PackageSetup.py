@@ -73,10 +73,8 @@ def install(missing: Sequence[str], wheelFolder: str = "") -> None:
 
     Asks the user to confirm where it uses the network. Raises InstallError with a sentence.
     """
-    from slicer.packaging import load_requirements
-
     _refuseSlicersOwn(missing)
-    wanted = [str(each) for each in load_requirements(REQUIREMENTS_FILE) if each.name in missing]
+    wanted = [str(each) for each in _slicerPackaging().load_requirements(REQUIREMENTS_FILE) if each.name in missing]
     if "torch" in missing and wheelFolder:
         # the PyTorch extension cannot be used here: its installer looks for PyTorch on download.pytorch.org only
         wanted.insert(0, f"torch{TORCH_REQUIREMENT}")
@@ -114,6 +112,14 @@ def installForTraining() -> None:
         installRequirements([_FABRIC_REQUIREMENT], folder)
 
 
+def _slicerPackaging():
+    """Slicer's module that installs packages."""
+    try:
+        return importlib.import_module("slicer.packaging")
+    except ImportError:
+        raise InstallError(_("This Slicer cannot install the packages; install Slicer 5.12 or newer.")) from None
+
+
 def _refuseSlicersOwn(missing: Sequence[str]) -> None:
     lost = [name for name in missing if name in _FROM_SLICER]
     if lost:
@@ -143,10 +149,9 @@ def _installTorch() -> None:
 
 
 def _installFromNetwork(requirements: Sequence, names: str) -> None:
-    from slicer.packaging import pip_ensure
-
+    packaging = _slicerPackaging()
     try:
-        pip_ensure(requirements, requester=REQUESTER)
+        packaging.pip_ensure(requirements, requester=REQUESTER)
     except RuntimeError:  # what it raises when the user declines
         logging.info("AnatomicalEmbedding: installation of %s was declined", names)
         raise InstallError(

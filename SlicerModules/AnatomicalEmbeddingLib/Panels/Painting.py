@@ -9,9 +9,13 @@ import qt
 
 
 @contextmanager
-def painted(width: int, height: int, palette) -> Iterator[tuple]:
-    """A QPixmap in the background colour of a palette, and the QPainter that paints on it until the block ends."""
-    pixmap = qt.QPixmap(width, height)
+def painted(width: int, height: int, palette, ratio: float) -> Iterator[tuple]:
+    """A QPixmap in the background colour of a palette, and the QPainter that paints on it until the block ends.
+
+    ratio: pixels of the screen for one of width and height, `devicePixelRatioF()` of the widget it is shown in.
+    """
+    pixmap = qt.QPixmap(round(width * ratio), round(height * ratio))
+    pixmap.setDevicePixelRatio(ratio)
     pixmap.fill(palette.color(qt.QPalette.Base))
     painter = qt.QPainter()
     painter.begin(pixmap)

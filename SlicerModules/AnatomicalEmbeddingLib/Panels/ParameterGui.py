@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 _PROPERTY = "SlicerParameterName"  # of a widget: the parameter that it shows
 
 
-def connectGui(parameterNode, ui) -> int:
-    """Bind the widgets that name a parameter; returns the tag that `parameterNode.disconnectGui` takes.
+def connectGui(parameterNode, ui) -> Callable[[], None]:
+    """Bind the widgets that name a parameter; returns the function that undoes it.
 
-    The node's own connectGui keeps that tag to itself (Slicer issue 7547): its widgets would go on writing to the nodes
-    of scenes that were closed, and be overwritten by them.
+    The node's own connectGui cannot be undone: it keeps the tag to itself that disconnectGui takes (Slicer issue 7547),
+    and an observer would stay on the node and keep `parameterNode` alive.
     """
     named = {widget.property(_PROPERTY): widget for widget in vars(ui).values()}
-    return parameterNode.connectParametersToGui({name: widget for name, widget in named.items() if name})
+    observers = []
+
+    def addObserver(*arguments):
+        observers.append(parameterNode.parameterNode.AddObserver(*arguments))
+        return observers[-1]
+
+    parameterNode.AddObserver = addObserver
+    try:
+        tag = parameterNode.connectParametersToGui({name: widget for name, widget in named.items() if name})
+    finally:
+        del parameterNode.AddObserver
+
+    def disconnect():
+        parameterNode.disconnectGui(tag)
+        for observer in observers:
+            parameterNode.RemoveObserver(observer)
+
+    return disconnect

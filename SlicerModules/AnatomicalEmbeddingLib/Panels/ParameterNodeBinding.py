@@ -15,14 +15,35 @@ class ParameterNodeBinding(VTKObservationMixin):
     """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are bound to it; for all else the module
     defines `showParameters(node)`, which brings panel and logic in line with a parameter node.
 
-    `setup` ends with `followScene`, `enter` calls `initializeParameterNode`, `cleanup` begins with
-    `setParameterNode(None)` and `removeObservers()`.
+    `setup` calls `atEnd` for what it makes and ends with `followScene`; `enter` calls `initializeParameterNode`; `exit`
+    does nothing unless `isSetUp`; `cleanup` calls `end`.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._parameterNode = self._parameterNodeGuiTag = None
+        self._parameterNode = self._disconnectGui = None
         self._changing = False
+        self._scene = None
+        self._steps: list[Callable[[], object]] = []
+
+    @property
+    def isSetUp(self) -> bool:
+        """Has `setup` come to its end, and `cleanup` not?"""
+        return self._scene is not None
+
+    def atEnd(self, *steps: Callable[[], object]) -> None:
+        """What `end` is to do; the last one first."""
+        self._steps += steps
+
+    def end(self) -> None:
+        """Undo what was set up, however far that came. Slicer's Reload does not leave the module before."""
+        if self.isSetUp and self.parent.isEntered:
+            self.exit()
+        self.setParameterNode(None)
+        self.removeObservers()
+        self._scene = None
+        while self._steps:
+            self._steps.pop()()
 
     def followScene(self, scene, getParameterNode: Callable) -> None:
         """Bind the panel to the parameter node, now and when another scene is opened. getParameterNode(): the scene's,
@@ -31,7 +52,7 @@ class ParameterNodeBinding(VTKObservationMixin):
         self._scene, self._getParameterNode = scene, getParameterNode
         self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
         self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
-        self.addObserver(scene, scene.EndBatchProcessEvent, self._onParameters)
+        self.addObserver(scene, scene.EndBatchProcessEvent, self._showAgain)
         self.initializeParameterNode()
 
     def initializeParameterNode(self) -> None:
@@ -39,14 +60,19 @@ class ParameterNodeBinding(VTKObservationMixin):
         self.setParameterNode(self._getParameterNode())
 
     def setParameterNode(self, parameterNode) -> None:
-        """Bind the panel to a parameter node, or to none."""
+        """Bind the panel to a parameter node, or to none. Another wrapper of the same node changes nothing."""
         if self._parameterNode is not None:
-            self._parameterNode.disconnectGui(self._parameterNodeGuiTag)
-            self.removeObserver(self._parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+            if parameterNode is not None and parameterNode.parameterNode is self._parameterNode.parameterNode:
+                self._showAgain()
+                return
+            self._disconnectGui()
+            self._disconnectGui = None
+            self.removeObserver(self._parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
         self._parameterNode = parameterNode
         if parameterNode is not None:
-            self._parameterNodeGuiTag = connectGui(parameterNode, self.ui)
-            self.addObserver(parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+            self._disconnectGui = connectGui(parameterNode, self.ui)
+            # the node, not its wrapper: what was once observed is kept alive
+            self.addObserver(parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
             self._onParameters()
 
     def onSceneStartClose(self, caller, event) -> None:
@@ -69,6 +95,11 @@ class ParameterNodeBinding(VTKObservationMixin):
             yield
         finally:
             self._changing = before
+
+    def _showAgain(self, caller=None, event=None) -> None:
+        """Nodes that the parameter node refers to may have come after it, which it does not tell."""
+        if self._parameterNode is not None:
+            self._parameterNode.parameterNode.InvokeEvent(vtk.vtkCommand.ModifiedEvent)
 
     def _onParameters(self, caller=None, event=None) -> None:
         """The parameter node, or what the scene holds, has changed."""

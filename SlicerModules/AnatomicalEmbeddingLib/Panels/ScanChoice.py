@@ -36,6 +36,10 @@ class ScanChoice:
                 self._selector.setCheckState(volume, state)
         return chosen
 
+    def clear(self) -> None:
+        """The scene is closing: let go of its volumes."""
+        self._offered = []
+
     def write(self, parameterNode) -> None:
         """Take up what the user has ticked."""
         if not parameterNode.allTargets and self.isCurrent:  # else volumes came or went, and the user has ticked none

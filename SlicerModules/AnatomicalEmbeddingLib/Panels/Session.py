@@ -15,6 +15,7 @@ from . import ModuleSettings
 
 _INTERVAL_MS = 50
 _BUSY_INTERVAL_MS = 5
+_IDLE_INTERVAL_MS = 1000  # while no panel is open and nothing is done
 _YIELD_SECONDS = 0.015
 _sessions: list[Session] = []
 
@@ -30,7 +31,8 @@ def sharedSession(scene=None) -> Session:
 
 
 class Session:
-    """ticked(): the store has taken over what the background thread did; 20 to 50 times a second while in use.
+    """ticked(): the store has taken over what the background thread did; 20 to 50 times a second while in use, once
+    while not.
     chosen(key): a setting has changed and the store follows it.
 
     A panel attaches itself in setup and detaches itself in cleanup. With the last one work is cancelled, the thread
@@ -42,7 +44,7 @@ class Session:
         self.ticked, self.chosen = Signal(), Signal()
         self._engineClass = engineClass
         self._store: MapStore | None = None
-        self._panels: list = []
+        self._panels: list[tuple[object, Callable[[], bool]]] = []
         self._others: list[Callable[[], bool]] = []
         self._timer = qt.QTimer()
         self._timer.setInterval(_INTERVAL_MS)
@@ -60,17 +62,23 @@ class Session:
         """Is any panel attached?"""
         return bool(self._panels)
 
-    def attach(self, panel) -> None:
-        """A panel is in use from now on; attaching it twice is the same as once."""
-        if not any(each is panel for each in self._panels):
-            self._panels.append(panel)
+    def attach(self, panel, isEntered: Callable[[], bool] = lambda: True) -> None:
+        """A panel is in use from now on; attaching it twice is the same as once. isEntered: is it open? `wake` must be
+        called when it is opened.
+        """
+        if not any(each is panel for each, _isEntered in self._panels):
+            self._panels.append((panel, isEntered))
         ModuleSettings.changed.connect(self._onSettings)
         self._timer.start()
+
+    def wake(self) -> None:
+        """A panel was opened, and is not to wait for the next slow tick."""
+        self._timer.setInterval(_INTERVAL_MS)
 
     def detach(self, panel) -> None:
         """A panel is gone; with the last one everything is given back."""
         before = len(self._panels)
-        self._panels = [each for each in self._panels if each is not panel]
+        self._panels = [each for each in self._panels if each[0] is not panel]
         if before and not self._panels:
             self._end()
 
@@ -90,7 +98,8 @@ class Session:
         busy = self.store.busy or any(isWorking() for isWorking in self._others)
         if busy:
             time.sleep(_YIELD_SECONDS)
-        self._timer.setInterval(_BUSY_INTERVAL_MS if busy else _INTERVAL_MS)
+        idle = not any(isEntered() for _panel, isEntered in self._panels)
+        self._timer.setInterval(_BUSY_INTERVAL_MS if busy else _IDLE_INTERVAL_MS if idle else _INTERVAL_MS)
         self.store.poll()
         self.ticked.emit()
 

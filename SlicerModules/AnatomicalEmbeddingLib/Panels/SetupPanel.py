@@ -19,6 +19,7 @@ from . import ModuleSettings
 from .ComboBoxes import fillComboBox
 from .ModuleResources import moduleResource
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
+from .PathFields import connectPath
 from .Session import Session
 from .StatusText import BAD, GOOD, WARNING, coloured
 
@@ -53,7 +54,7 @@ class SetupPanel:
     def _connect(self) -> None:
         ui = self.ui
         ui.installButton.connect("clicked(bool)", self._onInstall)
-        ui.wheelFolderEdit.connect("currentPathChanged(QString)", ModuleSettings.setWheelFolder)
+        connectPath(ui.wheelFolderEdit, ModuleSettings.setWheelFolder)
         ui.weightsSelector.connect("activated(int)", self._onWeights)
         ui.chooseWeightsButton.connect("clicked(bool)", self._onChooseWeights)
         ui.deviceSelector.connect("activated(int)", self._onDevice)

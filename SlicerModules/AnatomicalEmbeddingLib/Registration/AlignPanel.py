@@ -83,8 +83,9 @@ class AlignPanel:
 
     def show(self, kind: str, template, targets: Sequence) -> None:
         """Bring the section in line with the parameters. template, targets: what is aligned unless chosen otherwise."""
-        if kind != self._kind:
-            self._fillKinds(kind)
+        known = kind if kind in self._kinds else DEFORMABLE  # a scene of another version may name another
+        if known != self._kind:
+            self._fillKinds(known)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
         _nameDefault(self.ui.alignMovingSelector, _("First other scan"), self._otherScan)

@@ -119,9 +119,9 @@ class AlignmentLogic:
             self.changed.emit()
 
     def close(self) -> None:
-        """Cancel and end the thread."""
+        """Cancel and let the thread end."""
         self.cancel()
-        self._worker.stop()
+        self._worker.end()
 
     def _goOn(self, task: _Task) -> None:
         """Stop where a scan has gone or changed; begin to register once both are prepared."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import qt
 from slicer.i18n import tr as _
 
+from ..Panels.PathFields import connectPath
 from ..Signal import Signal
 from .TrainingSettings import DEVICES, RECIPES, TrainingSettings
 
@@ -42,7 +43,7 @@ class TrainingForm:
         ui.removeFolderButton.connect("clicked(bool)", self._onRemove)
         ui.scanFoldersList.connect("itemSelectionChanged()", self._showRemove)
         for edit in (ui.validationFolderEdit, ui.runFolderEdit):
-            edit.connect("currentPathChanged(QString)", self._onChanged)
+            connectPath(edit, self._onChanged)
         for combo in (ui.recipeCombo, ui.startCombo, ui.deviceCombo):
             combo.connect("currentIndexChanged(int)", self._onChanged)
         for spin in (ui.minutesSpin, ui.stepsSpin, ui.threadsSpin, ui.validateSpin):

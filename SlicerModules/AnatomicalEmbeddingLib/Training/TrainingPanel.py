@@ -306,11 +306,10 @@ class TrainingPanel:
         )
 
     def _showCurves(self) -> None:
-        ui = self.ui
-        self._drawnWidth = ui.curveLabel.width
-        ui.curveLabel.setPixmap(
-            TrainingPicture.draw(ui.curveLabel.width, ui.curveLabel.palette, self._losses, self._validations)
-        )
+        ui, label = self.ui, self.ui.curveLabel
+        self._drawnWidth = label.width
+        ratio = label.devicePixelRatioF()
+        label.setPixmap(TrainingPicture.draw(label.width, label.palette, self._losses, self._validations, ratio))
         tip = _("Show it in a plot view of Slicer, where it follows the run.")
         for button, there in (
             (ui.plotLossButton, self._losses.steps),

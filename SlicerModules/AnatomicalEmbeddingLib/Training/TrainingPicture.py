@@ -21,10 +21,12 @@ _LEGEND = 86  # pixels beside the validation plot for the names of its curves
 _LINES = 3  # of the grid
 
 
-def draw(width: int, palette, losses: LossCurve, validations: Validations):
-    """A QPixmap of both plots. palette: of the widget it is shown in, so that it fits dark and light panels."""
+def draw(width: int, palette, losses: LossCurve, validations: Validations, ratio: float = 1.0):
+    """A QPixmap of both plots. palette: of the widget it is shown in, so that it fits dark and light panels. ratio: see
+    `painted`.
+    """
     width = max(int(width), _LEAST_WIDTH)
-    with painted(width, HEIGHT, palette) as (pixmap, painter):
+    with painted(width, HEIGHT, palette, ratio) as (pixmap, painter):
         ink = palette.color(qt.QPalette.Text)
         split = int(0.42 * width)
         loss = {"": (losses.steps, losses.means)} if losses.steps else {}

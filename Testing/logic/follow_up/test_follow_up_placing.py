@@ -67,6 +67,18 @@ def test_escape_ends_it_and_the_users_list_is_the_mouses_again(bench, pair):
     assert bench.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton").GetActivePlaceNodeID() == own.GetID()
 
 
+@pytest.mark.parametrize("persistence", [0, 1])
+def test_who_places_many_points_in_a_row_goes_on_to_do_so(bench, pair, volumes, persistence):
+    mouse = bench.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+    mouse.SetPlaceModePersistence(persistence)
+    bench.logic.placeLesion()
+    assert mouse.GetPlaceModePersistence() == 0
+    bench.logic.placeLesion()
+    bench.click(volumes[1], (1.0, 2.0, 3.0))
+    bench.logic.placing.stop()
+    assert mouse.GetPlaceModePersistence() == persistence
+
+
 def test_a_second_tool_takes_the_place_of_the_first(bench, pair, volumes):
     bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
     bench.logic.placeLesion()

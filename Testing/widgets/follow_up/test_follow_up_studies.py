@@ -119,10 +119,6 @@ def test_without_views_side_by_side_says_so(kit, panel):
     assert panel.ui.statusLabel.text == "There are no views to lay out."
 
 
-def test_the_test_that_runs_in_slicer_passes_here(module, map_folder):
-    module.python.LesionFollowUpTest().runTest()
-
-
 def test_sample_data_is_there_once_slicer_has_started(kit, module):
     told = {source.sampleName: source.uris for source in kit.sample_data}
     assert list(told) == ["Phantom pair", "Chest CT", "Heart CTA", "Liver CT"]

@@ -56,6 +56,12 @@ def test_every_kind_says_what_it_does_and_how_long_it_takes(panel):
     assert len(tips) == combo.count
 
 
+def test_a_kind_that_another_version_knew_is_taken_for_the_usual_one(kit, panel):
+    panel._parameterNode.alignKind = "diffeomorphic"
+    assert panel.ui.alignKindComboBox.currentData == "deformable"
+    assert panel.ui.alignButton.enabled
+
+
 def test_what_is_in_the_way_is_the_buttons_tool_tip(kit, panel):
     ui = panel.ui
     ui.alignFixedSelector.setCurrentNode(node("Current"))

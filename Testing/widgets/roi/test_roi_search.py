@@ -1,9 +1,5 @@
 """Looking for boxes in the ROI panel: the library, the search, and the boxes in table and scene."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import slicer
 import slicer.util
@@ -49,16 +45,17 @@ def test_a_library_file_that_is_none_is_told_in_a_sentence(kit, panel, tmp_path)
     assert panel.structureList.chosen == ["liver"]
 
 
-def test_opening_the_panel_loads_no_torch(tmp_path):
-    code = (
-        "import sys; sys.path[:0] = sys.argv[1:3]; from slicer_kit import install; kit = install();"
-        "kit.reset(sys.argv[3]); panel = kit.open(kit.load_module('AnatomicalROI'));"
-        "print(panel.ui.structureList.count, 'torch' in sys.modules); kit.close_all()"
-    )
-    testing = Path(__file__).parents[2]
-    words = [sys.executable, "-c", code, testing, testing.parent / "SlicerModules", tmp_path / "Slicer.ini"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.split()[-2:] == ["94", "False"]
+def test_a_library_of_ones_own_is_taken_up_and_let_go_of(panel, tmp_path):
+    edit = panel.ui.libraryFileEdit
+    heard = []
+    edit.connect("currentPathChanged(QString)", heard.append)
+    own = str(tmp_path / "mine.structures.safetensors")
+    edit.currentPath = own
+    assert heard == [own], "the dialog's own filter refuses the file"
+    assert panel._parameterNode.libraryFile == own
+    edit.currentPath = own[:-5]  # a person takes the text back, letter by letter
+    edit.currentPath = ""
+    assert panel._parameterNode.libraryFile == ""
 
 
 # -- boxes

@@ -181,6 +181,16 @@ def test_with_a_folder_of_wheels_nothing_else_is_used(kit, open_panel, engine, t
     assert [argument.split(">")[0] for argument in arguments[3:]] == ["torch", "safetensors"]
 
 
+def test_a_folder_of_wheels_is_forgotten_when_its_field_is_emptied(open_panel, tmp_path):
+    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+
+    edit = open_panel().ui.wheelFolderEdit
+    edit.currentPath = str(tmp_path)
+    assert ModuleSettings.wheelFolder() == str(tmp_path)
+    edit.currentPath = ""
+    assert ModuleSettings.wheelFolder() == ""
+
+
 def test_a_folder_without_wheels_is_named(kit, open_panel, engine, tmp_path):
     engine.missing = ["safetensors"]
     panel = open_panel()
@@ -188,3 +198,19 @@ def test_a_folder_without_wheels_is_named(kit, open_panel, engine, tmp_path):
     kit.click(panel.ui.installButton)
     assert shown(panel.ui.messageLabel).startswith(f"{tmp_path / 'empty'}: holds no wheel files")
     assert kit.packaging.installed == []
+
+
+def test_an_older_slicer_is_told_which_one_is_needed(kit, open_panel, engine, monkeypatch):
+    engine.missing = ["safetensors"]
+    monkeypatch.setitem(sys.modules, "slicer.packaging", None)  # as before Slicer 5.12
+    panel = open_panel()
+    kit.click(panel.ui.installButton)
+    assert "Slicer 5.12 or newer" in shown(panel.ui.messageLabel)
+
+
+def test_so_is_one_who_installs_what_training_needs(kit, monkeypatch):
+    from AnatomicalEmbeddingLib.Panels.PackageSetup import InstallError, installRequirements
+
+    monkeypatch.setitem(sys.modules, "slicer.packaging", None)
+    with pytest.raises(InstallError, match=r"Slicer 5\.12 or newer"):
+        installRequirements(["lightning-fabric>=2.4"])

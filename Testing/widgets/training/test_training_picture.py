@@ -17,11 +17,13 @@ def drawn(kit):
 
     from AnatomicalEmbeddingLib.Training.TrainingPicture import draw
 
-    def draw_it(losses=None, validations=NOTHING, background="#ffffff"):
+    def draw_it(losses=None, validations=NOTHING, background="#ffffff", ratio=1.0):
         palette = qt.QPalette()
         palette.setColor(qt.QPalette.Base, qt.QColor(background))
         palette.setColor(qt.QPalette.Text, qt.QColor("#808080"))
-        image = draw(WIDTH, palette, losses or LossCurve(), validations).toImage()
+        pixmap = draw(WIDTH, palette, losses or LossCurve(), validations, ratio)
+        assert pixmap.width() / pixmap.devicePixelRatio() == WIDTH
+        image = pixmap.toImage()
         size = image.height(), image.width()
         return np.array(
             [[image.pixelColor(x, y).getRgb()[:3] for x in range(size[1])] for y in range(size[0])], dtype=int
@@ -47,6 +49,16 @@ def test_a_falling_loss_falls_in_the_picture(drawn):
     left, right = pixels[pixels[:, 1].argmin()], pixels[pixels[:, 1].argmax()]
     assert right[1] - left[1] > 60
     assert right[0] - left[0] > 60
+
+
+def test_a_screen_with_finer_pixels_gets_all_of_them(drawn):
+    losses = LossCurve([1, 2, 3, 4], [4.0, 3.0, 2.0, 1.0])
+    coarse, fine = drawn(losses), drawn(losses, ratio=2.0)
+    assert fine.shape[0] == 2 * coarse.shape[0]
+    ends = [of_colour(picture, 0)[:, 1].max() for picture in (coarse, fine)]
+    assert abs(ends[1] - 2 * ends[0]) <= 4
+    doubled = coarse.repeat(2, axis=0).repeat(2, axis=1)
+    assert np.abs(fine - doubled).max() > 50, "no more than enlarged"
 
 
 def test_a_constant_loss_is_a_level_line(drawn):

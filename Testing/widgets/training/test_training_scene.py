@@ -37,6 +37,13 @@ def test_every_control_is_kept_in_the_scene(ready, tmp_path):
     assert ready.panel.form.settings() == chosen
 
 
+def test_a_folder_that_is_taken_back_is_forgotten(ready, tmp_path):
+    ready.ui.validationFolderEdit.currentPath = str(tmp_path)
+    assert ready.widget._parameterNode.validationFolder == str(tmp_path)
+    ready.ui.validationFolderEdit.currentPath = ""
+    assert ready.widget._parameterNode.validationFolder == ""
+
+
 def test_a_new_scene_starts_with_the_last_run_of_this_computer(ready, tmp_path):
     ready.ui.minutesSpin.value = 17
     ready.start()

@@ -1,0 +1,118 @@
+"""What scenes leave behind: volumes that were closed are gone, and scenes of other versions open."""
+
+import gc
+
+import pytest
+from engines import add_ct
+
+MODULES = ("AnatomicalLandmarks", "AnatomicalROI", "LesionFollowUp")
+ALL_MODULES = (*MODULES, "AnatomicalEmbeddingTraining")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_closed_scene_takes_its_scans_with_it_while_the_module_is_left(kit, name):
+    kit.load_module(name)
+    gone = []
+    for scan in ("A", "B"):
+        add_ct(scan).AddObserver("DeleteEvent", lambda *_, scan=scan: gone.append(scan))
+    widget = kit.open(name)
+    if name == "AnatomicalROI":
+        widget.ui.coverageSection.collapsed = False
+    widget.session.tick()
+    kit.leave(name)
+    kit.close_scene()
+    widget.session.tick()
+    gc.collect()
+    assert sorted(gone) == ["A", "B"]
+
+
+def wrappers(kind: type) -> int:
+    """How many parameter nodes' wrappers are kept alive, if only by an observer that nobody can remove any more."""
+    gc.collect()
+    return sum(type(each) is kind for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("name", ALL_MODULES)
+def test_coming_back_and_new_scenes_leave_no_wrappers_behind(kit, name):
+    kit.load_module(name)
+    widget = kit.open(name)
+    kind = type(widget._parameterNode)
+    for _ in range(3):
+        kit.leave(name)
+        kit.open(name)
+    assert wrappers(kind) == 1
+    for _ in range(3):
+        kit.close_scene()
+    assert widget._parameterNode is not None
+    assert wrappers(kind) == 1
+    kit.close(widget)
+    assert wrappers(kind) == 0
+
+
+@pytest.mark.parametrize("name", MODULES[:2])
+def test_voxels_that_come_after_their_node_are_seen(kit, name):
+    kit.load_module(name)
+    widget = kit.open(name)
+    ready, late = add_ct("Ready"), kit.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", "Late")
+    assert late not in list(widget._parameterNode.targets)
+    late.SetAndObserveImageData(ready.GetImageData())
+    widget.session.tick()
+    assert late in list(widget._parameterNode.targets)
+
+
+def test_nodes_that_are_no_scans_are_passed_over(kit, monkeypatch):
+    kit.load_module("AnatomicalLandmarks")
+    for name in ("A", "B"):
+        add_ct(name)
+    panel, shown = kit.open("AnatomicalLandmarks"), []
+    plain = panel.showParameters
+    monkeypatch.setattr(panel, "showParameters", lambda node: (shown.append(node), plain(node)))
+    model = kit.scene.AddNewNodeByClass("vtkMRMLModelNode")
+    kit.scene.RemoveNode(model)
+    assert not shown
+    scan = add_ct("C")
+    assert panel.logic.targets[-1] is scan
+    kit.scene.RemoveNode(scan)
+    assert [node.GetName() for node in panel.logic.targets] == ["B"]
+
+
+def is_placing(kit) -> bool:
+    mouse = kit.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+    return mouse.GetCurrentInteractionMode() == mouse.Place
+
+
+@pytest.mark.parametrize("leave", [True, False])
+@pytest.mark.parametrize("name", ["AnatomicalLandmarks", "LesionFollowUp"])
+def test_a_module_that_ends_gives_the_mouse_back(kit, name, leave):
+    kit.load_module(name)
+    for scan in ("A", "B"):
+        add_ct(scan)
+    widget = kit.open(name)
+    if name == "LesionFollowUp":
+        widget.logic.placeLesion()
+    else:
+        widget.ui.pointsSelector.addNode()
+        widget.ui.placeWidget.setPlaceModeEnabled(True)
+    assert is_placing(kit)
+    kit.close(widget, leave=leave)
+    assert not is_placing(kit)
+
+
+@pytest.mark.parametrize("name", ALL_MODULES)
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_module_whose_set_up_failed_ends_without_further_errors(kit, name, begun, monkeypatch):
+    import qt
+    import slicer
+
+    from AnatomicalEmbeddingLib.Panels.Session import sharedSession
+
+    module, parent = kit.load_module(name), slicer.qSlicerScriptedLoadableModuleWidget()
+    qt.QVBoxLayout(parent)
+    monkeypatch.setattr(slicer.util, "childWidgetVariables", lambda widget: 1 / 0)
+    widget = getattr(module.python, f"{name}Widget")(parent)
+    if begun:
+        with pytest.raises(ZeroDivisionError):
+            widget.setup()
+    widget.exit()
+    widget.cleanup()
+    assert not sharedSession().attached
