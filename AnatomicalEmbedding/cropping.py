@@ -9,6 +9,8 @@ from .errors import VolumeError
 from .simpleitk_bridge import LPS_FROM_RAS, OUTSIDE_HU
 from .volume import Volume, transform_points
 
+_MOST_VOXELS = 10**9  # four times a long scan of the whole body; of them, 4 GB are worked on
+
 
 def voxel_block(
     ijk_to_ras: np.ndarray, shape: tuple[int, int, int], box_ras: np.ndarray, name: str = ""
@@ -45,12 +47,20 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
     """A box (2, 3) RAS mm on a grid along the patient's axes, linear between voxels, -1000 HU outside the scan.
 
     The grid starts at the box's lowest corner and ends with the last whole voxel. Raises VolumeError for a spacing that
-    is not positive or a box smaller than a voxel.
+    is not positive, and for a box smaller than a voxel or of more than a thousand million.
     """
     spacing = np.asarray(spacing_mm, dtype=np.float64)
     if spacing.shape != (3,) or not (spacing > 0).all():
         raise VolumeError(f"spacing {spacing_mm}: give three sizes of a voxel in mm, such as 1,1,2.")
-    size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6).astype(int)
+    size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6)
+    with np.errstate(over="ignore"):
+        voxels = float(np.prod(size))
+    if voxels > _MOST_VOXELS:
+        raise VolumeError(
+            f"{volume.name or 'the scan'}: the box has {voxels:.2g} voxels of {spacing_mm} mm, more than "
+            f"{_MOST_VOXELS:.0e}; give larger ones."
+        )
+    size = size.astype(int)
     if (size < 1).any():
         raise VolumeError(f"{volume.name or 'the scan'}: the box is smaller than a voxel of {spacing_mm} mm.")
     ijk_to_ras = np.diag([*spacing, 1.0])

@@ -23,13 +23,15 @@ _TAGS = {
     "series": "0020|000e", "description": "0008|103e", "modality": "0008|0060", "image_type": "0008|0008",
     "instance": "0008|0018", "position": "0020|0032", "orientation": "0020|0037", "pixel_spacing": "0028|0030",
     "frames": "0028|0008", "study": "0020|000d", "date": "0008|0020",
+    "patient": "0010|0020",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class SeriesInfo:
     """One series of a folder. slices: images with a position, localizers left out. spacing: (i,j,k) mm or None.
-    study_uid: of the study that it is part of. date: of that study, as DICOM writes it (YYYYMMDD), or "".
+    study_uid: of the study that it is part of. date: of that study, as DICOM writes it (YYYYMMDD), or "". patient: the
+    Patient ID, or "".
     """
 
     uid: str
@@ -39,6 +41,7 @@ class SeriesInfo:
     spacing: tuple[float, float, float] | None
     study_uid: str = ""
     date: str = ""
+    patient: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class _Slice:
     frames: int
     study: str
     date: str
+    patient: str
 
 
 def is_dicom_file(path: Path) -> bool:
@@ -167,6 +171,7 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
         frames=int(tags["frames"] or 1),
         study=tags["study"],
         date=tags["date"],
+        patient=tags["patient"],
     )
 
 
@@ -215,7 +220,8 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
         row, column = placed[0].pixel_spacing
         spacing = (float(column), float(row), float(np.median(steps))) if steps.size else None
     first = group[0]
-    return SeriesInfo(uid, first.description, first.modality, len(placed), spacing, first.study, first.date)
+    about = (first.study, first.date, first.patient)
+    return SeriesInfo(uid, first.description, first.modality, len(placed), spacing, *about)
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
@@ -224,7 +230,9 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
         raise VolumeError(f"{path}: has no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if group[0].modality == "CT" and len(_placed(group)) >= MIN_SLICES]
     if series is None and len(volumes) > 1:
-        raise VolumeError(f"{path}: holds {len(volumes)} CT series; pass one as series: {_describe(groups, volumes)}.")
+        raise VolumeError(
+            f"{path}: holds {len(volumes)} CT series; choose one by --series UID: {_describe(groups, volumes)}."
+        )
     uid = series or (volumes[0] if volumes else max(groups, key=lambda u: _rank(groups[u])))
     group = groups[uid]
     if group[0].modality != "CT":

@@ -1,5 +1,8 @@
 """Errors a user can meet. Every message is one sentence that names the file, what is wrong and what to do."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class AnatomicalEmbeddingError(Exception):
     """Base of all errors raised for a reason the user can act on."""
@@ -27,3 +30,9 @@ class MemoryLimitError(AnatomicalEmbeddingError):
 
 class CancelledError(AnatomicalEmbeddingError):
     """The user pressed Cancel; nothing was written."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The words (did you mean ...?), the nearest of what is known, or "" where nothing is near."""
+    near = get_close_matches(name.lower(), known, 1, 0.75)
+    return f" (did you mean {near[0]}?)" if near else ""

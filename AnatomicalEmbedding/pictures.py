@@ -23,7 +23,7 @@ _JPEG_QUALITY = 80
 
 # What makes a neighbourhood lung or bone: enough of it within these HU, within this radius of the point.
 _NEIGHBOURHOOD_MM = 12.0
-_LUNG_HU = (-960.0, -500.0)
+_LUNG_HU = (-990.0, -500.0)  # in deep inspiration -960; air is -1000
 _LUNG_SHARE = 0.5
 _BONE_HU = 250.0
 _BONE_SHARE = 0.25

@@ -64,7 +64,11 @@ def read_points(path: str | Path) -> PointList:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise PointsError(f"{path}: no such file; check the path.") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise PointsError(
+            f"{path}: is not UTF-8 text; save it again, as comma-separated UTF-8 or .mrk.json."
+        ) from error
+    except OSError as error:
         raise PointsError(f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv.") from error
     rows = readers[path.suffix.lower()](text, path)
     if not rows:
@@ -147,6 +151,8 @@ def _read_csv(text: str, path: Path) -> list[_Row]:
     system = "LPS" if {"l", "p"} <= set(reader.fieldnames) else "RAS"
     columns = tuple(system.lower())
     missing = [column for column in ("label", *columns) if column not in reader.fieldnames]
+    if missing and ";" in "".join(reader.fieldnames):
+        raise PointsError(f"{path}: is separated by ';'; save it again with commas between and points in numbers.")
     if missing:
         raise PointsError(f"{path}: no column {', '.join(missing)}; the first line must be label,r,a,s (RAS mm).")
     rows = []

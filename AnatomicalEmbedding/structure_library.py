@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from .errors import WeightsError
+from .errors import WeightsError, did_you_mean
 from .files import atomic_path
 from .localization import Example
 from .margins import Margins
@@ -64,7 +64,8 @@ class StructureLibrary:
         """Examples of some structures. Raises WeightsError naming one that is not here and some that are."""
         for name in names:
             if name not in self.examples:
-                raise WeightsError(f"{name}: not in this library; it holds {', '.join(sorted(self.examples))}.")
+                held = ", ".join(sorted(self.examples))
+                raise WeightsError(f"{name}: not in this library{did_you_mean(name, self.examples)}; it holds {held}.")
         return {name: self.examples[name] for name in names}
 
     def check(self, weights_hash: str, path: str | Path = "the structure library") -> None:

@@ -15,8 +15,8 @@ import SimpleITK as sitk
 
 from . import dicom
 from .errors import VolumeError
-from .files import atomic_path
-from .image_files import WRITABLE_SUFFIXES, display_name, image_suffix, read_image
+from .image_files import display_name, read_image
+from .image_writing import write_image
 from .simpleitk_bridge import OUTSIDE_HU, image_affine, resample_upright, to_image, transform_points
 from .volume_checks import (
     MAX_SHEAR,
@@ -85,14 +85,7 @@ class Volume:
 
         Raises VolumeError for another suffix, or when the file cannot be written.
         """
-        path = Path(path)
-        if image_suffix(path) not in WRITABLE_SUFFIXES:
-            raise VolumeError(f"{path}: cannot write this kind of file; use one of {', '.join(WRITABLE_SUFFIXES)}.")
-        try:
-            with atomic_path(path) as temporary:
-                sitk.WriteImage(self.to_sitk(), str(temporary), useCompression=True)
-        except (RuntimeError, OSError) as error:
-            raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
+        write_image(self.to_sitk(), path)
 
     @classmethod
     def from_array(cls, voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str = "") -> Volume:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError, WeightsError
+from ..errors import AnatomicalEmbeddingError, WeightsError, did_you_mean
 from .console import add_model_options, add_series_option, open_model, progress_bar, read_scan, unique_names
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ class BoxFinder:
             names = [name.strip() for name in options.structures.split(",") if name.strip()]
             missing = [name for name in names if name not in examples]
             if missing or not names:
+                unknown = [f"{name}{did_you_mean(name, examples)}" for name in missing]
                 raise AnatomicalEmbeddingError(
-                    f"{', '.join(missing) or '--structures'}: not among the structures: {', '.join(sorted(examples))}."
+                    f"{', '.join(unknown) or '--structures'}: not among the structures: {', '.join(sorted(examples))}."
                 )
             examples = {name: examples[name] for name in names}
         self.examples: dict[str, list[Example]] = examples

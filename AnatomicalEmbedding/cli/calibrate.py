@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from .console import add_model_options, open_model, progress_bar, say
+from .console import add_model_options, at_least, open_model, progress_bar, say
 
 _PHANTOM_SEED = 70_000
 
@@ -22,7 +22,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, some with labels")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: beside the weights file")
-    parser.add_argument("--phantoms", type=int, default=10, metavar="N", help="synthetic patients (default: 10)")
+    parser.add_argument(
+        "--phantoms", type=at_least(0), default=10, metavar="N", help="synthetic patients (default: 10)"
+    )
     add_model_options(parser)
     parser.set_defaults(run=run)
 
@@ -31,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
     from ..calibration import SUFFIX, beside
     from ..evaluation.calibrate import collect
 
-    if options.phantoms == 1 or options.phantoms < 0:
+    if options.phantoms == 1:
         raise AnatomicalEmbeddingError("--phantoms must be 0 or at least 2 (patients are compared in pairs).")
     weights = Path(options.model)
     if options.output is None and weights.suffix != ".safetensors":

@@ -6,8 +6,9 @@ import argparse
 import csv
 import json
 import math
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
     group.add_argument("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
-    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
+    group.add_argument("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
     group.add_argument(
         "--memory-mb", type=megabytes, metavar="MB", help="most memory for one embedding (default: 60 %% of free)"
     )
@@ -47,15 +48,26 @@ def add_series_option(parser: argparse.ArgumentParser) -> None:
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan; of a DICOM folder the one of `series` that it holds."""
+    """Read a scan; of a DICOM folder the one of `series` that it holds. What the reader had to do is said."""
     from ..dicom import list_series
     from ..volume import Volume
 
     path = Path(path)
     if series and path.is_dir():
         held = {found.uid for found in list_series(path)}
-        return Volume.read(path, next((uid for uid in series if uid in held), None))
-    return Volume.read(path)
+        volume = Volume.read(path, next((uid for uid in series if uid in held), None))
+    else:
+        volume = Volume.read(path)
+    for note in volume.notes:
+        print(f"anatemb: {path}: {note}.", file=sys.stderr)
+    return volume
+
+
+def ending_signals() -> list[signal.Signals]:
+    """SIGTERM, and SIGHUP where there is one that nohup does not keep away."""
+    hang_up = getattr(signal, "SIGHUP", None)
+    kept_away = hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN
+    return [signal.SIGTERM] if kept_away else [signal.SIGTERM, hang_up]
 
 
 def make_folder(path: Path) -> None:
@@ -68,6 +80,14 @@ def make_folder(path: Path) -> None:
         raise AnatomicalEmbeddingError(f"{path}: cannot be made; choose another output folder.") from error
 
 
+def check_kept(given: Iterable[Path | None], results: Iterable[Path]) -> None:
+    """Raise AnatomicalEmbeddingError where a result would replace a file that was given."""
+    there = [path for path in results if path.exists()]
+    for path in given:
+        if path is not None and path.exists() and any(path.samefile(result) for result in there):
+            raise AnatomicalEmbeddingError(f"{path}: would be overwritten by the results; give another output folder.")
+
+
 def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
     """The model that the options ask for."""
     import torch  # imported late: `anatemb --help` must not wait for it
@@ -76,14 +96,38 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
     from ..inference import load_model
 
     if options.threads is not None:
-        if options.threads < 1:
-            raise AnatomicalEmbeddingError("--threads must be 1 or more.")
         torch.set_num_threads(options.threads)
     cache = None if options.no_cache else MapCache(default_folder())
     model = load_model(_published(name or options.model), options.device, cache)
     if options.memory_mb is not None:
         model.budget_bytes = options.memory_mb
     return model
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The kind of an option that is a whole number, no less than this."""
+
+    def whole(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+        return number
+
+    return whole
+
+
+def not_negative(text: str) -> float:
+    """The kind of an option that is a number of 0 or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return number
 
 
 def megabytes(text: str) -> int:

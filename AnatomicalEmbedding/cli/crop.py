@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
-from .console import add_json_option, print_json, print_table, say, write_table
+from .console import add_json_option, check_kept, make_folder, print_json, print_table, say, write_table
 
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
 _TABLE_NAME = "crops.csv"
@@ -41,8 +40,9 @@ def run(options: argparse.Namespace) -> None:
         raise AnatomicalEmbeddingError(f"--margin-mm {options.margin_mm:g}: must be 0 or more.")
     spacing = _spacing(options.spacing)
     finder, failed, rows = BoxFinder(options), [], []
-    options.output.mkdir(parents=True, exist_ok=True)
-    inputs, taken = {path.resolve() for path in scan_paths(options.scans)}, set()
+    make_folder(options.output)
+    examples = options.examples.iterdir() if options.examples else ()
+    inputs, taken = [*scan_paths(options.scans), *examples], set()
     for path, name, volume, of in read_all(options, failed):
         try:
             found = finder.locate(volume)
@@ -67,8 +67,8 @@ def run(options: argparse.Namespace) -> None:
     finish(failed, rows)
 
 
-def _output(folder: Path, name: str, taken: set[str], inputs: set[Path]) -> Path:
-    """A file for a crop: its name made safe, not that of another crop. Raises where it would overwrite a scan."""
+def _output(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Path:
+    """A file for a crop: its name made safe, not that of another crop. Raises where it would overwrite an input."""
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
     number, unique = 1, safe
     while unique.casefold() in taken:
@@ -76,8 +76,7 @@ def _output(folder: Path, name: str, taken: set[str], inputs: set[Path]) -> Path
         unique = f"{safe}_{number}"
     taken.add(unique.casefold())
     path = folder / f"{unique}.nii.gz"
-    if path.resolve() in inputs:
-        raise AnatomicalEmbeddingError(f"{path}: is one of the scans; give another output folder.")
+    check_kept(inputs, [path])
     return path
 
 
@@ -90,8 +89,7 @@ def _write(volume, box: np.ndarray, spacing: tuple[float, float, float] | None, 
     if (clipped[1] <= clipped[0]).any():
         raise AnatomicalEmbeddingError(f"{volume.name or 'the scan'}: the box lies outside this scan, or is empty.")
     crop = crop_voxels(volume, clipped) if spacing is None else crop_resampled(volume, clipped, spacing)
-    with atomic_path(output) as temporary:
-        crop.write(temporary)
+    crop.write(output)
     ratio = np.prod(volume.shape) * np.prod(volume.spacing) / (np.prod(crop.shape) * np.prod(crop.spacing))
     return [*crop.shape[::-1], round(float(ratio), 2)]
 

@@ -5,11 +5,23 @@ from pathlib import Path
 
 import numpy as np
 
-from .console import add_json_option, add_model_options, open_model, print_json, print_table, progress_bar, say
+from ..errors import AnatomicalEmbeddingError, PointsError
+from .console import (
+    add_json_option,
+    add_model_options,
+    make_folder,
+    open_model,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+)
 from .match import Answer, write_answers
 
 TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
+_POINTS = "template.mrk.json"
+_OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
 TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one point shown is not in it
 SHOWN = (
     "carina",
@@ -42,6 +54,7 @@ def run(options: argparse.Namespace) -> None:
     from ..phantom import make_phantom
     from ..points import PointList, write_markups
 
+    _check_own(options.output)
     say("Making two synthetic patients ...", options.json)
     template = make_phantom(TEMPLATE_SEED, coverage_mm=TEMPLATE_MM)
     target = make_phantom(TARGET_SEED, coverage_mm=TARGET_MM)
@@ -55,10 +68,9 @@ def run(options: argparse.Namespace) -> None:
     with progress_bar("target", options.json) as progress:
         target_map = model.embed(target.volume, progress)
     matches = template_map.match(points.points_ras, target_map)
-    options.output.mkdir(parents=True, exist_ok=True)
+    write_markups(options.output / _POINTS, points, name="template")  # first: by it a demo's folder is known
     template.volume.write(options.output / "template.nii.gz")
     target.volume.write(options.output / "target.nii.gz")
-    write_markups(options.output / "template.mrk.json", points, name="template")
     answer = Answer(str(options.output / "target.nii.gz"), "target", matches, target.volume)
     written = write_answers(options.output, template.volume, points, [answer], model.name, truth=[truth])
     errors = np.linalg.norm(matches.points_ras - truth, axis=1)
@@ -88,3 +100,20 @@ def run(options: argparse.Namespace) -> None:
     say(f"\nmedian error {median:.1f} mm over {known.sum()} points (truth of the synthetic patients)")
     say(f"look at {written[-1]}")
     say(f"the scans and points, for Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json")
+
+
+def _check_own(folder: Path) -> None:
+    """Make the folder; raise AnatomicalEmbeddingError where files of these names are of something else than a demo."""
+    from ..points import read_points
+
+    make_folder(folder)
+    path = folder / _POINTS
+    try:
+        own = path.exists() and set(read_points(path).labels) <= set(SHOWN)
+    except PointsError:
+        own = False
+    there = [name for name in (_POINTS, *_OTHERS) if (folder / name).exists()]
+    if there and not own:
+        raise AnatomicalEmbeddingError(
+            f"{folder / there[0]}: is no file of a demo, and would be overwritten; give another output folder."
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
-from .console import add_json_option, add_model_options, open_model, progress_bar, say
+from .console import add_json_option, add_model_options, at_least, open_model, progress_bar, say
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -32,7 +32,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "--compare", action="append", default=[], metavar="NAME|FILE", help="further weights to measure"
     )
     landmarks.add_argument(
-        "--shots", type=int, default=1, metavar="N", help="combine the answers of up to N templates (default: 1)"
+        "--shots",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="combine the answers of up to N templates (default: 1)",
     )
     landmarks.add_argument(
         "--templates",

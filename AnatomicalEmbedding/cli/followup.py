@@ -17,6 +17,7 @@ from .console import (
     add_json_option,
     add_model_options,
     add_series_option,
+    check_kept,
     make_folder,
     open_model,
     print_json,
@@ -86,6 +87,7 @@ def run(options: argparse.Namespace) -> None:
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
+    check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     if not options.no_report:
@@ -93,7 +95,8 @@ def run(options: argparse.Namespace) -> None:
 
         check_packages()
     scans = [read_scan(path, options.series) for path in paths]
-    given = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
+    described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
+    given = [study for study, _ in described]
     recognized = recognize(record.studies, given, [str(path) for path in paths])
     ordered = in_order(record.studies, recognized.studies)
     prior, *others = (study.key for study in recognized.studies)
@@ -103,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
     record = marked.record
     _check_kept(options.output / f"{_NAME}{SUFFIX}", options.record, record)
     make_folder(options.output)
-    for line in (notes := [*recognized.notes, *ordered.notes, *marked.notes]):
+    for line in (notes := [*_strangers(described), *recognized.notes, *ordered.notes, *marked.notes]):
         say(line, options.json)
     model = open_model(options)
     maps = {}
@@ -138,16 +141,18 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
     try:
         return [date.fromisoformat(text) for text in given] or [None] * count
     except ValueError as error:
-        raise AnatomicalEmbeddingError(f"--date: {error}; write 2024-03-01.") from error
+        raise AnatomicalEmbeddingError(f"--date: {error}; write it as YYYY-MM-DD, such as 2024-03-01.") from error
 
 
-def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) -> Study:
-    """The study of a scan. A DICOM series is known by its UID, a file by its content; its name is for people."""
+def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) -> tuple[Study, str]:
+    """The study of a scan, and the Patient ID where DICOM tells one. A DICOM series is known by its UID, a file by its
+    content; its name is for people.
+    """
     from ..dicom import describe_series, is_dicom_file, list_series
     from ..inference import volume_hash
 
     if not path.is_dir() and not is_dicom_file(path):
-        return Study(volume_hash(volume), volume.name, day)
+        return Study(volume_hash(volume), volume.name, day), ""
     held = {found.uid for found in list_series(path)} if path.is_dir() and series else set()
     about = describe_series(path, next((uid for uid in series if uid in held), None))
     if day is None and about.date:
@@ -155,7 +160,16 @@ def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) 
             day = datetime.strptime(about.date, "%Y%m%d").date()
         except ValueError:
             day = None
-    return Study(about.uid or volume_hash(volume), about.description or volume.name, day, about.study_uid, about.uid)
+    name = about.description or volume.name
+    return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient
+
+
+def _strangers(described: Sequence[tuple[Study, str]]) -> list[str]:
+    """A warning where DICOM says that scans are of more than one patient; anonymising may have made them so."""
+    patients = dict.fromkeys(patient for _, patient in described if patient)
+    if len(patients) < 2:
+        return []
+    return [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({', '.join(patients)})."]
 
 
 def _check_kept(path: Path, going_on_from: Path | None, record: FollowUp) -> None:

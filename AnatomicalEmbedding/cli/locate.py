@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
-from .console import add_json_option, print_json, print_table, say, write_table
+from .console import add_json_option, make_folder, print_json, print_table, say, write_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
 
         check_packages()
     finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
-    options.output.mkdir(parents=True, exist_ok=True)
+    make_folder(options.output)
     for path, name, volume, of in read_all(options, failed):
         try:
             found = finder.locate(volume)

@@ -1,6 +1,7 @@
-"""Parser and exit codes. 0: done; 2: the user can mend it (one line on stderr says how); 130, 143: interrupted."""
+"""Parser and exit codes. 0: done; 2: the user can mend it (one line on stderr says how); 129, 130, 143: ended."""
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -26,9 +27,11 @@ from . import (
     train,
     view,
 )
+from .console import ending_signals
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+_DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
     demo,
     info,
@@ -73,6 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
+        if error.errno in _DISK_FULL:
+            where = f"{error.filename}: " if error.filename else ""
+            print(f"anatemb: {where}the disk is full; make room and run the same command again.", file=sys.stderr)
+            return EXIT_USER_ERROR
         if error.filename is None:
             raise
         reason = (error.strerror or "cannot be used").lower()
@@ -91,23 +98,27 @@ def terminated(number: int, _frame: object) -> None:
 
 @contextmanager
 def _cleaning_up_when_terminated() -> Iterator[None]:
-    """SIGTERM, with which batch systems end a run, does not end Python in the middle of anything."""
+    """SIGTERM, of batch systems, and SIGHUP, of a closed terminal, do not end Python in the middle of anything."""
     if threading.current_thread() is not threading.main_thread():  # of an application, which has its own way
         yield
         return
-    before = signal.signal(signal.SIGTERM, terminated)
+    before = {number: signal.signal(number, terminated) for number in ending_signals()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:
-    """Arguments with `--point X,Y,Z` as one word: argparse would take a negative X for an option."""
+    """Arguments with each `--point X,Y,Z` as one word behind the command: argparse would take a negative X for an
+    option, and not take the files before and behind it for one list.
+    """
     joined: list[str] = []
     for argument in arguments:
         if joined and joined[-1] == "--point":
             joined[-1] = f"--point={argument}"
         else:
             joined.append(argument)
-    return joined
+    points = [argument for argument in joined[1:] if argument.startswith("--point=")]
+    return [*joined[:1], *points, *(argument for argument in joined[1:] if argument not in points)]

@@ -17,6 +17,7 @@ from .console import (
     add_json_option,
     add_model_options,
     add_series_option,
+    check_kept,
     open_model,
     print_json,
     print_table,
@@ -91,7 +92,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     points, targets = _points_and_targets(options)
     names = unique_names([Path(target) for target in targets])
-    _check_kept(options, names)
+    given = [] if options.point else [Path(options.files[0])]
+    check_kept(given, [options.output / name for name in (*map(_markups_name, names), _TABLE_NAME)])
     template = read_scan(options.template, options.series)
     _check_inside(template, points, options.template)
     if not options.no_report:
@@ -185,7 +187,8 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
         for n, label in enumerate(points.labels):
             position = [round(float(x), 3) for x in m.points_ras[n]]
             status = m.status[n] if m.status is not None else ""
-            expected = round(float(m.expected_error_mm[n]), 2) if m.expected_error_mm is not None else ""
+            known = m.expected_error_mm is not None and status != ABSENT
+            expected = round(float(m.expected_error_mm[n]), 2) if known else ""
             probability = round(float(m.probability[n]), 4) if m.probability is not None else ""
             rows.append([label, answer.path, *position, status, expected, probability, round(float(m.score[n]), 4)])
     return rows
@@ -194,19 +197,14 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
     """The points and the targets' paths, these exactly as given."""
     if options.point:
+        if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
+            raise PointsError(f"{options.files[0]}: is a list of points, and --point is given too; leave one out.")
         given = np.array([parse_point(text) for text in options.point])
         return PointList(tuple(f"P-{n + 1}" for n in range(len(given))), given), options.files
     points_file, targets = options.files[0], options.files[1:]
     if not targets:
         raise PointsError(f"{points_file}: give the points file and then at least one target scan (or use --point).")
     return read_points(points_file), targets
-
-
-def _check_kept(options: argparse.Namespace, names: list[str]) -> None:
-    """Raise PointsError when the results would overwrite the points they come from."""
-    given = None if options.point else Path(options.files[0]).resolve()
-    if given in {(options.output / name).resolve() for name in (*map(_markups_name, names), _TABLE_NAME)}:
-        raise PointsError(f"{options.files[0]}: would be overwritten by the results; give another output folder.")
 
 
 def _check_inside(template: Volume, points: PointList, path: Path) -> None:

@@ -17,6 +17,7 @@ from .console import (
     add_json_option,
     add_model_options,
     add_series_option,
+    check_kept,
     make_folder,
     open_model,
     print_json,
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from ..embedding import EmbeddingMap
     from ..registration.transform import Registration
     from ..volume import Volume
+
+_ALWAYS = ("transform.h5", "moving_on_fixed.nii.gz", "registration.json")
+_FIELD, _ELASTIX, _REPORT = "displacement.nii.gz", "elastix_start.txt", "report.html"
+_LABELS, _POINTS = "labels_on_fixed.nii.gz", "points_in_moving.mrk.json"
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -67,6 +72,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    names = (*_ALWAYS, _FIELD, _ELASTIX, _REPORT, _LABELS, _POINTS)
+    check_kept(
+        [options.fixed, options.moving, options.points, options.labels], [options.output / name for name in names]
+    )
     points = read_points(options.points) if options.points else None
     scans = (options.fixed, options.moving)
     fixed, moving = (
@@ -86,6 +95,7 @@ def run(options: argparse.Namespace) -> None:
     for volume in (fixed, moving):
         with progress_bar(volume.name, options.json) as progress:
             maps.append(model.embed(volume, progress))
+    from ..image_writing import write_image
     from ..registration.register import register
 
     start = time.perf_counter()
@@ -94,12 +104,13 @@ def run(options: argparse.Namespace) -> None:
     facts = _facts(found, maps[0], time.perf_counter() - start)
     written = _write(options, found, fixed, moving, facts)
     if labels is not None:
-        written.append(_write_labels(options.output / "labels_on_fixed.nii.gz", found.warp_labels(labels, fixed)))
+        written.append(options.output / _LABELS)
+        write_image(found.warp_labels(labels, fixed), written[-1])
     if points is not None:
         carried = PointList(points.labels, found.transform_points(points.points_ras))
         beyond = ~moving.contains(carried.points_ras)
         facts["points_outside_moving"] = [label for label, gone in zip(points.labels, beyond, strict=True) if gone]
-        written.append(options.output / "points_in_moving.mrk.json")
+        written.append(options.output / _POINTS)
         write_markups(written[-1], carried, missing=beyond)
     if options.json:
         print_json(facts | {"files": [str(path) for path in written]})
@@ -157,29 +168,21 @@ def _write(
 ) -> list[Path]:
     """The transform, the moving scan laid on the fixed one, what is known of it, and the page."""
     folder = options.output
-    written = [folder / "transform.h5", folder / "moving_on_fixed.nii.gz", folder / "registration.json"]
+    written = [folder / name for name in _ALWAYS]
     found.write(written[0])
     found.warp(moving, fixed).write(written[1])
     with atomic_path(written[2]) as temporary:
         temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     if options.field:
-        written.append(folder / "displacement.nii.gz")
+        written.append(folder / _FIELD)
         found.write_field(written[-1], fixed)
     if options.elastix:
         from ..registration.elastix_start import write_elastix_start
 
-        written.append(folder / "elastix_start.txt")
+        written.append(folder / _ELASTIX)
         write_elastix_start(written[-1], found.affine, fixed)
     if not options.no_report:
         from ..registration_report import write_registration_report
 
-        written.append(write_registration_report(folder / "report.html", fixed, moving, found, _in_words(facts)))
+        written.append(write_registration_report(folder / _REPORT, fixed, moving, found, _in_words(facts)))
     return written
-
-
-def _write_labels(path: Path, labels) -> Path:
-    import SimpleITK as sitk
-
-    with atomic_path(path) as temporary:
-        sitk.WriteImage(labels, str(temporary), useCompression=True)
-    return path

@@ -8,7 +8,16 @@ from pathlib import Path
 from ..boxes import SIDES
 from ..errors import AnatomicalEmbeddingError
 from .box_options import open_library
-from .console import add_json_option, add_model_options, open_model, print_json, print_table, progress_bar, say
+from .console import (
+    add_json_option,
+    add_model_options,
+    at_least,
+    open_model,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+)
 
 _PHANTOM_SEED = 72_000
 
@@ -38,7 +47,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "NAME.seg.nii.gz + NAME.labels.json. Works for the weights of --model alone.",
     )
     build.add_argument("data", type=Path, nargs="*", metavar="DATA")
-    build.add_argument("--phantoms", type=int, default=8, metavar="N", help="synthetic patients (default: 8)")
+    build.add_argument("--phantoms", type=at_least(0), default=8, metavar="N", help="synthetic patients (default: 8)")
     build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     build.set_defaults(run=run_build)
     for part in (listed, show, build):

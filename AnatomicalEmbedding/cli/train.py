@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import add_json_option, print_json, say
+from .console import add_json_option, at_least, ending_signals, not_negative, print_json, say
 
 if TYPE_CHECKING:
     from ..training.recipes import Recipe
@@ -50,14 +50,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="weights whose smoothed map of a scan becomes its body coordinates (default: a scale and shift an axis)",
     )  # fmt: skip
     parser.add_argument(
-        "--jobs", type=int, default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time"
+        "--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time"
     )
     parser.add_argument(
         "--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, ape-paper, sam-paper or a .toml file"
     )
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
-    parser.add_argument("--steps", type=int, default=3000, metavar="N", help="optimiser steps (default: 3000)")
-    parser.add_argument("--minutes", type=float, metavar="N", help="end after so much time, with the weights of then")
+    parser.add_argument("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
+    parser.add_argument(
+        "--minutes", type=not_negative, metavar="N", help="end after so much time, with the weights of then"
+    )
     parser.add_argument(
         "--validate", type=Path, metavar="DIR",
         help="labelled scans of other patients (see `evaluate landmarks`) that choose the best weights of the run, "
@@ -65,22 +67,26 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--validate-every",
-        type=int,
+        type=at_least(0),
         default=500,
         metavar="N",
         help="steps between validations; 0: none (default: 500)",
     )
-    parser.add_argument("--phantoms", type=int, default=12, metavar="N", help="synthetic patients to add (default: 12)")
+    parser.add_argument(
+        "--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)"
+    )
     parser.add_argument(
         "--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'"
     )
     parser.add_argument("--name", metavar="NAME", help="name of the weights (default: the recipe's)")
     parser.add_argument("--start-from", metavar="NAME|FILE", help="weights to fine-tune")
-    parser.add_argument("--seed", type=int, default=0, help="of the batches and the first weights (default: 0)")
+    parser.add_argument("--seed", type=at_least(0), default=0, help="of the batches and the first weights (default: 0)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of the network (default: all cores)")
     parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that prepare batches (default: 1)"
+        "--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)"
+    )
+    parser.add_argument(
+        "--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)"
     )
     add_json_option(parser)  # with it, a line for each step too
     parser.set_defaults(run=run)
@@ -174,12 +180,15 @@ def _report(line: str) -> None:
 
 def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
     """The scans of the run: of prepared sets as they are, of other folders prepared now, and phantoms."""
+    from ..errors import AnatomicalEmbeddingError
     from ..training.preparation import REPORT
     from ..training.scans import PreparedScan, prepare_phantoms
 
     prepared = options.output / "prepared"
     sets = [folder for folder in options.data if (folder / REPORT).is_file()]
     folders = [folder for folder in options.data if folder not in sets]
+    if options.levels is not None and not folders:
+        raise AnatomicalEmbeddingError(f"--levels {options.levels}: scans of prepared sets are placed; leave it out.")
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
     paths += _prepared_scans(options, folders, recipe, prepared) if folders else []
     paths = [path for path in paths if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)]
@@ -226,6 +235,6 @@ def _overrides(pairs: list[str]) -> dict[str, object]:
 def _stop_on_signals():
     """A function that tells whether the process was asked to stop; the trainer saves before it does."""
     asked = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, *ending_signals()):
         signal.signal(number, lambda *_: asked.append(True))
     return lambda: bool(asked)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
-from .console import add_series_option, say
+from .console import add_series_option, at_least, say
 
-_INSTALL = 'pip install "AnatomicalEmbedding[viewer]"'
+_INSTALL = (
+    "in a checkout, `make view` sets it up; else, in an environment of its own: "
+    'pip install "AnatomicalEmbedding[viewer]"'
+)
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -47,7 +53,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
     parser.add_argument(
-        "--threads", type=int, metavar="N", help="CPU threads to embed with (default: all cores but one)"
+        "--threads", type=at_least(1), metavar="N", help="CPU threads to embed with (default: all cores but one)"
     )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
     add_series_option(parser)
@@ -58,28 +64,43 @@ def run(options: argparse.Namespace) -> None:
     check(options)
     sys.path.insert(0, str(viewer_folder()))
     if find_spec("trame_slicer") is None or find_spec("vtkmodules") is None:
-        raise AnatomicalEmbeddingError(f"the viewer needs trame-slicer, which is not installed here; run: {_INSTALL}")
+        raise AnatomicalEmbeddingError(f"the viewer needs trame-slicer, which is not installed here: {_INSTALL}")
     from viewer.app import Options
     from viewer.app import run as serve
 
     from AnatomicalEmbeddingLib.Maps.Engine import Choice
 
     choice = Choice(options.model, options.device, None if options.no_cache else "")
-    serve(
-        Options(
-            scans=tuple(options.scans),
-            series=tuple(options.series),
-            demo=options.demo,
-            demo_follow_up=options.demo_follow_up,
-            host=options.host,
-            port=options.port,
-            token=options.token,
-            browser=not options.no_browser,
-            choice=choice,
-            threads=options.threads or max(1, (os.cpu_count() or 2) - 1),
-        ),
-        say,
+    wanted = Options(
+        scans=tuple(options.scans),
+        series=tuple(options.series),
+        demo=options.demo,
+        demo_follow_up=options.demo_follow_up,
+        host=options.host,
+        port=options.port,
+        token=options.token,
+        browser=not options.no_browser,
+        choice=choice,
+        threads=options.threads or max(1, (os.cpu_count() or 2) - 1),
     )
+    try:
+        serve(wanted, say)
+    except AnatomicalEmbeddingError as error:
+        print(f"anatemb: {error}", file=sys.stderr)
+        _end(2)
+    _end(0)
+
+
+def _end(status: int) -> NoReturn:
+    """End the process without Python's finalization, by which a thread that is still in torch's C++ would abort it.
+
+    What is registered for the end, such as the removal of libraries' temporary files, is done.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # whoever read it has gone
+            stream.flush()
+    os._exit(status)
 
 
 def check(options: argparse.Namespace) -> None:
@@ -91,8 +112,6 @@ def check(options: argparse.Namespace) -> None:
         )
     if options.token and (len(options.token) < 16 or not options.token.replace("-", "").replace("_", "").isalnum()):
         raise AnatomicalEmbeddingError("--token: use 16 or more letters, digits, - and _.")
-    if options.threads is not None and options.threads < 1:
-        raise AnatomicalEmbeddingError("--threads must be 1 or more.")
     for path in options.scans:
         if not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
@@ -107,7 +126,7 @@ def viewer_folder() -> Path:
     for folder in (engine.parent / "SlicerModules", engine / "SlicerModules"):
         if (folder / "viewer" / "app.py").is_file():
             return folder
-    raise AnatomicalEmbeddingError(f"the viewer was not installed with this engine; run: {_INSTALL}")
+    raise AnatomicalEmbeddingError(f"the viewer was not installed with this engine: {_INSTALL}")
 
 
 def _port(text: str) -> int:

@@ -51,6 +51,8 @@ def find_weights(name: str = "auto") -> Weights:
         return Weights(load_published_ape(path), PUBLISHED_MODEL, file_sha256(path), {"source": str(path)})
     if path.suffix == ".safetensors":
         return read_weights(path)
+    if path.is_file():
+        raise WeightsError(f"{name}: is no weights file; give one that ends in .safetensors or .pt.")
     shipped = weights_file(name)
     if not shipped.is_file():
         raise WeightsError(f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}.")
@@ -99,8 +101,11 @@ def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict)
         for key, value in network.state_dict().items()
     }
     metadata = {_METADATA_KEY: json.dumps({"name": name, "network": network.spec.to_dict(), **about})}
-    with atomic_path(path) as temporary:
-        save_file(state, str(temporary), metadata)
+    try:
+        with atomic_path(path) as temporary:
+            save_file(state, str(temporary), metadata)
+    except SafetensorError as error:
+        raise WeightsError(f"{path}: could not be written whole; is the disk full?") from error
     return file_sha256(path)
 
 

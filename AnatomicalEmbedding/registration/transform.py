@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 from ..embedding import EmbeddingMap, as_points
 from ..errors import VolumeError
 from ..files import atomic_path
+from ..image_writing import write_image
 from ..simpleitk_bridge import LPS_FROM_RAS, OUTSIDE_HU
 from ..volume import Volume, transform_points
 from .lattice import Lattice
@@ -98,7 +98,11 @@ class Registration:
         path = Path(path)
         if path.suffix.lower() not in TRANSFORM_SUFFIXES:
             raise VolumeError(f"{path}: is no name for a transform; use one of {', '.join(TRANSFORM_SUFFIXES)}.")
-        self._written(path, lambda temporary: sitk.WriteTransform(self.to_sitk(), str(temporary)))
+        try:
+            with atomic_path(path) as temporary:
+                sitk.WriteTransform(self.to_sitk(), str(temporary))
+        except (RuntimeError, OSError) as error:
+            raise VolumeError(f"{path}: cannot be written; check its name, and that the folder is writable.") from error
 
     def write_field(self, path: str | Path, fixed: Volume) -> None:
         """Write the displacement (LPS mm, fixed -> moving) of every voxel of the fixed scan, as .nii.gz, .nrrd or .mha.
@@ -110,7 +114,7 @@ class Registration:
         make.SetReferenceImage(image)
         make.SetOutputPixelType(sitk.sitkVectorFloat32)
         found = make.Execute(self.to_sitk())
-        self._written(Path(path), lambda temporary: sitk.WriteImage(found, str(temporary), useCompression=True))
+        write_image(found, path)
 
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
         """The moving scan on the voxels of the fixed one; -1000 HU where it shows nothing."""
@@ -144,11 +148,3 @@ class Registration:
         moved = np.tensordot(to_lps, knots, axes=1)
         spline.SetParameters(moved.ravel().tolist())
         return spline
-
-    @staticmethod
-    def _written(path: Path, write: Callable[[Path], None]) -> None:
-        try:
-            with atomic_path(path) as temporary:
-                write(temporary)
-        except (RuntimeError, OSError) as error:
-            raise VolumeError(f"{path}: cannot be written; check its name, and that the folder is writable.") from error

@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, did_you_mean
 from ..models.network import NetworkSpec
 from ..resources import resource
 
@@ -123,6 +123,9 @@ def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = 
         raise AnatomicalEmbeddingError(f"{path}: not a valid recipe ({error}); mend that line.") from None
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
+        known = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
+        if key not in known:
+            raise AnatomicalEmbeddingError(f"--set {key}: no recipe has such an entry{did_you_mean(key, known)}.")
         values.setdefault(section, {})[entry] = value
     return recipe_from_dict(values, str(path))
 

@@ -149,8 +149,11 @@ class TrainingState:
         state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
         state |= {"best": self.best, "best_error": self.best_error}
         if self.fabric.is_global_zero:
-            with atomic_path(path) as temporary:
-                torch.save(state, temporary)
+            try:
+                with atomic_path(path) as temporary:
+                    torch.save(state, temporary)
+            except RuntimeError as error:  # of torch, which does not say that the disk is full
+                raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error
         self.fabric.barrier()
 
     def resume(self, path: Path) -> None:

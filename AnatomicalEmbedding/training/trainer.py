@@ -157,5 +157,6 @@ def _to(batch: Batch, device: torch.device) -> Batch:
 
 def _start_worker(_: int) -> None:
     torch.set_num_threads(1)
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the loop saves, then ends the workers
-        signal.signal(number, signal.SIG_IGN)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # sent to the whole group: the loop saves, then ends the workers
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 import signal
@@ -32,6 +33,15 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 class TestMatch:
+    def test_a_header_without_orientation_is_told(self, anatemb, place, tmp_path):
+        image = bytearray(gzip.decompress(place.target.read_bytes()))
+        image[252:256] = bytes(4)  # qform_code and sform_code
+        (tmp_path / "nowhere.nii.gz").write_bytes(gzip.compress(bytes(image)))
+        words = ("match", place.template, place.points, tmp_path / "nowhere.nii.gz", "-o", tmp_path / "out")
+        outcome = anatemb(*words, "--no-report", *place.model)
+        assert outcome.code == 0
+        assert "nowhere.nii.gz: the header gives no position or orientation" in outcome.err
+
     def test_writes_markups_table_and_report(self, anatemb, place, expected, tmp_path):
         out = tmp_path / "deeper" / "out"
         outcome = anatemb("match", place.template, place.points, place.target, "-o", out, *place.model)
@@ -241,7 +251,6 @@ class TestRefused:
             (["--model", "no-such-model"], "no-such-model: no such weights"),
             (["--model", "no/such/file.safetensors"], "no/such/file.safetensors: no such file"),
             (["--device", "tpu"], "device 'tpu' is unknown"),
-            (["--threads", "0"], "--threads must be 1 or more"),
             (["--memory-mb", "1", "--no-cache"], "but 1 MB are allowed"),
         ],
     )

@@ -164,7 +164,7 @@ def test_crops_never_overwrite_scans(anatemb, place, library, model, tmp_path):
     words = ("crop", tmp_path / "a.nii.gz", tmp_path / "a_liver.nii.gz", "--structures", "liver", "--separate")
     outcome = anatemb(*words, "--library", library, "--recall", 0.3, "-o", tmp_path, *model)
     assert outcome.code == 2
-    assert "is one of the scans" in outcome.err
+    assert "a_liver.nii.gz: would be overwritten by the results" in outcome.err
     assert (tmp_path / "a_liver.nii.gz").read_bytes() == before
 
 
@@ -175,6 +175,10 @@ def test_what_cannot_be_done_is_said(anatemb, place, library, model, tmp_path):
     assert_refused(
         anatemb("locate", scan, "--structures", "heart", "--library", library, *out, *model),
         "heart: not among the structures: kidney_left, kidney_right, liver",
+    )
+    assert_refused(
+        anatemb("crop", scan, "--structures", "Livers", "--library", library, *out, *model),
+        "Livers (did you mean liver?): not among the structures",
     )
     assert_refused(anatemb("locate", scan, "--library", library, *out), "was built with other weights")
     assert_refused(anatemb("locate", scan, "--library", library, "--recall", 0.999, *out, *model), "cannot be promised")

@@ -202,6 +202,14 @@ def test_dicom_studies_are_ordered_by_their_dates_and_known_by_their_series(anat
     assert_refused(twice, "is the same scan as another one")
 
 
+def test_scans_of_two_patients_are_told(anatemb, place, tmp_path: Path) -> None:
+    for path, patient in ((place.template, "one"), (place.target, "two")):
+        write_ct_series(tmp_path / patient, Volume.read(path), PatientID=patient)
+    words = ("followup", tmp_path / "one", place.points, tmp_path / "two", "-o", tmp_path / "out", "--no-report")
+    outcome = anatemb(*words, "--json", *place.model)
+    assert json.loads(outcome.out)["notes"][0].endswith("these are scans of 2 patients (one, two).")
+
+
 def test_a_structured_report_of_a_dicom_study_brings_its_lesions_back(anatemb, place, tmp_path: Path) -> None:
     pytest.importorskip("highdicom")
     from AnatomicalEmbedding.followup.sr_reading import read_sr
@@ -230,7 +238,11 @@ class TestRefusals:
     def test_before_any_work(self, anatemb, place, tmp_path: Path) -> None:
         base = ("followup", place.template, place.points, place.target, "-o", tmp_path / "out")
         assert_refused(anatemb(*base, "--date", "2024-01-05"), "--date", "1 dates for 2 scans")
-        assert_refused(anatemb(*base, "--date", "5.1.2024", "--date", "2024-03-02"), "--date", "2024-03-01")
+        assert_refused(
+            anatemb(*base, "--date", "5.1.2024", "--date", "2024-03-02"),
+            "--date",
+            "write it as YYYY-MM-DD, such as 2024-03-01",
+        )
         assert_refused(anatemb(*base, "--record", tmp_path / "no.followup.json"), "no.followup.json", "no such file")
         assert not (tmp_path / "out").exists()
 

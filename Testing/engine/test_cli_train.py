@@ -102,7 +102,36 @@ def test_missing_folder_is_named(recipe, tmp_path, capsys):
     assert "none: no such folder" in capsys.readouterr().err
 
 
-def test_a_signal_to_the_whole_group_saves_and_the_run_goes_on(scans, recipe, tmp_path):
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--steps", 0),
+        ("--steps", -1),
+        ("--steps", "many"),
+        ("--workers", -1),
+        ("--jobs", 0),
+        ("--minutes", -1),
+        ("--minutes", "nan"),
+        ("--phantoms", -1),
+        ("--threads", 0),
+        ("--seed", -1),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_at_once(option, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        anatemb("train", tmp_path, "-o", tmp_path / "run", *option)
+    assert end.value.code == 2
+    assert f"argument {option[0]}: '{option[1]}' is not a" in capsys.readouterr().err
+
+
+def test_levels_that_nothing_would_read_are_refused(scans, recipe, tmp_path, capsys):
+    assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
+    assert train(tmp_path / "set", tmp_path / "run", recipe, 1, "--levels", tmp_path / "none.json") == 2
+    assert "none.json: scans of prepared sets are placed; leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+def test_a_signal_to_the_whole_group_saves_and_the_run_goes_on(scans, recipe, tmp_path, number):
     """As a batch system or Ctrl-C in a terminal does it: loop and workers get it alike."""
     assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
     words = ["train", tmp_path / "set", "-o", tmp_path / "run", "--recipe", recipe, "--steps", 100_000]
@@ -110,7 +139,7 @@ def test_a_signal_to_the_whole_group_saves_and_the_run_goes_on(scans, recipe, tm
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     for _ in range(5):
         assert json.loads(run.stdout.readline())["step"] >= 1
-    os.killpg(run.pid, signal.SIGTERM)
+    os.killpg(run.pid, getattr(signal, number))
     _, said = run.communicate(timeout=120)
     assert run.returncode == 2, said
     assert "run the same command to go on" in said

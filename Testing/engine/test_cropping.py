@@ -25,6 +25,12 @@ def scan(axes: np.ndarray, spacing=(1.5, 2.0, 3.0)) -> Volume:
     return Volume(voxels, matrix, name="scan")
 
 
+@pytest.mark.parametrize("mm", [0.001, 1e-300])
+def test_more_voxels_than_can_be_held_are_refused(mm):
+    with pytest.raises(VolumeError, match=r"scan: the box has .* voxels of .* mm, more than 1e\+09; give larger ones"):
+        crop_resampled(scan(np.eye(3)), BOX, (mm, mm, mm))
+
+
 @pytest.mark.parametrize("axes", AXES)
 def test_a_crop_reloaded_lies_on_the_source_voxels(axes, tmp_path):
     volume = scan(AXES[axes])

@@ -133,6 +133,12 @@ def test_overrides_replace_entries():
     assert recipe.loss == load_recipe("ape").loss
 
 
+def test_an_override_of_no_entry_is_blamed_and_not_the_file():
+    says = r"^--set optimiser\.learning_rat: no recipe has such an entry \(did you mean optimiser\.learning_rate\?\)\.$"
+    with pytest.raises(AnatomicalEmbeddingError, match=says):
+        load_recipe("ape", {"optimiser.learning_rat": 1})
+
+
 def test_unknown_name_lists_the_known_ones():
     refused("sam", "sam: no such recipe; .*: ape, ape-paper, hybrid, sam-paper")
 

@@ -136,6 +136,20 @@ def test_damaged_checkpoint_is_named(scans, tmp_path):
         train(scans, tiny_recipe(), tmp_path, 1, workers=0)
 
 
+def test_checkpoint_on_a_full_disk_is_told_and_the_old_one_stays(scans, tmp_path, monkeypatch):
+    stop_after(2, scans, tiny_recipe(), tmp_path)
+    before = (tmp_path / CHECKPOINT).read_bytes()
+
+    def full(state, path):
+        path.write_bytes(b"half")
+        raise RuntimeError("[enforce fail at inline_container.cc] . PytorchStreamWriter failed writing file")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(AnatomicalEmbeddingError, match="could not be written whole; is the disk full"):
+        train(scans, tiny_recipe(), tmp_path, STEPS, workers=0)
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
+
+
 def test_averaged_weights_are_the_running_mean(scans, tmp_path):
     """One step a call, so that the checkpoint shows the weights after every step."""
     ema = 0.15

@@ -1,0 +1,126 @@
+"""What every command does with files: those given stay, and a full disk is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import SimpleITK as sitk
+from cli_runs import assert_refused
+
+from AnatomicalEmbedding.cli.console import ending_signals
+from AnatomicalEmbedding.files import atomic_path
+from AnatomicalEmbedding.points import PointList, write_markups
+
+pytestmark = pytest.mark.usefixtures("kept_maps")
+
+
+def given(source, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(source.read_bytes())
+    return path
+
+
+class TestWhatIsGivenStays:
+    def test_by_register(self, anatemb, place, tmp_path):
+        moving = given(place.target, tmp_path / "moving_on_fixed.nii.gz")
+        words = ("register", place.template, moving, "-o", tmp_path, *place.model)
+        assert_refused(anatemb(*words), moving, "would be overwritten by the results")
+        points = given(place.points, tmp_path / "points_in_moving.mrk.json")
+        words = ("register", place.template, place.target, "--points", points, "-o", tmp_path / ".." / tmp_path.name)
+        assert_refused(anatemb(*words), points, "would be overwritten by the results")
+        assert moving.read_bytes() == place.target.read_bytes()
+
+    def test_by_followup(self, anatemb, place, tmp_path):
+        lesions = tmp_path / "patient.csv"
+        lesions.write_text("label,r,a,s\n")
+        words = ("followup", place.template, lesions, place.target, "-o", tmp_path, *place.model)
+        assert_refused(anatemb(*words), lesions, "would be overwritten by the results")
+
+    @pytest.mark.parametrize("name", ["template.nii.gz", "report.html", "template.mrk.json"])
+    def test_by_the_demo(self, anatemb, tmp_path, name):
+        (tmp_path / name).write_text("mine")
+        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "is no file of a demo")
+        assert (tmp_path / name).read_text() == "mine"
+
+    def test_a_demo_follows_a_demo(self, anatemb, tmp_path, monkeypatch):
+        class BegunError(Exception):
+            pass
+
+        def begun(options):
+            raise BegunError
+
+        monkeypatch.setattr("AnatomicalEmbedding.cli.demo.open_model", begun)
+        write_markups(tmp_path / "template.mrk.json", PointList(("carina",), [[0.0, 0, 0]]))
+        (tmp_path / "template.nii.gz").write_text("")
+        with pytest.raises(BegunError):
+            anatemb("demo", "-o", tmp_path)
+
+
+class TestFullDisk:
+    @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+    def test_it_is_told(self, anatemb, monkeypatch, number):
+        def full(options: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr("AnatomicalEmbedding.cli.cache.run", full)
+        assert_refused(anatemb("cache"), "the disk is full; make room and run the same command again")
+
+    def test_labels_laid_on_another_scan_are_whole(self, anatemb, place, tmp_path, monkeypatch):
+        whole = sitk.WriteImage
+
+        def half(image, path, **options):
+            whole(image, path, **options)
+            os.truncate(path, Path(path).stat().st_size // 2)
+
+        labels = tmp_path / "labels.nii.gz"
+        sitk.WriteImage(sitk.Cast(sitk.ReadImage(str(place.target)) > 0, sitk.sitkUInt8), str(labels))
+        words = ("register", place.template, place.target, "--labels", labels, "--kind", "rigid", "--no-report")
+        old = given(labels, tmp_path / "out" / "labels_on_fixed.nii.gz")
+        monkeypatch.setattr(
+            sitk, "WriteImage", lambda i, p, **o: (half if p.endswith("labels_on_fixed.nii.gz") else whole)(i, p, **o)
+        )
+        outcome = anatemb(*words, "-o", tmp_path / "out", *place.model)
+        assert outcome.code == 2
+        assert outcome.err.endswith("labels_on_fixed.nii.gz: could not be written whole; is the disk full?\n")
+        assert old.read_bytes() == labels.read_bytes()
+
+
+def test_points_are_given_once(anatemb, place, tmp_path):
+    words = ("match", place.template, place.points, "--point", "0,0,0", place.target, "-o", tmp_path / "out")
+    assert_refused(anatemb(*words), place.points, "--point is given too; leave one out")
+
+
+def test_a_file_that_is_no_weights_is_told(anatemb, place, tmp_path):
+    words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--model", place.points)
+    assert_refused(anatemb(*words), place.points, "is no weights file; give one that ends in .safetensors or .pt")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
+class TestAClosedTerminal:
+    def test_leaves_nothing_half_written(self, anatemb, monkeypatch, tmp_path):
+        def ended(options: object) -> None:
+            with atomic_path(tmp_path / "map.safetensors") as path:
+                path.write_text("half")
+                signal.raise_signal(signal.SIGHUP)
+
+        monkeypatch.setattr("AnatomicalEmbedding.cli.cache.run", ended)
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # pytest may run under nohup
+        try:
+            with pytest.raises(SystemExit) as end:
+                anatemb("cache")
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        assert end.value.code == 128 + signal.SIGHUP
+        assert list(tmp_path.iterdir()) == []
+
+    def test_ends_nothing_that_nohup_keeps(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            assert ending_signals() == [signal.SIGTERM]
+        finally:
+            signal.signal(signal.SIGHUP, before)
