@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
+import socket
+import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +42,9 @@ class Options:
 
 
 def run(options: Options, say: Callable[[str], None] = print) -> None:
-    """Serve the page until Ctrl-C or SIGTERM. Nothing outlives it: threads end, temporary files are removed."""
+    """Serve the page until Ctrl-C, SIGTERM or SIGHUP; temporary files are removed. A background thread may still be in
+    the middle of something: the process should not end by way of Python's finalization.
+    """
     os.environ["TRAME_ARGS"] = _TRAME_OPTIONS
     os.environ.setdefault("LP_NUM_THREADS", "0")  # Mesa's own threads cost small pictures more than they save
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads would spin where drawing needs the core
@@ -50,13 +55,15 @@ def run(options: Options, say: Callable[[str], None] = print) -> None:
 async def _serve(options: Options, say: Callable[[str], None]) -> None:
     from .page import Viewer
 
-    viewer = Viewer(options)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_on_loop_error)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for name in ("wslink.protocol", "aiohttp.server"):
+        logging.getLogger(name).addFilter(_is_an_error)
+    for number in _signals():
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop by KeyboardInterrupt
             loop.add_signal_handler(number, stop.set)
+    viewer = Viewer(options, say)
     tasks: Sequence[asyncio.Task] = ()
     try:
         serving = loop.create_task(viewer.start())
@@ -83,10 +90,24 @@ async def _serve(options: Options, say: Callable[[str], None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _signals() -> list[signal.Signals]:
+    """What ends the viewer. SIGHUP, of a terminal that is closed, does not after `nohup`."""
+    ending = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        ending.append(signal.SIGHUP)
+    return ending
+
+
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:
     """A page that was closed while something was sent to it is no error."""
     if not isinstance(context.get("exception"), ConnectionError):
         loop.default_exception_handler(context)
+
+
+def _is_an_error(record: logging.LogRecord) -> bool:
+    """The same, for what libraries log of it while they handle the exception."""
+    error = record.exc_info[1] if record.exc_info else sys.exc_info()[1]
+    return not isinstance(error, ConnectionError)
 
 
 def _check_address(serving: asyncio.Task, options: Options) -> None:
@@ -96,6 +117,11 @@ def _check_address(serving: asyncio.Task, options: Options) -> None:
     error = serving.exception()
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).split(":")[-1].strip()
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise AnatomicalEmbeddingError(
+                f"--host {options.host}: is no address of this computer ({reason}); give one that is, or leave --host "
+                "out."
+            ) from error
         raise AnatomicalEmbeddingError(
             f"{options.host}:{options.port}: cannot be used ({reason}); give another --port, or 0 for a free one."
         ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trame.app import get_server
 
 from .logic.boxes import Boxes
@@ -21,9 +23,9 @@ TABS = ("points", "organs", "lesions")
 
 
 class Viewer:
-    """One page and its session. `poll` is to be called many times a second."""
+    """One page and its session. `poll` is to be called many times a second. say: to who started the program."""
 
-    def __init__(self, options) -> None:
+    def __init__(self, options, say: Callable[[str], None] = print) -> None:
         import trame_rca.module
 
         self.options = options
@@ -50,7 +52,7 @@ class Viewer:
             self.set_tab("lesions")
             self.scans.read(*follow_up_patient(self.follow_up))
         for path in options.scans:
-            self.scans.read_path(path, options.series)
+            self.scans.read_path(path, options.series, failed=say)
 
     # -- the server --------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ LAYERS = (
         "dicom_geometry",
         "dicom",
         "image_files",
+        "image_writing",
         "volume",
         "points",
         "markups",

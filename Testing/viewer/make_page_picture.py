@@ -26,6 +26,7 @@ _POINTS = (
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, open_browser() as browser, Running(Path(folder), "--demo") as program:
         page = Page(browser, program, (1440, 860))
+        page.page.set_default_timeout(90_000)  # the phantoms are made first
         page.wait_ready(2)
         for view, across, down, label in _POINTS:
             page.press("fit")

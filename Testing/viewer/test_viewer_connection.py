@@ -1,13 +1,18 @@
 """Who is let in, what the answers carry, coming back after a lost connection, and the end of the program."""
 
 import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
 from urllib.parse import urlsplit
 
 import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
-from browsing import TOKEN, Running
+from browsing import ROOT, TOKEN, Running
 
 SOCKET = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
           "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}  # fmt: skip
@@ -95,3 +100,89 @@ def test_the_demo_starts_cancels_and_ends_without_a_trace(browser, tmp_path):
         assert program.stop() == 0
     assert program.errors() == [], program.log
     assert not list(program.temporary.glob("anatemb-view-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_without_a_trace_while_it_works(tmp_path, number):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("these tests run under nohup, which the viewer inherits")
+    with Running(tmp_path, "--demo") as program:
+        time.sleep(0.5)  # patients are made, torch is loaded
+        program.process.send_signal(number)
+        assert program.process.wait(30) == 0
+    assert "terminate" not in program.log
+    assert not list(program.temporary.iterdir())
+
+
+def test_it_goes_on_after_nohup(tmp_path):
+    command = [sys.executable, "-m", "AnatomicalEmbedding", "view", "--no-browser"]
+    log = (tmp_path / "log.txt").open("w+b")
+    with subprocess.Popen(["nohup", *command], cwd=ROOT, stdout=log, stderr=log) as process:
+        try:
+            end = time.monotonic() + 60
+            while b"Press Ctrl-C" not in (tmp_path / "log.txt").read_bytes() and time.monotonic() < end:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGHUP)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(2)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+            log.close()
+
+
+def test_an_address_of_no_computer_is_named(tmp_path):
+    command = [sys.executable, "-m", "AnatomicalEmbedding", "view", "--demo", "--no-browser", "--token", TOKEN]
+    for host in ("999.1.1.1", "192.0.2.1"):  # no address at all, and one for documents
+        ended = subprocess.run(
+            [*command, "--host", host],
+            cwd=ROOT, env=os.environ | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert ended.returncode == 2
+        assert ended.stderr.count("\n") == 1
+        assert f"--host {host}" in ended.stderr
+        assert "--port" not in ended.stderr
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_scan_that_cannot_be_read_is_told_in_the_terminal(tmp_path):
+    (tmp_path / "text.nii.gz").write_text("no scan at all")
+    with Running(tmp_path, str(tmp_path / "text.nii.gz")) as program:
+        end = time.monotonic() + 20
+        while "text.nii.gz" not in program.log and time.monotonic() < end:
+            time.sleep(0.1)
+        assert "text.nii.gz" in program.log, program.log
+
+
+def test_a_page_that_closes_while_an_answer_is_on_its_way_is_no_error_in_the_log(tmp_path):
+    """wslink and aiohttp log the exception as it comes, from within its handling and with it."""
+    code = """
+import asyncio, logging, os, signal
+from viewer.app import Options, run
+from AnatomicalEmbeddingLib.Maps.Engine import Choice
+
+def closed(error):
+    try:
+        raise error
+    except Exception as caught:
+        logging.getLogger("wslink.protocol").error("Exception raised %r", caught)
+        logging.getLogger("aiohttp.server").error("Error handling request", exc_info=caught)
+
+def say(line):
+    closed(ConnectionResetError("Cannot write to closing transport"))
+    closed(ValueError("this one is told"))
+    os.kill(os.getpid(), signal.SIGINT)
+
+run(Options(scans=(), browser=False, port=0, choice=Choice()), say)
+"""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "SlicerModules")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert done.stderr.count("this one is told") >= 2, done.stderr
+    assert "closing transport" not in done.stderr

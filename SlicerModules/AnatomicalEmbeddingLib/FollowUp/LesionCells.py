@@ -46,7 +46,8 @@ def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
     first = f"{sign} {statusText(status)}"
     if found.state == MERGED:
         first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
-    second = ", ".join(text for text in (sizeText(found.size), _errorText(found, status)) if text)
+    # the error is the place's: behind the size it would read as the size's
+    second = " ".join(text for text in (_errorText(found, status), sizeText(found.size)) if text)
     return Cell(f"{first}\n{second}" if second else first, _tip(record, found, status), colour)
 
 
@@ -108,9 +109,7 @@ def categoryText(category: str) -> str:
 
 def _errorText(found: Finding, status: str) -> str:
     error = None if found.guess is None or found.reviewed else found.guess.expected_error_mm
-    if error is None or status == words.ABSENT:
-        return ""
-    return _("place \u00b1{error:.0f} mm").format(error=error)
+    return "" if error is None or status == words.ABSENT else f"\u00b1{error:.0f} mm"
 
 
 def _look(found: Finding, status: str) -> tuple[str, str | None]:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import slicer.util
@@ -27,20 +27,30 @@ Reader = Callable[[Callable[[], bool]], "list[tuple[Volume, Origin]]"]
 _WORDS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 
 
+def _ignore(_sentence: str) -> None:
+    """Nobody else wants to know."""
+
+
+class _Job(NamedTuple):
+    name: str
+    done: Callable[[], None]
+    failed: Callable[[str], None]
+
+
 class Scans:
     """Publishes `scans` (a list for the page), `reading` (names being read) and `work` (what the bar shows)."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._worker = Worker()
-        self._reading: dict[int, tuple[str, Callable[[], None]]] = {}
+        self._reading: dict[int, _Job] = {}
         self._jobs = count()
         self._about: dict[str, str] = {}
         session.at_end(self._worker.stop)
 
     # -- coming and going --------------------------------------------------------------------------------------------
 
-    def read_path(self, path: Path, series: Sequence[str] = ()) -> None:
+    def read_path(self, path: Path, series: Sequence[str] = (), failed: Callable[[str], None] = _ignore) -> None:
         """Read a scan of the command line by the engine's own reader, whose sentences the page shows."""
 
         def read(_cancelled: Callable[[], bool]) -> list[Volume]:
@@ -48,14 +58,20 @@ class Scans:
 
             return [(read_scan(path, series), _origin_of(path, series))]
 
-        self.read(path.name or str(path), read)
+        self.read(path.name or str(path), read, failed=failed)
 
-    def read(self, name: str, reader: Reader, done: Callable[[], None] = lambda: None) -> None:
+    def read(
+        self,
+        name: str,
+        reader: Reader,
+        done: Callable[[], None] = lambda: None,
+        failed: Callable[[str], None] = _ignore,
+    ) -> None:
         """Run a reader in the background; its scans become rows. done: called once it has ended, well or not, and its
-        scans are there.
+        scans are there. failed: told the sentence that the page shows, if it did not end well.
         """
         job = next(self._jobs)
-        self._reading[job] = name, done
+        self._reading[job] = _Job(name, done, failed)
         self._worker.submit(job, lambda _progress, cancelled: reader(cancelled))
 
     def add(self, volume: Volume, origin: Origin = UNKNOWN):
@@ -118,7 +134,7 @@ class Scans:
     def cancel(self) -> None:
         """Stop reading and embedding; what is done stays."""
         for job in self._worker.cancel():
-            self._reading.pop(job)[1]()
+            self._reading.pop(job).done()
         self._session.store.cancel()
 
     @property
@@ -130,14 +146,15 @@ class Scans:
         for event in self._worker.poll():
             if event.kind == "progress":
                 continue
-            _name, done = self._reading.pop(event.key)
+            job = self._reading.pop(event.key)
             if event.kind == "failed":
                 self._session.say(event.what)
+                job.failed(event.what)
             try:
                 for volume, origin in event.result or ():
                     self.add(volume, origin)
             finally:
-                done()
+                job.done()
         self._session.store.poll()
 
     # -- for the page --------------------------------------------------------------------------------------------------
@@ -166,7 +183,7 @@ class Scans:
     def _work(self, states: dict) -> dict:
         """What is going on, for the bar: share 0 to 100, text; {} when nothing is."""
         if self._reading:
-            names = [name for name, _done in self._reading.values()]
+            names = [job.name for job in self._reading.values()]
             return {"share": 0, "text": f"reading {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "")}
         if not self._session.store.busy:
             return {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import vtk
 from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 
+from .directions import edge_letters
 from .pictures import Painter, Picture, PictureFactory
 
 if TYPE_CHECKING:
@@ -235,7 +236,10 @@ class Views:
         rows = []
         for scan in self._shown:
             slot = by_scan[scan.GetID()]
-            cells = [{"tag": view.get_singleton_tag(), "name": o} for o, view in slot.views.items()]
+            cells = [
+                {"tag": view.get_singleton_tag(), "name": orientation, "edges": _edges(view.get_view_node())}
+                for orientation, view in slot.views.items()
+            ]
             if not everything and self._enlarged:
                 cells = [cell for cell in cells if cell["tag"] == self._enlarged]
             elif not everything and self.in_grid:
@@ -251,3 +255,8 @@ class Views:
         """Only views that are shown are drawn."""
         tags = [cell["tag"] for row in self._rows() for cell in row["cells"]]
         self._session.app.view_manager.set_current_view_ids(tags or ["none"])
+
+
+def _edges(slice_node) -> dict[str, str]:
+    matrix = slice_node.GetSliceToRAS()
+    return edge_letters([[matrix.GetElement(row, column) for column in range(4)] for row in range(4)])
