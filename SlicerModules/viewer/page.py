@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 
 from trame.app import get_server
 
@@ -20,6 +21,7 @@ from .ui.template import build_page
 from .web.guard import Guard
 
 TABS = ("points", "organs", "lesions")
+_DRAWING_S = 0.25  # between two tellings while pictures are drawn
 
 
 class Viewer:
@@ -40,6 +42,7 @@ class Viewer:
         self.follow_up = FollowUps(session, self.views)
         self.exports = Exports(session, self.landmarks)
         self.tab = TABS[0]
+        self._told = 0.0
         self.guard = Guard(options.host, options.token)
         self._publish(initial=True)
         self._connect()
@@ -172,10 +175,13 @@ class Viewer:
         self.follow_up.poll()
         self.crosshair.poll()
         self.boxes.poll()
+        if self.views.painter.busy and monotonic() - self._told < _DRAWING_S:
+            return  # pictures first: to tell costs as much as drawing one
         self._publish()
         self.server.state.flush()
 
     def _publish(self, initial: bool = False) -> None:
+        self._told = monotonic()
         state = self.server.state
         if initial:
             state.trame__title = "Anatomical Embedding"

@@ -35,6 +35,7 @@ from AnatomicalEmbeddingLib.Signal import Signal
 _QUALITY = 90  # of JPEG
 _PERIOD = 1 / 30  # seconds between rounds, at least
 _EVENTS_MS = 10  # between the mouse's events, at least
+_TURNS = 6  # of the event loop between two pictures: what the page says is read, acted on and answered in so many
 _FILL = "position: relative; width: 100%; height: 100%; overflow: hidden"
 
 
@@ -70,7 +71,8 @@ class Painter:
             drawn = []
             for picture in asking:
                 drawn.append(_attempt(picture.draw))
-                await asyncio.sleep(0)
+                for _turn in range(_TURNS):
+                    await asyncio.sleep(0)
             for send in filter(None, drawn):
                 # together, they are shown together, and the browser puts the page together once, not once for each
                 _attempt(send)
