@@ -84,7 +84,7 @@ def check_kept(given: Iterable[Path | None], results: Iterable[Path]) -> None:
     """Raise AnatomicalEmbeddingError where a result would replace a file that was given."""
     there = [path for path in results if path.exists()]
     for path in given:
-        if path is not None and path.exists() and any(path.samefile(result) for result in there):
+        if path is not None and any(path.exists() and path.samefile(result) for result in there):
             raise AnatomicalEmbeddingError(f"{path}: would be overwritten by the results; give another output folder.")
 
 
@@ -121,24 +121,22 @@ def at_least(least: int) -> Callable[[str], int]:
 
 def not_negative(text: str) -> float:
     """The kind of an option that is a number of 0 or more."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
-    return number
+    return _amount(text, "a number of 0 or more")
 
 
 def megabytes(text: str) -> int:
     """Bytes of an option given in MB."""
+    return int(_amount(text, "a number of megabytes") * 2**20)
+
+
+def _amount(text: str, what: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of megabytes")
-    return int(number * 2**20)
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return number
 
 
 def _published(name: str) -> str:

@@ -191,22 +191,22 @@ class RecordAssignment:
             record = record.merge(one, self.later_study, into)
         return record
 
-    def without_conflicts(self, record: FollowUp) -> tuple[RecordAssignment, tuple[str, ...]]:
-        """All but pairs that a person has looked at side by side in a third study, with their parts; and a sentence for
-        each of those. Raises AnatomicalEmbeddingError for a lesion that is not in the record.
+    def without_conflicts(self, record: FollowUp) -> tuple[RecordAssignment, tuple[tuple[str, str], ...]]:
+        """All but pairs that a person has looked at side by side in a third study, with their parts; and those pairs.
+        Raises AnatomicalEmbeddingError for a lesion that is not in the record.
         """
-        same, apart, told = [], set(), []
+        same, apart = [], []
         for one, other in self.same:
             record.lesion(one), record.lesion(other)
             try:
                 record = record.unite(one, other)
-            except AnatomicalEmbeddingError as error:
-                apart |= {one, other}
-                told.append(f"{error} Until then they stay apart.")
+            except AnatomicalEmbeddingError:
+                apart.append((one, other))
             else:
                 same.append((one, other))
-        split, merged = (tuple(pair for pair in pairs if pair[1] not in apart) for pairs in (self.split, self.merged))
-        return replace(self, same=tuple(same), split=split, merged=merged), tuple(told)
+        torn = {lesion for pair in apart for lesion in pair}
+        split, merged = (tuple(pair for pair in pairs if pair[1] not in torn) for pairs in (self.split, self.merged))
+        return replace(self, same=tuple(same), split=split, merged=merged), tuple(apart)
 
 
 def assign_in_record(

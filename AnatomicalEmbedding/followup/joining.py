@@ -145,13 +145,7 @@ def _as_one(known: Lesion, other: Lesion) -> Lesion:
     for key, found in other.findings.items():
         if found.reviewed or not _reviewed(findings.get(key)):
             findings[key] = found
-    return replace(
-        other,
-        findings=findings,
-        name=other.name or known.name,
-        site=other.site or known.site,
-        split_from=other.split_from or known.split_from,
-    )
+    return _described(other, known, findings)
 
 
 def _filled(known: Lesion, other: Lesion) -> Lesion:
@@ -163,12 +157,17 @@ def _filled(known: Lesion, other: Lesion) -> Lesion:
             findings[key] = found
         elif found.reviewed:
             findings[key] = replace(mine, size=_sizes(mine.size, found.size))
+    return _described(known, other, findings)
+
+
+def _described(lesion: Lesion, other: Lesion, findings: dict[str, Finding]) -> Lesion:
+    """A lesion with these findings, and with the words of `other` where it has none itself."""
     return replace(
-        known,
+        lesion,
         findings=findings,
-        name=known.name or other.name,
-        site=known.site or other.site,
-        split_from=known.split_from or other.split_from,
+        name=lesion.name or other.name,
+        site=lesion.site or other.site,
+        split_from=lesion.split_from or other.split_from,
     )
 
 

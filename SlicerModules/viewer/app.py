@@ -53,6 +53,8 @@ def run(options: Options, say: Callable[[str], None] = print) -> None:
 
 
 async def _serve(options: Options, say: Callable[[str], None]) -> None:
+    from AnatomicalEmbedding.cli.console import ending_signals
+
     from .page import Viewer
 
     stop = asyncio.Event()
@@ -60,7 +62,7 @@ async def _serve(options: Options, say: Callable[[str], None]) -> None:
     loop.set_exception_handler(_on_loop_error)
     for name in ("wslink.protocol", "aiohttp.server"):
         logging.getLogger(name).addFilter(_is_an_error)
-    for number in _signals():
+    for number in (signal.SIGINT, *ending_signals()):
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop by KeyboardInterrupt
             loop.add_signal_handler(number, stop.set)
     viewer = Viewer(options, say)
@@ -88,14 +90,6 @@ async def _serve(options: Options, say: Callable[[str], None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _signals() -> list[signal.Signals]:
-    """What ends the viewer. SIGHUP, of a terminal that is closed, does not after `nohup`."""
-    ending = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        ending.append(signal.SIGHUP)
-    return ending
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import re
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from small_models import small_network
 from test_bad_files import SAYS
 
 from AnatomicalEmbedding.cli import main
-from AnatomicalEmbedding.files import atomic_path
 from AnatomicalEmbedding.inference import load_model
 from AnatomicalEmbedding.models.registry import write_weights
 from AnatomicalEmbedding.points import PointList, read_points, write_markups
@@ -277,17 +275,3 @@ class TestRefused:
         outcome = anatemb("cache")
         assert (outcome.code, outcome.out) == (130, "")
         assert outcome.err.count("\n") == 1
-
-    def test_being_terminated_leaves_nothing_half_written(self, anatemb, monkeypatch, tmp_path):
-        def ended(options: object) -> None:
-            with atomic_path(tmp_path / "map.safetensors") as path:
-                path.write_text("half")
-                signal.raise_signal(signal.SIGTERM)
-
-        monkeypatch.setattr("AnatomicalEmbedding.cli.cache.run", ended)
-        before = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as end:
-            anatemb("cache")
-        assert end.value.code == 143
-        assert list(tmp_path.iterdir()) == []
-        assert signal.getsignal(signal.SIGTERM) == before

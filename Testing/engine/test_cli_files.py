@@ -99,26 +99,31 @@ def test_a_file_that_is_no_weights_is_told(anatemb, place, tmp_path):
     assert_refused(anatemb(*words), place.points, "is no weights file; give one that ends in .safetensors or .pt")
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
-class TestAClosedTerminal:
-    def test_leaves_nothing_half_written(self, anatemb, monkeypatch, tmp_path):
+class TestBeingEnded:
+    @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+    def test_leaves_nothing_half_written(self, name, anatemb, monkeypatch, tmp_path):
+        number = getattr(signal, name, None)
+        if number is None:
+            pytest.skip(f"there is no {name} here")
+
         def ended(options: object) -> None:
             with atomic_path(tmp_path / "map.safetensors") as path:
                 path.write_text("half")
-                signal.raise_signal(signal.SIGHUP)
+                signal.raise_signal(number)
 
         monkeypatch.setattr("AnatomicalEmbedding.cli.cache.run", ended)
-        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # pytest may run under nohup
+        before = signal.signal(number, signal.SIG_DFL)  # pytest may run under nohup
         try:
             with pytest.raises(SystemExit) as end:
                 anatemb("cache")
-            assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+            assert signal.getsignal(number) == signal.SIG_DFL
         finally:
-            signal.signal(signal.SIGHUP, before)
-        assert end.value.code == 128 + signal.SIGHUP
+            signal.signal(number, before)
+        assert end.value.code == 128 + number
         assert list(tmp_path.iterdir()) == []
 
-    def test_ends_nothing_that_nohup_keeps(self):
+    @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
+    def test_a_closed_terminal_ends_nothing_that_nohup_keeps(self):
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
         try:
             assert ending_signals() == [signal.SIGTERM]

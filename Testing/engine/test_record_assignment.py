@@ -79,11 +79,9 @@ def test_pairs_that_were_told_apart_in_a_third_study_stay_apart_and_the_others_d
     apart = record.mark("c", MIDDLE + STEPS["c"], "L2").not_visible("L4", "c")  # a person: L2 is not L4
     told = assign_in_record(apart, "a", "b", MAPS)
     assert set(told.same) == {("L1", "L3"), ("L2", "L4")}
-    found, sentences = told.without_conflicts(apart)
+    found, kept_apart = told.without_conflicts(apart)
     assert (found.same, found.split) == ((("L1", "L3"),), ())
-    assert sentences == (
-        "L2, L4: were both looked at in 2024-07-01; clear one of them there. Until then they stay apart.",
-    )
+    assert kept_apart == (("L2", "L4"),)
     after = told.put_into(apart)
     assert [lesion.id for lesion in after.lesions] == ["L1", "L2", "L4", "L5"]
     assert not any(lesion.split_from for lesion in after.lesions)

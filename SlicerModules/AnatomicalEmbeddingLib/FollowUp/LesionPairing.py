@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slicer.i18n import tr as _
@@ -66,9 +66,9 @@ def offerPairing(logic: FollowUpLogic, one: str, other: str) -> PairingOffer:
     record = logic.record
     earlier, later = (study.key for study in record.studies if study.key in (one, other))
     maps = {study: logic.store.map(logic.volumes[study]) for study in (earlier, later)}
-    found, conflicts = _withoutConflicts(record, assign_in_record(record, earlier, later, maps))
+    found, apart = assign_in_record(record, earlier, later, maps).without_conflicts(record)
     changes = tuple(_changes(record, found))
-    notes = (*conflicts, *_notes(record, found), *found.unread.values())
+    notes = (*_conflicts(apart), *_notes(record, found), *found.unread.values())
     return PairingOffer(changes, notes, found, _saidOf(record))
 
 
@@ -96,19 +96,10 @@ def _saidOf(record: FollowUp) -> dict:
     }
 
 
-def _withoutConflicts(record: FollowUp, found: RecordAssignment) -> tuple[RecordAssignment, list[str]]:
-    """Without pairs that a person has seen side by side in a third study, and a sentence for each."""
-    same, torn, said = [], set(), []
-    for one, other in found.same:
-        try:
-            record = record.unite(one, other)
-            same.append((one, other))
-        except AnatomicalEmbeddingError:
-            torn |= {one, other}
-            told = _("{one} and {other} look like one, but both were looked at in another study: they stay apart.")
-            said.append(told.format(one=one, other=other))
-    split, merged = (tuple(pair for pair in pairs if pair[1] not in torn) for pairs in (found.split, found.merged))
-    return replace(found, same=tuple(same), split=split, merged=merged), said
+def _conflicts(apart: Iterable[tuple[str, str]]) -> Iterator[str]:
+    sentence = _("{one} and {other} look like one, but both were looked at in another study: they stay apart.")
+    for one, other in apart:
+        yield sentence.format(one=one, other=other)
 
 
 def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
