@@ -28,10 +28,14 @@ ArrayBuffer.prototype.arrayBuffer ??= async function () {
 
 // -- pictures: an address of a blob is looked up in another process of the browser, for every picture twice
 
-window.Blob = class extends Blob {
+const PlainBlob = Blob;
+window.Blob = class extends PlainBlob {
   constructor(parts, options) {
     super(parts, options);
     if (options?.type?.startsWith("image/") && parts.length === 1) this.picture = new Uint8Array(parts[0]);
+  }
+  static [Symbol.hasInstance](object) {
+    return object instanceof PlainBlob; // files, and what the browser makes itself
   }
 };
 const createObjectURL = URL.createObjectURL;
