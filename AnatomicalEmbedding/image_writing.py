@@ -22,7 +22,7 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
     known to be whole. Raises VolumeError for another suffix, or when the file cannot be written.
     """
     path = Path(path)
-    if image_suffix(path) not in WRITABLE_SUFFIXES:
+    if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK knows them in lower case only
         raise VolumeError(f"{path}: cannot write this kind of file; use one of {', '.join(WRITABLE_SUFFIXES)}.")
     needed = image.GetNumberOfPixels() * image.GetNumberOfComponentsPerPixel() * image.GetSizeOfPixelComponent()
     try:

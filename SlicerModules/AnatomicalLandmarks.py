@@ -93,22 +93,20 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.session.attach(self, lambda: self.parent.isEntered)
         self.atEnd(lambda: self.session.detach(self))
         uiWidget = slicer.util.loadUI(self.resourcePath("UI/AnatomicalLandmarks.ui"))
-        self.setupPanel = SetupPanel(self.layout, self.session)
-        self.atEnd(self.setupPanel.close)
+        self.setupPanel = self.closing(SetupPanel(self.layout, self.session))
         self.layout.addWidget(uiWidget)
         self.ui = slicer.util.childWidgetVariables(uiWidget)
         uiWidget.setMRMLScene(slicer.mrmlScene)
 
         scene, store = slicer.mrmlScene, self.session.store
-        self.logic = AnatomicalLandmarksLogic().landmarks(scene, store)
-        self.crosshair = AnatomicalCrosshair(scene, store)
+        self.logic = self.closing(AnatomicalLandmarksLogic().landmarks(scene, store))
+        self.crosshair = self.closing(AnatomicalCrosshair(scene, store))
         self.scanChoice = ScanChoice(scene, self.ui.targetSelector)
-        self.preparation = PreparationBar(self.ui.preparationArea.layout(), self.session)
-        self.matchTable = MatchTable(self.ui.matchArea.layout(), self.logic)
-        self.alignment = AnatomicalLandmarksLogic().alignment(scene, store)
-        self.alignPanel = AlignPanel(self.ui, self.alignment, self.session)
-        for part in (self.logic, self.crosshair, self.preparation, self.matchTable, self.alignment, self.alignPanel):
-            self.atEnd(part.close)
+        self._targets = []
+        self.preparation = self.closing(PreparationBar(self.ui.preparationArea.layout(), self.session))
+        self.matchTable = self.closing(MatchTable(self.ui.matchArea.layout(), self.logic))
+        self.alignment = self.closing(AnatomicalLandmarksLogic().alignment(scene, store))
+        self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
         self.logic.said.connect(self.say)
         self.logic.changed.connect(self._showButtons)
@@ -151,6 +149,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.ui.crosshairCheckBox.checked = False
         super().onSceneStartClose(caller, event)
         self.scanChoice.clear()
+        self._targets = []
         self.alignPanel.clear()
         self.say("")
 
@@ -188,7 +187,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         )
 
     def _onNodes(self, caller=None, event=None):
-        if not self.scanChoice.isCurrent:
+        if not self.scanChoice.isCurrent or self.logic.targets != self._targets:  # one goes with its answers
             self._onParameters()
 
     def _onTick(self):
@@ -221,7 +220,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
             node.points = points = None
         self.logic.live, self.logic.jumps = node.live, node.jump
         self.logic.effort = "thorough" if node.thorough else "standard"
-        self.logic.setScans(template, self.scanChoice.show(node, besides=template))
+        self._targets = self.scanChoice.show(node, besides=template)
+        self.logic.setScans(template, self._targets)
         self.logic.setPoints(points if template is not None else None)
         self.crosshair.volumes = [v for v in [template, *self.logic.targets] if v is not None]
         self.preparation.setVolumes(self.crosshair.volumes)

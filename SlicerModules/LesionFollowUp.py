@@ -78,6 +78,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.logic = None
         self._ticks = 0
         self._seen = None
+        self._usual = None  # pair of studies that was chosen for the user
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -85,27 +86,25 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.session.attach(self, lambda: self.parent.isEntered)
         self.atEnd(lambda: self.session.detach(self))
         uiWidget = slicer.util.loadUI(self.resourcePath("UI/LesionFollowUp.ui"))
-        self.setupPanel = SetupPanel(self.layout, self.session)
-        self.atEnd(self.setupPanel.close)
+        self.setupPanel = self.closing(SetupPanel(self.layout, self.session))
         self.layout.addWidget(uiWidget)
         self.ui = ui = slicer.util.childWidgetVariables(uiWidget)
         uiWidget.setMRMLScene(slicer.mrmlScene)
 
-        self.logic = logic = LesionFollowUpLogic().followUp(slicer.mrmlScene, self.session.store)
-        self.choice = LesionChoice(logic)
+        self.logic = logic = self.closing(LesionFollowUpLogic().followUp(slicer.mrmlScene, self.session.store))
+        self.choice = self.closing(LesionChoice(logic))
         self.selectors = StudySelectors(ui, slicer.mrmlScene)
-        self.studyTable = StudyTable(ui.studyArea.layout(), self.session)
-        self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
-        self.lesionTable = LesionTable(ui.tableArea.layout(), logic, self.choice)
-        self.actions = LesionActions(ui, logic, self.choice, slicer.util.mainWindow() or uiWidget, self.say)
-        self.pairing = PairingPanel(ui, logic, self.say)
-        self.importing = ImportPanel(ui, logic, self.choice, self.say)
-        self.form = LesionForm(ui, logic, self.choice)
-        self.response = ResponsePanel(ui.responseArea.layout(), logic, self.choice)
-        self.export = ExportPanel(ui, logic)
-        parts = (self.actions, self.pairing, self.importing, self.form, self.response, self.export)
-        for part in (logic, self.choice, self.studyTable, self.preparation, self.lesionTable, *parts):
-            self.atEnd(part.close)
+        self.studyTable = self.closing(StudyTable(ui.studyArea.layout(), self.session))
+        self.preparation = self.closing(PreparationBar(ui.preparationArea.layout(), self.session))
+        self.lesionTable = self.closing(LesionTable(ui.tableArea.layout(), logic, self.choice))
+        self.actions = self.closing(
+            LesionActions(ui, logic, self.choice, slicer.util.mainWindow() or uiWidget, self.say)
+        )
+        self.pairing = self.closing(PairingPanel(ui, logic, self.say))
+        self.importing = self.closing(ImportPanel(ui, logic, self.choice, self.say))
+        self.form = self.closing(LesionForm(ui, logic, self.choice))
+        self.response = self.closing(ResponsePanel(ui.responseArea.layout(), logic, self.choice))
+        self.export = self.closing(ExportPanel(ui, logic))
 
         self.say("")
         self.studyTable.changed.connect(self._onParameters)
@@ -138,6 +137,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
 
     def onSceneStartClose(self, caller, event):
         super().onSceneStartClose(caller, event)
+        self._usual = None
         self.say("")
 
     def setParameterNode(self, parameterNode):
@@ -217,11 +217,12 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         patient = self._patient(found)
         if patient is None:
             patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)
-            node.prior = patient.volumes[0] if patient is not None else None
-        others = patient.after(node.prior) if patient is not None else []
-        if node.current not in [study.volume for study in others]:
-            dated = [study for study in others if study.date is not None]
-            node.current = (dated or others)[-1].volume if others else None
+            node.prior, node.current = (None, None) if patient is None else patient.usualPair
+            self._usual = node.prior, node.current
+        elif node.current not in [study.volume for study in patient.after(node.prior)]:
+            node.current = patient.lastAfter(node.prior)
+        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # dates have come
+            node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):
         """The patient of the prior, or None."""

@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> None:
     if options.margin_mm < 0:
         raise AnatomicalEmbeddingError(f"--margin-mm {options.margin_mm:g}: must be 0 or more.")
     spacing = _spacing(options.spacing)
-    finder, failed, rows = BoxFinder(options), [], []
     make_folder(options.output)
+    finder, failed, rows = BoxFinder(options), [], []
     examples = options.examples.iterdir() if options.examples else ()
     inputs, taken = [*scan_paths(options.scans), *examples], set()
     for path, name, volume, of in read_all(options, failed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,14 +97,14 @@ def run(options: argparse.Namespace) -> None:
     scans = [read_scan(path, options.series) for path in paths]
     described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
     given = [study for study, _ in described]
-    recognized = recognize(record.studies, given, [str(path) for path in paths])
+    recognized = recognize(record.studies, given, [str(path) for path in paths], dates)
     ordered = in_order(record.studies, recognized.studies)
     prior, *others = (study.key for study in recognized.studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
     _check_inside(volumes[prior], options.prior, [each.point_ras for each in lesions])
     marked = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
     record = marked.record
-    _check_kept(options.output / f"{_NAME}{SUFFIX}", options.record, record)
+    record = _kept_from(options.output / f"{_NAME}{SUFFIX}", options.record, record)
     make_folder(options.output)
     for line in (notes := [*_strangers(described), *recognized.notes, *ordered.notes, *marked.notes]):
         say(line, options.json)
@@ -149,17 +149,14 @@ def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) 
     content; its name is for people.
     """
     from ..dicom import describe_series, is_dicom_file, list_series
+    from ..followup.dates import date_of
     from ..inference import volume_hash
 
     if not path.is_dir() and not is_dicom_file(path):
         return Study(volume_hash(volume), volume.name, day), ""
     held = {found.uid for found in list_series(path)} if path.is_dir() and series else set()
     about = describe_series(path, next((uid for uid in series if uid in held), None))
-    if day is None and about.date:
-        try:
-            day = datetime.strptime(about.date, "%Y%m%d").date()
-        except ValueError:
-            day = None
+    day = day or date_of(about.date)
     name = about.description or volume.name
     return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient
 
@@ -172,14 +169,18 @@ def _strangers(described: Sequence[tuple[Study, str]]) -> list[str]:
     return [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({', '.join(patients)})."]
 
 
-def _check_kept(path: Path, going_on_from: Path | None, record: FollowUp) -> None:
-    """Raise AnatomicalEmbeddingError where a file would be replaced that tells more of what a person has said."""
-    from ..followup.record_file import read_record, said_only_in
+def _kept_from(path: Path, going_on_from: Path | None, record: FollowUp) -> FollowUp:
+    """The record, its lesions tracked as in the file that it replaces: structured reports go by that.
+
+    Raises AnatomicalEmbeddingError where the file tells more of what a person has said.
+    """
+    from ..followup.record_file import read_record, said_only_in, tracked_as_in
 
     if not path.exists() or (going_on_from is not None and path.samefile(going_on_from)):
-        return
+        return record
     try:
-        lost = said_only_in(read_record(path), record)
+        before = read_record(path)
+        lost = said_only_in(before, record)
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{error} It would be replaced: choose another output folder.") from error
     if lost:
@@ -188,6 +189,7 @@ def _check_kept(path: Path, going_on_from: Path | None, record: FollowUp) -> Non
             f"{path}: holds what a person has said of {told}, and would be replaced; "
             f"add --record {path} to go on with it, or choose another output folder."
         )
+    return tracked_as_in(before, record)
 
 
 def _check_inside(volume: Volume, path: Path, points_ras: Sequence[Sequence[float]]) -> None:
@@ -209,7 +211,7 @@ def _print_cells(record: FollowUp) -> None:
         if found is None:
             continue
         place = ("", "", "") if found.point_ras is None else tuple(f"{x:.1f}" for x in found.point_ras)
-        error = found.guess.expected_error_mm if found.guess is not None and found.state == PROPOSED else None
+        error = found.guess.error_mm if found.guess is not None and found.state == PROPOSED else None
         shown.append([row.lesion.label, row.study.label, *place, row.status, "" if error is None else f"{error:.0f}"])
     print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
 

@@ -54,8 +54,8 @@ def run(options: argparse.Namespace) -> None:
         from ..report import check_packages
 
         check_packages()
-    finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
     make_folder(options.output)
+    finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
     for path, name, volume, of in read_all(options, failed):
         try:
             found = finder.locate(volume)

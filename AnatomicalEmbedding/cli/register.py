@@ -102,14 +102,16 @@ def run(options: argparse.Namespace) -> None:
     with progress_bar("registration", options.json) as progress:
         found = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
     facts = _facts(found, maps[0], time.perf_counter() - start)
-    written = _write(options, found, fixed, moving, facts)
-    if labels is not None:
-        written.append(options.output / _LABELS)
-        write_image(found.warp_labels(labels, fixed), written[-1])
+    carried = beyond = None
     if points is not None:
         carried = PointList(points.labels, found.transform_points(points.points_ras))
         beyond = ~moving.contains(carried.points_ras)
         facts["points_outside_moving"] = [label for label, gone in zip(points.labels, beyond, strict=True) if gone]
+    written = _write(options, found, fixed, moving, facts)
+    if labels is not None:
+        written.append(options.output / _LABELS)
+        write_image(found.warp_labels(labels, fixed), written[-1])
+    if carried is not None:
         written.append(options.output / _POINTS)
         write_markups(written[-1], carried, missing=beyond)
     if options.json:

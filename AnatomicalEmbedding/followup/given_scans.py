@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from itertools import count
 
 from ..errors import AnatomicalEmbeddingError
@@ -34,8 +35,11 @@ def is_content(key: str) -> bool:
     return _CONTENT.fullmatch(key) is not None
 
 
-def recognize(known: Sequence[Study], given: Sequence[Study], files: Sequence[str]) -> Recognized:
+def recognize(
+    known: Sequence[Study], given: Sequence[Study], files: Sequence[str], by_hand: Sequence[date | None] = ()
+) -> Recognized:
     """The studies of a record that scans are. given: keyed by DICOM series or by content. files: what to call them.
+    by_hand: dates that a person gives now, which count; then those of the record; then those of the scans.
 
     A study that the record knows by neither (Slicer keeps keys of its own; records were keyed by file names once) is
     recognized by its name and date, where nothing else can be meant. Raises AnatomicalEmbeddingError where something
@@ -49,8 +53,11 @@ def recognize(known: Sequence[Study], given: Sequence[Study], files: Sequence[st
     studies: list[Study] = []
     notes = []
     for n, (file, scan) in enumerate(zip(files, given, strict=True)):
-        same = found[n] or named.get(n)
-        studies.append(_completed(same, scan) if same is not None else _named(scan, (*known, *studies)))
+        same, day = found[n] or named.get(n), by_hand[n] if by_hand else None
+        studies.append(_completed(same, scan, day) if same is not None else _named(scan, (*known, *studies)))
+        if day is None and same is not None and same.date and scan.date and same.date != scan.date:
+            told = f"is of {scan.date.isoformat()} by its header and of {same.date.isoformat()} in the record"
+            notes.append(f"{file}: {told}, which stays; give --date for each scan to change that.")
         if n in named:
             notes.append(f"{file}: is taken for {_told(named[n])} of the record, by its name.")
         elif same is None and not scan.series_uid and any(_is_named(each.name, scan.name) for each in known):
@@ -127,10 +134,10 @@ def _told(study: Study) -> str:
     return study.name if study.date is None else f"{study.name} ({study.date.isoformat()})"
 
 
-def _completed(known: Study, scan: Study) -> Study:
+def _completed(known: Study, scan: Study, day: date | None) -> Study:
     return replace(
         known,
-        date=scan.date or known.date,
+        date=day or known.date or scan.date,
         study_uid=known.study_uid or scan.study_uid,
         series_uid=known.series_uid or scan.series_uid,
     )

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from itertools import count
 
-from .given_scans import is_content
+from .given_scans import in_order, is_content
 from .lesions import MERGED, Finding, Lesion, Measurement, Point, Study
 from .record import FollowUp
 from .sr_codes import site_codes
@@ -51,7 +50,7 @@ def taken_in(here: FollowUp, other: FollowUp) -> TakenIn:
 
 
 def joined(one: FollowUp, other: FollowUp) -> FollowUp:
-    """All studies, by date where all have one, and all lesions. Where both know of a lesion in a study, what `other`
+    """All studies, by date as `in_order` has it, and all lesions. Where both know of a lesion in a study, what `other`
     says counts, unless that is a proposal and a person has looked in `one`. Lesions keep their ids where these are
     free; studies have the keys of `one`.
     """
@@ -69,22 +68,32 @@ def same_studies(one: FollowUp, other: FollowUp) -> dict[str, str]:
         here = series.get(study.series_uid)
         if here is not None and study.key not in keys and here not in keys.values():
             keys[study.key] = here
-    here, there = (
-        [study for study in record.studies if not study.series_uid and study.key not in taken]
-        for record, taken in ((one, set(keys.values())), (other, set(keys)))
-    )
-    for study in there:
-        alike = [each for each in here if _may_be(each, study)]
-        if len(alike) == 1 and sum(_may_be(alike[0], each) for each in there) == 1:
-            keys[study.key] = alike[0].key
+    for name_in in (lambda study, _record: study.name, _file_name):
+        here, there = (
+            {study.key: (name_in(study, record), study) for study in record.studies if not study.series_uid}
+            for record in (one, other)
+        )
+        free = [entry for key, entry in here.items() if key not in keys.values()]
+        sought = [entry for key, entry in there.items() if key not in keys]
+        for entry in sought:
+            alike = [each for each in free if _may_be(each, entry)]
+            if len(alike) == 1 and sum(_may_be(alike[0], each) for each in sought) == 1:
+                keys[entry[1].key] = alike[0][1].key
     return keys
 
 
-def _may_be(one: Study, other: Study) -> bool:
+def _file_name(study: Study, record: FollowUp) -> str:
+    """Of two files of one name the second is called NAME_2 in a record, NAME_1 in Slicer: without that number."""
+    name, _, number = study.name.rpartition("_")
+    return name if number.isdigit() and any(each.name == name for each in record.studies) else study.name
+
+
+def _may_be(named: tuple[str, Study], other_named: tuple[str, Study]) -> bool:
     """Of one name, and not known to be of two days, two DICOM studies or two contents."""
+    (name, one), (other_name, other) = named, other_named
     days, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
     apart = len(days) > 1 or len(uids) > 1 or (is_content(one.key) and is_content(other.key))
-    return one.name == other.name and not apart
+    return name == other_name and not apart
 
 
 # -- the same ids and keys ---------------------------------------------------------------------------------------------
@@ -127,9 +136,7 @@ def _together(
     keys = same_studies(one, other)
     dates = {keys[study.key]: study.date for study in other.studies if study.key in keys}
     studies = [replace(study, date=study.date or dates.get(study.key)) for study in one.studies]
-    studies += [study for study in other.studies if study.key not in keys]
-    if all(study.date is not None for study in studies):
-        studies.sort(key=lambda study: study.date or date.max)
+    studies = in_order(studies, (study for study in other.studies if study.key not in keys)).studies
     lesions = {lesion.id: lesion for lesion in one.lesions}
     for lesion in given:
         known = lesions.get(lesion.id)

@@ -79,17 +79,18 @@ class Marked:
 def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> Marked:
     """The record with lesions marked in a study, and what is to be said of them.
 
-    A lesion that is marked there already, in this place or by this name, stays as it is. One of the name of a single
+    A lesion that is marked there already, in this place or by this name, stays as it is, but for a line where nobody
+    has measured it. One of the name of a single
     lesion known from other studies is that lesion, unless it is a name that programs give (F-1, L1, 3), which means
     nothing in another list. Where a person has said that a lesion is not there, that stays too.
     """
     label, before = record.study(study).label, record
     notes, new = [], []
     for marked, there in zip(lesions, _same_lesions(record, study, lesions), strict=True):
+        there = there or _seen_at(record, study, marked.point_ras)  # may be twice in the list
         if there is not None:
-            notes += _apart(record, study, there, marked)
-            continue
-        if _seen_at(record, study, marked.point_ras) is not None:  # twice in the list
+            record, told = _met_again(record, study, there, marked)
+            notes += told
             continue
         lesion = _namesake(record, study, marked)
         if lesion is not None and is_automatic(marked.name):
@@ -143,14 +144,19 @@ def _namesake(record: FollowUp, study: str, marked: MarkedLesion) -> Lesion | No
     return named[0] if marked.name and len(named) == 1 else None
 
 
-def _apart(record: FollowUp, study: str, lesion_id: str, marked: MarkedLesion) -> list[str]:
-    """What is said of a lesion that is elsewhere than in the list."""
-    lesion = record.lesion(lesion_id)
-    away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
-    if away < _SAME_MM:
-        return []
-    label = record.study(study).label
-    return [f"{lesion.label}: is marked in {label} already, {away:.0f} mm from its place in the list, and stays there."]
+def _met_again(record: FollowUp, study: str, lesion_id: str, marked: MarkedLesion) -> tuple[FollowUp, tuple[str, ...]]:
+    """With the axis of a lesion that is there already, where nobody has measured it; and what is left as it is."""
+    lesion, label = record.lesion(lesion_id), record.study(study).label
+    found, axis = lesion.findings[study], marked.long_axis
+    away = math.dist(found.point_ras, marked.point_ras)
+    if away >= _SAME_MM:
+        there = f"{away:.0f} mm from its place in the list"
+        return record, (f"{lesion.label}: is marked in {label} already, {there}, and stays there.",)
+    if axis is None or (found.size.confirmed and found.size.long_axis == axis):
+        return record, ()
+    if found.size.confirmed:
+        return record, (f"{lesion.label}: is measured in {label} already; its line in the list was left out.",)
+    return record.measure(lesion_id, study, axis, None), ()
 
 
 def _is_visible(lesion: Lesion, study: str) -> bool:

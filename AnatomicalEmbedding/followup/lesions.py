@@ -54,6 +54,11 @@ class Guess:
     expected_error_mm: float | None = None
     probability: float | None = None
 
+    @property
+    def error_mm(self) -> float | None:
+        """The expected error to tell a person: None for a place that the scan is said not to show."""
+        return None if self.status == "absent" else self.expected_error_mm
+
 
 @dataclass(frozen=True)
 class Measurement:

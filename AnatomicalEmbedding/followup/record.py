@@ -69,11 +69,6 @@ class FollowUp:
         self.study(study)
         return self.lesion(lesion_id).findings.get(study)
 
-    def first_seen(self, lesion_id: str) -> Study | None:
-        """The earliest study in which a person saw the lesion, or None."""
-        findings = self.lesion(lesion_id).findings
-        return next((s for s in self.studies if s.key in findings and findings[s.key].visible), None)
-
     def stands_for(self, lesion_id: str, study: str) -> str:
         """The lesion that is measured for this one in a study: itself, unless it has merged with another."""
         seen = {lesion_id}

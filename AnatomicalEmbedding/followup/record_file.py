@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -58,15 +59,26 @@ def read_record(path: str | Path) -> FollowUp:
 
 def said_only_in(old: FollowUp, new: FollowUp) -> list[str]:
     """Labels of the lesions of which a person has said in `old` what is not in `new`: what replacing it would lose."""
+    return [each.label for each in old.lesions if not any(_is_in(each, other) for other in new.lesions)]
 
-    def told(lesion: Lesion) -> tuple[object, ...]:
-        return lesion.name, lesion.site, lesion.target, lesion.nodal, lesion.split_from
 
-    def is_in(lesion: Lesion, other: Lesion) -> bool:
-        reviewed = {key: found for key, found in lesion.findings.items() if found.reviewed}
-        return told(lesion) == told(other) and all(other.findings.get(key) == reviewed[key] for key in reviewed)
+def tracked_as_in(old: FollowUp, new: FollowUp) -> FollowUp:
+    """`new`, its lesions with the Tracking UIDs of those of `old` that they are."""
+    known, lesions = list(old.lesions), []
+    for lesion in new.lesions:
+        same = next((each for each in known if _is_in(each, lesion)), None)
+        if same is not None:
+            known.remove(same)
+            lesion = replace(lesion, tracking_uid=same.tracking_uid)
+        lesions.append(lesion)
+    return replace(new, lesions=tuple(lesions))
 
-    return [each.label for each in old.lesions if not any(is_in(each, other) for other in new.lesions)]
+
+def _is_in(lesion: Lesion, other: Lesion) -> bool:
+    """Does `other` hold all that a person has said of a lesion?"""
+    told = [(each.name, each.site, each.target, each.nodal, each.split_from) for each in (lesion, other)]
+    reviewed = {key: found for key, found in lesion.findings.items() if found.reviewed}
+    return told[0] == told[1] and all(other.findings.get(key) == reviewed[key] for key in reviewed)
 
 
 def to_json(record: FollowUp) -> dict[str, Any]:

@@ -72,12 +72,14 @@ def responses(record: FollowUp) -> list[Response]:
 
 def _not_judged(course: Course, number: int) -> Response:
     """Without sums to compare, a new lesion is progress all the same."""
-    key, news, missing = course.record.studies[number].key, News(), (_NO_TARGET,)
+    study, news, missing = course.record.studies[number], News(), (_NO_TARGET,)
+    if study in course.clean:
+        missing = ("no lesion was there; reading begins with the first study that shows one.",)
     if course.start is not None and number >= course.start:
         news = course.news(number)
         missing = (*_lacking(course, number), *sentences(news.unclear))
     category = PROGRESSIVE if news.new else NOT_EVALUABLE
-    return Response(key, None, None, None, None, category, news.new, missing, sentences(news.notes))
+    return Response(study.key, None, None, None, None, category, news.new, missing, sentences(news.notes))
 
 
 def _lacking(course: Course, number: int) -> tuple[str, ...]:
@@ -160,7 +162,7 @@ def _others_left(record: FollowUp, number: int, counting: list[Lesion]) -> Itera
         found = lesion.findings.get(study.key)
         gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
         if lesion_id not in in_sum and not gone:
-            yield lesion_id, "is no target, and not said to be gone; without it the response were complete."
+            yield lesion_id, "is not in the sum, and not said to be gone; without it the response were complete."
 
 
 def _visit_notes(scans: tuple[Study, ...]) -> Iterator[str]:

@@ -10,7 +10,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from functools import reduce
 from itertools import count
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from . import sr_codes as codes
+from .dates import date_of
 from .joining import joined
 from .lesions import (
     CONFIRMED,
@@ -147,17 +147,10 @@ def _study(document: Dataset) -> Study:
     return Study(
         key=series_uid or study_uid,
         name=str(document.get("StudyDescription") or "") or "DICOM study",
-        date=_date(day),
+        date=date_of(day),
         study_uid=study_uid,
         series_uid=series_uid,
     )
-
-
-def _date(text: str) -> date | None:
-    try:
-        return datetime.strptime(text.replace(".", ""), "%Y%m%d").date()
-    except ValueError:
-        return None
 
 
 # -- one measurement group ---------------------------------------------------------------------------------------------

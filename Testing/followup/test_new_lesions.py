@@ -45,7 +45,9 @@ def test_a_lesion_with_the_same_gap_as_a_target_shares_its_sentence() -> None:
 def test_a_part_of_a_non_target_keeps_the_response_from_being_complete() -> None:
     record = patient((30, GONE), (20, GONE), (None, 20), L2={"target": False}, L3={"split_from": "L2", "target": True})
     assert last(record).category == "PR"
-    assert last(record).notes == ("L3: is no target, and not said to be gone; without it the response were complete.",)
+    assert last(record).notes == (
+        "L3: is not in the sum, and not said to be gone; without it the response were complete.",
+    )
     assert last(record.not_visible("L3", "b")).category == "CR"
 
 

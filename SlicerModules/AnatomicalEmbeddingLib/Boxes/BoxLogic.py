@@ -91,7 +91,7 @@ class BoxLogic:
         self._search.poll()
 
     def close(self) -> None:
-        """Cancel, end the thread, stop observing; nothing in the scene changes."""
+        """Cancel, let the thread end, stop observing; nothing in the scene changes."""
         self.store.changed.disconnect(self._onMap)
         self._search.close()
         self.examples.close()

@@ -47,7 +47,7 @@ def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
     if found.state == MERGED:
         first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
     # the error is the place's: behind the size it would read as the size's
-    second = " ".join(text for text in (_errorText(found, status), sizeText(found.size)) if text)
+    second = " ".join(text for text in (_errorText(found), sizeText(found.size)) if text)
     return Cell(f"{first}\n{second}" if second else first, _tip(record, found, status), colour)
 
 
@@ -107,9 +107,14 @@ def categoryText(category: str) -> str:
     }[category]
 
 
-def _errorText(found: Finding, status: str) -> str:
-    error = None if found.guess is None or found.reviewed else found.guess.expected_error_mm
-    return "" if error is None or status == words.ABSENT else f"\u00b1{error:.0f} mm"
+def numberText(value: float | None, form: str) -> str:
+    """A number written as `form` has it; a dash where there is none."""
+    return "\u2013" if value is None else form.format(value)
+
+
+def _errorText(found: Finding) -> str:
+    error = None if found.guess is None or found.reviewed else found.guess.error_mm
+    return "" if error is None else f"\u00b1{error:.0f} mm"
 
 
 def _look(found: Finding, status: str) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -12,7 +13,7 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.joining import TakenIn, joined, same_studies, taken_in
-from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, mark_lesions
+from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, is_automatic, mark_lesions
 from AnatomicalEmbedding.followup.lesions import Lesion
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record
@@ -77,7 +78,7 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     if not logic.apply(step):
         return said
     logic.prepare()
-    return [*_counts(before, logic.record, listNode.GetName(), len(points)), *notes, *said]
+    return [*_counts(before, logic.record, listNode.GetName(), _lesionCount(points)), *notes, *said]
 
 
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
@@ -130,6 +131,14 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> list[_Point]:
             place = fromWorld(logic.volumes[key], [worldOf(listNode, pointId)])[0]
             found.append(_Point(labelOf(listNode, pointId), key, place))
     return found
+
+
+def _lesionCount(points: Iterable[_Point]) -> int:
+    """How many lesions points are of: those of one name that a person gave are one, in several studies."""
+    count: Counter[str] = Counter()
+    for (_study, label), here in Counter((point.study, point.label.strip()) for point in points).items():
+        count[label] = count[label] + here if not label or is_automatic(label) else max(count[label], here)
+    return count.total()
 
 
 def _counts(before: FollowUp, after: FollowUp, name: str, given: int) -> list[str]:

@@ -27,7 +27,7 @@ class PairingOffer:
     changes: tuple[str, ...]
     notes: tuple[str, ...]
     assignment: RecordAssignment
-    ground: dict  # what persons had said when it was made
+    ground: tuple  # what persons had said, and in which order the studies were, when it was made
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ class PairingOffer:
 
     def stillHolds(self, logic: FollowUpLogic) -> bool:
         """Has nobody said anything else since? Places proposed meanwhile do not count."""
-        return self.ground == _saidOf(logic.record)
+        return self.ground == _groundOf(logic.record)
 
 
 def whyNotPair(logic: FollowUpLogic, one: str, other: str) -> str:
@@ -69,7 +69,7 @@ def offerPairing(logic: FollowUpLogic, one: str, other: str) -> PairingOffer:
     found, apart = assign_in_record(record, earlier, later, maps).without_conflicts(record)
     changes = tuple(_changes(record, found))
     notes = (*_conflicts(apart), *_notes(record, found), *found.unread.values())
-    return PairingOffer(changes, notes, found, _saidOf(record))
+    return PairingOffer(changes, notes, found, _groundOf(record))
 
 
 def agree(logic: FollowUpLogic, offer: PairingOffer) -> bool:
@@ -90,10 +90,11 @@ def _seenAlone(record: FollowUp, study: str, other: str) -> bool:
     )
 
 
-def _saidOf(record: FollowUp) -> dict:
-    return {
+def _groundOf(record: FollowUp) -> tuple:
+    said = {
         lesion.id: {key: found for key, found in lesion.findings.items() if found.reviewed} for lesion in record.lesions
     }
+    return tuple(study.key for study in record.studies), said
 
 
 def _conflicts(apart: Iterable[tuple[str, str]]) -> Iterator[str]:

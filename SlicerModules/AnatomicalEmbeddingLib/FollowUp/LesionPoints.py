@@ -164,9 +164,9 @@ def _nameIn(label: str, shown: _Shown) -> str:
 
 def _text(status: str, found: Finding) -> str:
     guess = found.guess
-    if found.reviewed or guess is None or guess.expected_error_mm is None:
+    if found.reviewed or guess is None or guess.error_mm is None:
         return status
-    return f"{status}: expected error {guess.expected_error_mm:.1f} mm"
+    return f"{status}: expected error {guess.error_mm:.1f} mm"
 
 
 @contextmanager

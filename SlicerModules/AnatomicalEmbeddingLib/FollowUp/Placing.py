@@ -67,8 +67,8 @@ class Placing:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        mouse.SetPlaceModePersistence(self._before[2])
-        if selection.GetActivePlaceNodeID() == node.GetID():
+        if selection.GetActivePlaceNodeID() == node.GetID():  # else another tool has the mouse by now
+            mouse.SetPlaceModePersistence(self._before[2])
             selection.SetReferenceActivePlaceNodeClassName(self._before[0])
             selection.SetReferenceActivePlaceNodeID(self._before[1])
             mouse.SetCurrentInteractionMode(mouse.ViewTransform)

@@ -12,7 +12,7 @@ from ..Panels.StatusText import WARNING, coloured
 from ..Panels.TableCells import putCell
 from . import TrendPicture
 from .FollowUpLogic import FollowUpLogic
-from .LesionCells import categoryText
+from .LesionCells import categoryText, numberText
 from .LesionChoice import LesionChoice
 from .LesionTable import fitColumns
 
@@ -80,9 +80,9 @@ class ResponsePanel:
             putCell(table, row, 0, name)
         for column, each in enumerate(found, start=1):
             tip = "\n".join((*each.missing, *each.notes))
-            putCell(table, _SUM, column, _number(each.sum_mm, "{:.1f} mm"), tip)
-            putCell(table, _FROM_BASELINE, column, _number(each.from_baseline, "{:+.0f} %"), tip)
-            putCell(table, _FROM_NADIR, column, _number(each.from_nadir, "{:+.0f} %"), tip)
+            putCell(table, _SUM, column, numberText(each.sum_mm, "{:.1f} mm"), tip)
+            putCell(table, _FROM_BASELINE, column, numberText(each.from_baseline, "{:+.0f} %"), tip)
+            putCell(table, _FROM_NADIR, column, numberText(each.from_nadir, "{:+.0f} %"), tip)
             colour = GOOD if each.category in _GOOD else FAULT if each.category == recist.PROGRESSIVE else None
             putCell(table, _CATEGORY, column, each.category, f"{categoryText(each.category)}\n{tip}".rstrip(), colour)
         fitColumns(table)
@@ -99,7 +99,3 @@ class ResponsePanel:
         left = len(lines) - _MOST_SENTENCES
         more = [_("{count} more: see the tool tip of the study's response.").format(count=left)] if left > 0 else []
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)
-
-
-def _number(value: float | None, form: str) -> str:
-    return "\u2013" if value is None else form.format(value)

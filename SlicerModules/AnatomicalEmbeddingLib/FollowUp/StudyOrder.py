@@ -12,11 +12,12 @@ from datetime import date, time
 
 import slicer
 
+from AnatomicalEmbedding.followup.dates import date_of
+
 from ..VolumeNodes import scans
 
 DATE_ATTRIBUTE = "AnatomicalEmbedding.StudyDate"
-_DICOM_DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")
-_HAND_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_HAND_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DICOM_TIME = re.compile(r"(\d{2})(?::?(\d{2}))?(?::?(\d{2}))?(?:\.\d+)?")
 
 
@@ -56,6 +57,21 @@ class Patient:
         """All studies but the one of this volume, in their order."""
         return [study for study in self.studies if study.volume is not volumeNode]
 
+    def lastAfter(self, volumeNode):
+        """The volume to compare with: the last that has a date, else the last; None where there is no other."""
+        others = self.after(volumeNode)
+        dated = [study for study in others if study.date is not None]
+        return (dated or others)[-1].volume if others else None
+
+    def inOrder(self, earlier, later) -> bool:
+        """Does one volume come before another?"""
+        return self.volumes.index(earlier) < self.volumes.index(later)
+
+    @property
+    def usualPair(self) -> tuple:
+        """Prior and current, until the user chooses others: the first and the last study."""
+        return self.studies[0].volume, self.lastAfter(self.studies[0].volume)
+
 
 def patients(scene) -> list[Patient]:
     """Patients of the scene's CTs, in the order of the scene; volumes without a patient together, last."""
@@ -77,10 +93,10 @@ def patientOf(scene, volumeNode) -> Patient | None:
 def studyOf(scene, volumeNode) -> Study:
     """When a volume was taken."""
     hand = volumeNode.GetAttribute(DATE_ATTRIBUTE)
-    given = _asDate(_HAND_DATE, hand) if hand else None
+    given = _handDate(hand) if hand else None
     constants = slicer.vtkMRMLSubjectHierarchyConstants
     stored = _ancestorAttribute(scene, volumeNode, constants.GetDICOMStudyDateAttributeName())
-    found = _asDate(_DICOM_DATE, stored)
+    found = date_of(stored)
     clock = _asTime(_ancestorAttribute(scene, volumeNode, constants.GetDICOMStudyTimeAttributeName()))
     note = _note(volumeNode.GetName(), hand, given, stored, found)
     if given is not None:  # the time of day belongs to the date that it was stored with
@@ -93,7 +109,7 @@ def setDate(volumeNode, text: str) -> None:
     text = text.strip()
     if not text:
         volumeNode.RemoveAttribute(DATE_ATTRIBUTE)
-    elif _asDate(_HAND_DATE, text) is None:
+    elif _handDate(text) is None:
         raise ValueError(f'{volumeNode.GetName()}: "{text}" is no date; write it as YYYY-MM-DD, such as 2024-01-31.')
     else:
         volumeNode.SetAttribute(DATE_ATTRIBUTE, text)
@@ -143,13 +159,8 @@ def _hierarchy(scene):
     return slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
 
 
-def _asDate(pattern: re.Pattern, text: str) -> date | None:
-    found = pattern.fullmatch(text.strip())
-    numbers = [int(group) for group in found.groups() if group and group.isdigit()] if found else []
-    try:
-        return date(*numbers) if found else None
-    except ValueError:
-        return None
+def _handDate(text: str) -> date | None:
+    return date_of(text) if _HAND_DATE.fullmatch(text.strip()) else None
 
 
 def _asTime(text: str) -> time | None:

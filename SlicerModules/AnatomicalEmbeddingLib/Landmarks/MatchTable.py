@@ -75,15 +75,6 @@ class MatchTable:
         finally:
             self._filling = False
 
-    def selectedCells(self) -> list[tuple[str, object]]:
-        """(point ID, volume node or None for the template) of the selected cells."""
-        found, targets = [], self.logic.targets
-        for item in self.widget.selectedItems():
-            row, column = item.row(), item.column()
-            if row < len(self._rows) and column <= len(targets):
-                found.append((self._rows[row].pointId, targets[column - 1] if column else None))
-        return found
-
     def menuFor(self, row: int, column: int):
         """The menu of a cell."""
         menu = qt.QMenu(self.widget)

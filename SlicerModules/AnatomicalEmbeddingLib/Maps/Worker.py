@@ -46,7 +46,7 @@ class _Job:
 
 
 class Worker:
-    """Jobs by key, one after the other. The thread starts with the first job and ends with `stop`."""
+    """Jobs by key, one after the other. The thread starts with the first job and ends with `end` or `stop`."""
 
     def __init__(self) -> None:
         self._jobs: queue.Queue[_Job | None] = queue.Queue()
@@ -66,7 +66,9 @@ class Worker:
         self._known[key] = job
         self._jobs.put(job)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="AnatomicalEmbedding", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run, args=(self._jobs,), name="AnatomicalEmbedding", daemon=True
+            )
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
@@ -110,8 +112,7 @@ class Worker:
             thread.join(seconds)
         return thread is None or not thread.is_alive()
 
-    def _run(self) -> None:
-        jobs = self._jobs
+    def _run(self, jobs: queue.Queue[_Job | None]) -> None:
         while (job := jobs.get()) is not None:
             if not job.cancelled.is_set():
                 self._events.put((job, self._outcome(job)))

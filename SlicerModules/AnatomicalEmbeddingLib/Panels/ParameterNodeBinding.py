@@ -35,6 +35,11 @@ class ParameterNodeBinding(VTKObservationMixin):
         """What `end` is to do; the last one first."""
         self._steps += steps
 
+    def closing(self, part):
+        """A part that `end` is to close, from now on; returns it."""
+        self.atEnd(part.close)
+        return part
+
     def end(self) -> None:
         """Undo what was set up, however far that came. Slicer's Reload does not leave the module before."""
         if self.isSetUp and self.parent.isEntered:

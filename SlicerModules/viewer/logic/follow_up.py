@@ -70,10 +70,7 @@ class FollowUps:
         volumes = [] if patient is None else patient.volumes
         self._picked = self._picked and self.prior in volumes and self.current in volumes
         if not self._picked:
-            self.prior = volumes[0] if volumes else None
-            others = [] if patient is None else patient.after(self.prior)
-            dated = [study for study in others if study.date is not None]
-            self.current = (dated or others)[-1].volume if others else None
+            self.prior, self.current = (None, None) if patient is None else patient.usualPair
         self.logic.setPatient(patient)
         self.logic.setShown([self.prior, self.current])
         prior, current = (self.logic.studyOf(volume) for volume in (self.prior, self.current))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from AnatomicalEmbedding.followup import response as recist
 from AnatomicalEmbedding.followup.trend_chart import trend_svg
 from AnatomicalEmbeddingLib.FollowUp import ActionRules as Rules
-from AnatomicalEmbeddingLib.FollowUp.LesionCells import categoryText, cellOf, lesionText, lesionTip
+from AnatomicalEmbeddingLib.FollowUp.LesionCells import categoryText, cellOf, lesionText, lesionTip, numberText
 from AnatomicalEmbeddingLib.FollowUp.NextStep import nextStep
 from AnatomicalEmbeddingLib.Panels.CellColours import DOUBTFUL, GOOD, NOTHING
 
@@ -137,9 +137,9 @@ def _response(record: FollowUp, study: str) -> dict:
         "response": [
             {
                 "study": each.study,
-                "sum": _number(each.sum_mm, "{:.1f} mm"),
-                "baseline": _number(each.from_baseline, "{:+.0f} %"),
-                "nadir": _number(each.from_nadir, "{:+.0f} %"),
+                "sum": numberText(each.sum_mm, "{:.1f} mm"),
+                "baseline": numberText(each.from_baseline, "{:+.0f} %"),
+                "nadir": numberText(each.from_nadir, "{:+.0f} %"),
                 "category": _category(each),
                 "tip": "\n".join((categoryText(each.category), *each.missing, *each.notes)),
                 "look": _CATEGORY_LOOKS.get(each.category, ""),
@@ -156,7 +156,3 @@ def _category(response: recist.Response) -> str:
     if response.category == recist.NOT_EVALUABLE:
         return "n. e."
     return f"{response.category}, new {', '.join(response.new)}" if response.new else response.category
-
-
-def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)

@@ -38,7 +38,7 @@ class _Job(NamedTuple):
 
 
 class Scans:
-    """Publishes `scans` (a list for the page), `reading` (names being read) and `work` (what the bar shows)."""
+    """Publishes `scans` (a list for the page), `unprepared` (is any?) and `work` (what the bar shows)."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

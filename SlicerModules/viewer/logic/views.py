@@ -37,7 +37,7 @@ class _Slot:
 
 
 class Views:
-    """Publishes `rows`, `slices` (by view), `view_mode`, `orientation`, `window`, `close_up` and `mouse`."""
+    """Publishes `rows`, `slices` (by view), `view_mode`, `in_grid`, `orientation`, `enlarged`, `window`, `close_up`."""
 
     def __init__(self, session: Session, server) -> None:
         self._session = session

@@ -32,7 +32,8 @@ const PlainBlob = Blob;
 window.Blob = class extends PlainBlob {
   constructor(parts, options) {
     super(parts, options);
-    if (options?.type?.startsWith("image/") && parts.length === 1) this.picture = new Uint8Array(parts[0]);
+    const bytes = parts?.length === 1 && (parts[0] instanceof Uint8Array || parts[0] instanceof ArrayBuffer);
+    if (bytes && options?.type?.startsWith("image/")) this.picture = new Uint8Array(parts[0]);
   }
   static [Symbol.hasInstance](object) {
     return object instanceof PlainBlob; // files, and what the browser makes itself
