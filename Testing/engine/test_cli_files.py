@@ -129,3 +129,20 @@ class TestBeingEnded:
             assert ending_signals() == [signal.SIGTERM]
         finally:
             signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("command", ["embed", "match", "register", "locate", "crop"])
+def test_an_output_that_is_no_folder_is_refused_before_any_work(command, anatemb, place, tmp_path, monkeypatch):
+    for module in ("embed", "match", "register", "box_options"):
+        monkeypatch.setattr(f"AnatomicalEmbedding.cli.{module}.open_model", lambda *_: pytest.fail("work was begun"))
+    (tmp_path / "file").write_text("")
+    given = {
+        "embed": (place.template,),
+        "match": (place.template, place.points, place.target, "--no-report"),
+        "register": (place.template, place.target, "--no-report"),
+        "locate": (place.template, "--no-report"),
+        "crop": (place.template,),
+    }
+    words = (command, *given[command], "-o")
+    assert_refused(anatemb(*words, tmp_path / "file"), "file: is a file; choose another output folder")
+    assert_refused(anatemb(*words, tmp_path / "file" / "out"), "cannot be made; choose another output folder")

@@ -38,6 +38,7 @@ def test_a_new_lesion_makes_no_baseline() -> None:
 def test_reading_begins_after_a_study_without_lesions() -> None:
     course = responses(patient((GONE, 20, 10)))
     assert [each.category for each in course] == [NOT_EVALUABLE, BASELINE, "PR"]
+    assert course[0].missing == ("no lesion was there; reading begins with the first study that shows one.",)
     assert course[1].notes == ("no lesion was there in 2024-01-01, so reading begins after it.",)
 
 

@@ -158,3 +158,10 @@ def test_reporting_loads_nothing_that_a_plain_program_need_not_have(module):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_place_that_a_scan_does_not_show_has_no_expected_error(empty, tmp_path):
+    absent = Proposal((1, 2, 3), Guess("absent", "a", 31.0, 0.02))
+    write_csv(tmp_path / "t.csv", empty.mark("a", (0, 0, 0)).propose("b", {"L1": absent}))
+    (cells,) = [row for row in read(tmp_path / "t.csv")[0] if row["status"] == "absent"]
+    assert cells["expected_error_mm"] == ""

@@ -48,6 +48,16 @@ def test_a_date_that_is_given_or_was_known() -> None:
     assert [study.date for study in found.studies] == [year(2023), year(2024)]
 
 
+def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
+    known, by_header = (content("ct", 1, year(2024)),), content("ct", 1, year(1900))
+    kept = seen(known, by_header)
+    assert kept.studies == known
+    told = "is of 1900-01-01 by its header and of 2024-01-01 in the record, which stays"
+    assert kept.notes == (f"file0: {told}; give --date for each scan to change that.",)
+    given = recognize(known, [content("ct", 1, year(2020))], ["file0"], [year(2020)])
+    assert ([study.date for study in given.studies], given.notes) == ([year(2020)], ())
+
+
 def test_one_scan_twice_is_refused() -> None:
     with pytest.raises(AnatomicalEmbeddingError, match="file1: is the same scan as another one"):
         seen((), content("ct", 1), content("other", 1))

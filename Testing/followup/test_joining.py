@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from record_steps import STUDIES, records
 
-from AnatomicalEmbedding.followup.joining import joined, same_studies
+from AnatomicalEmbedding.followup.joining import joined, same_studies, taken_in
 from AnatomicalEmbedding.followup.lesions import Guess, Study
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 
@@ -129,3 +129,28 @@ def test_a_proposal_replaces_no_word_of_a_person(one):
 def test_studies_without_a_date_stay_in_the_order_they_came_in(one):
     other = FollowUp().with_studies([Study("x", "undated")])
     assert [study.key for study in joined(one, other).studies] == ["a", "b", "c", "x"]
+
+
+@pytest.mark.parametrize("join", [joined, lambda one, other: taken_in(one, other).record])
+def test_a_study_without_a_date_does_not_put_the_others_out_of_order(join) -> None:
+    here = FollowUp().with_studies(
+        [Study("a", "a", date(2024, 1, 1)), Study("b", "b", date(2024, 7, 1)), Study("u", "u")]
+    )
+    there = FollowUp().with_studies([Study("e", "e", date(2023, 1, 1)), Study("a", "a", date(2024, 1, 1))])
+    assert [study.key for study in join(here, there).studies] == ["e", "a", "b", "u"]
+
+
+def test_the_second_file_of_a_name_is_the_second_file_in_slicer() -> None:
+    days = date(2024, 1, 1), date(2024, 7, 1)
+    command = [Study(f"{n:040x}", name, day) for n, (name, day) in enumerate(zip(("ct", "ct_2"), days, strict=True))]
+    slicers = [Study(key, name, day) for key, name, day in zip("xy", ("ct", "ct_1"), days, strict=True)]
+    records = [FollowUp().with_studies(studies) for studies in (command, slicers)]
+    assert same_studies(*records) == {"x": command[0].key, "y": command[1].key}
+    assert same_studies(*records[::-1]) == {command[0].key: "x", command[1].key: "y"}
+
+
+def test_numbers_that_belong_to_names_tell_scans_apart() -> None:
+    one, other = (FollowUp().with_studies([Study(key, name, date(2024, 1, 1))]) for key, name in ("xs", "yt"))
+    assert same_studies(one, other) == {}
+    one, other = (FollowUp().with_studies([Study(key, key, date(2024, 1, 1))]) for key in ("scan_1", "scan_2"))
+    assert same_studies(one, other) == {}

@@ -102,3 +102,17 @@ def test_a_proposal_gives_way_to_a_mark_of_the_same_name(empty: FollowUp) -> Non
 
 def test_a_lesion_twice_in_a_list_is_one(empty: FollowUp) -> None:
     assert len(marked(empty, "a", in_list(("F-1", FIRST), ("F-2", (0.0, 0.5, 0.0)))).lesions) == 1
+
+
+def test_a_line_of_what_is_marked_already_is_its_axis(empty: FollowUp) -> None:
+    line = (-10.0, 0.0, 0.0), (10.0, 0.0, 0.0)
+    points, lines = in_list(("dome", FIRST)), [MarkedLesion("dome", FIRST, line)]
+    for record, marks in ((marked(empty, "a", points), lines), (empty, [*points, *lines])):
+        done = mark_lesions(record, "a", marks)
+        assert (len(done.record.lesions), done.notes) == (1, ())
+        assert done.record.finding("L1", "a").size.long_axis == line
+    again = mark_lesions(done.record, "a", lines)
+    assert (again.record, again.notes) == (done.record, ())
+    other = mark_lesions(done.record, "a", [MarkedLesion("dome", FIRST, (line[0], (12.0, 0.0, 0.0)))])
+    assert other.record == done.record
+    assert other.notes == ("L1 dome: is measured in 2024-01-05 already; its line in the list was left out.",)

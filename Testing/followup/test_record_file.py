@@ -10,7 +10,14 @@ from record_steps import records
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import Guess
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
-from AnatomicalEmbedding.followup.record_file import from_json, read_record, said_only_in, to_json, write_record
+from AnatomicalEmbedding.followup.record_file import (
+    from_json,
+    read_record,
+    said_only_in,
+    to_json,
+    tracked_as_in,
+    write_record,
+)
 
 
 @given(records())
@@ -115,3 +122,15 @@ def test_a_missing_file_and_a_folder_that_is_none(empty: FollowUp, tmp_path: Pat
     (tmp_path / "file").write_text("x")
     with pytest.raises(AnatomicalEmbeddingError, match="cannot be written"):
         write_record(tmp_path / "file" / "a.followup.json", empty)
+
+
+def test_lesions_that_are_found_again_keep_their_tracking_uids(empty: FollowUp) -> None:
+    def marks() -> FollowUp:
+        return empty.mark("a", (1, 2, 3)).mark("a", (4, 5, 6)).describe("L2", name="dome")
+
+    old, new = marks(), marks().mark("a", (7, 8, 9))
+    tracked = tracked_as_in(old, new)
+    uids = [lesion.tracking_uid for lesion in tracked.lesions]
+    assert uids[:2] == [lesion.tracking_uid for lesion in old.lesions]
+    assert uids[2] == new.lesions[2].tracking_uid
+    assert tracked_as_in(old, empty.mark("a", (9, 9, 9))).lesions[0].tracking_uid not in uids

@@ -299,3 +299,12 @@ def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):
     panel.ui.allTargetsCheckBox.checked = False
     panel.ui.targetSelector.setCheckState(crop, 2)
     assert crop in panel.logic.targets
+
+
+def test_a_ticked_scan_whose_answers_are_deleted_is_matched_again(kit, panel):
+    prepare(kit, panel)
+    place(new_list(panel), "carina")
+    before = list(panel.logic.targets)
+    kit.scene.RemoveNode(panel.logic.answersIn(before[0]).node)
+    panel.session.tick()
+    assert list(panel.logic.targets) == before == list(panel._parameterNode.targets)

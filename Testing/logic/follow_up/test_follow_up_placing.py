@@ -150,3 +150,19 @@ def test_a_click_is_still_awaited_when_the_studies_are_looked_at_again(bench, pa
     bench.logic.placeLesion()
     bench.open()
     assert bench.logic.placing.active
+
+
+def test_another_tool_that_takes_the_mouse_keeps_its_way_of_placing(scene):
+    from AnatomicalEmbeddingLib.FollowUp.Placing import POINT, Placing
+
+    mouse, selection = (scene.GetNodeByID(f"vtkMRML{name}NodeSingleton") for name in ("Interaction", "Selection"))
+    mouse.SetPlaceModePersistence(0)
+    placing = Placing(scene)
+    placing.start(POINT, "New lesion", lambda *_: None)
+    mine = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Mine")
+    selection.SetReferenceActivePlaceNodeID(mine.GetID())
+    mouse.SetPlaceModePersistence(1)
+    placing.poll()
+    assert not placing.active
+    assert mouse.GetPlaceModePersistence() == 1
+    assert isPlacing(scene)

@@ -227,3 +227,11 @@ def test_structured_reports_of_an_earlier_session_are_read(bench, importing, tmp
     again = replace(bench.logic.record)
     importing.importFiles(bench.logic, [tmp_path / "old.sr.dcm"])
     assert bench.logic.record == again
+
+
+def test_a_lesion_of_one_name_in_two_studies_is_counted_once(bench, pair, importing):
+    prior, current = (bench.logic.volumes[key] for key in pair)
+    node = add_list(bench, {"apex": (1.0, 2.0, 3.0)}, volume=prior)
+    index = node.AddControlPointWorld(vtk.vtkVector3d(2.0, 2.0, 3.0), "apex")
+    node.SetNthControlPointAssociatedNodeID(index, current.GetID())
+    assert importing.importPoints(bench.logic, node, pair[0]) == ["Points: new lesions: L1 apex."]

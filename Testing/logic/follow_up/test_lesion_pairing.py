@@ -116,3 +116,15 @@ def test_why_lesions_cannot_be_paired(bench, pair, pairing):
     assert pairing.whyNotPair(bench.logic, prior, current) == "2023-01-01: is not prepared; press Prepare scans."
     with pytest.raises(AnatomicalEmbeddingError, match="not prepared"):
         pairing.offerPairing(bench.logic, prior, current)
+
+
+def test_an_offer_ends_with_the_order_of_the_studies(apart, pairing):
+    from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients, setDate
+
+    offer = pairing.offerPairing(apart.logic, *apart.keys)
+    first = apart.logic.volumes[apart.keys[0]]
+    setDate(first, "2030-01-01")
+    apart.logic.setPatient(patients(apart.scene)[0])
+    assert [study.key for study in apart.logic.record.studies] == [*apart.keys[1:], apart.keys[0]]
+    assert not offer.stillHolds(apart.logic)
+    assert not pairing.agree(apart.logic, offer)

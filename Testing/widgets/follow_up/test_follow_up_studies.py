@@ -124,3 +124,14 @@ def test_sample_data_is_there_once_slicer_has_started(kit, module):
     assert list(told) == ["Phantom pair", "Chest CT", "Heart CTA", "Liver CT"]
     kit.app.startupCompleted.emit()  # four modules tell the same, which the Sample Data module passes over
     assert {source.sampleName: source.uris for source in kit.sample_data} == told
+
+
+def test_the_pair_follows_dates_that_turn_it_round(kit, module):
+    newer, older = add_patient(0, "newer"), add_patient(1, "older")
+    panel = kit.open(module)
+    table = panel.studyTable.widget
+    assert (panel._parameterNode.prior, panel._parameterNode.current) == (newer, older)
+    for name, day in (("newer", "2024-01-01"), ("older", "2023-01-01")):
+        table.item(column(table, 1).index(name), 0).setText(day)
+    kit.spin(lambda: column(table, 1) == ["older", "newer"])
+    assert (panel._parameterNode.prior, panel._parameterNode.current) == (older, newer)
