@@ -70,10 +70,18 @@ def ending_signals() -> list[signal.Signals]:
     return [signal.SIGTERM] if kept_away else [signal.SIGTERM, hang_up]
 
 
-def make_folder(path: Path) -> None:
-    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError where there can be none."""
+def check_folder(path: Path) -> None:
+    """Raise AnatomicalEmbeddingError where there can be no folder for results. Makes none: the work may be refused."""
     if path.exists() and not path.is_dir():
         raise AnatomicalEmbeddingError(f"{path}: is a file; choose another output folder.")
+    nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+    if not nearest.is_dir():
+        raise AnatomicalEmbeddingError(f"{path}: cannot be made; choose another output folder.")
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError where there can be none."""
+    check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
-from .console import add_json_option, check_kept, make_folder, print_json, print_table, say, write_table
+from .console import add_json_option, check_folder, check_kept, make_folder, print_json, print_table, say, write_table
 
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
 _TABLE_NAME = "crops.csv"
@@ -39,8 +39,9 @@ def run(options: argparse.Namespace) -> None:
     if options.margin_mm < 0:
         raise AnatomicalEmbeddingError(f"--margin-mm {options.margin_mm:g}: must be 0 or more.")
     spacing = _spacing(options.spacing)
-    make_folder(options.output)
+    check_folder(options.output)
     finder, failed, rows = BoxFinder(options), [], []
+    make_folder(options.output)
     examples = options.examples.iterdir() if options.examples else ()
     inputs, taken = [*scan_paths(options.scans), *examples], set()
     for path, name, volume, of in read_all(options, failed):

@@ -8,6 +8,7 @@ from .console import (
     add_json_option,
     add_model_options,
     add_series_option,
+    check_folder,
     make_folder,
     open_model,
     print_json,
@@ -33,7 +34,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    make_folder(options.output)
+    check_folder(options.output)
     model = open_model(options)
     written = []
     for path, name in zip(options.scans, unique_names(options.scans), strict=True):
@@ -43,6 +44,7 @@ def run(options: argparse.Namespace) -> None:
         with progress_bar(name, options.json) as progress:
             embedding = model.embed(volume, progress)
         seconds = time.perf_counter() - start
+        make_folder(options.output)
         target = options.output / f"{name}.map.safetensors"
         embedding.save(target)
         written.append({"scan": str(path), "map": str(target), "seconds": round(seconds, 3)})

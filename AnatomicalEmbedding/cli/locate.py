@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
-from .console import add_json_option, make_folder, print_json, print_table, say, write_table
+from .console import add_json_option, check_folder, make_folder, print_json, print_table, say, write_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,8 +54,9 @@ def run(options: argparse.Namespace) -> None:
         from ..report import check_packages
 
         check_packages()
-    make_folder(options.output)
+    check_folder(options.output)
     finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
+    make_folder(options.output)
     for path, name, volume, of in read_all(options, failed):
         try:
             found = finder.locate(volume)

@@ -17,8 +17,8 @@ from .console import (
     add_json_option,
     add_model_options,
     add_series_option,
+    check_folder,
     check_kept,
-    make_folder,
     open_model,
     print_json,
     print_table,
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
         from ..report import check_packages
 
         check_packages()
-    make_folder(options.output)
+    check_folder(options.output)
     model = open_model(options)
     with progress_bar(template.name or "template", options.json) as progress:
         template_map = model.embed(template, progress)
