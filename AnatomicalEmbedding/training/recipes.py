@@ -121,9 +121,9 @@ def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = 
         values = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise AnatomicalEmbeddingError(f"{path}: not a valid recipe ({error}); mend that line.") from None
+    known = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
-        known = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
         if key not in known:
             raise AnatomicalEmbeddingError(f"--set {key}: no recipe has such an entry{did_you_mean(key, known)}.")
         values.setdefault(section, {})[entry] = value

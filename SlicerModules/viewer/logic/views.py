@@ -67,7 +67,7 @@ class Views:
                 free = next((slot for slot in self._slots if slot.scan is None), None) or self._make()
                 self._show(free, scan)
                 self._apply_window(scan)
-        if self._enlarged not in [cell["tag"] for row in self._rows(everything=True) for cell in row["cells"]]:
+        if self._enlarged not in self._tags(everything=True):
             self._enlarged = None
         self._activate()
 
@@ -206,7 +206,10 @@ class Views:
         return scans if self._only is None else [scan for scan in self._only if scan in scans]
 
     def publish(self, state) -> None:
-        state.rows = self._rows()
+        views, rows = self._by_tag(), self._rows()
+        for cell in (cell for row in rows for cell in row["cells"]):
+            cell["edges"] = _edges(views[cell["tag"]].get_view_node())
+        state.rows = rows
         state.close_up = self.close_up
         state.view_mode = self.mode
         state.in_grid = self.in_grid
@@ -222,8 +225,7 @@ class Views:
         if self.painter.busy and now - self._told_slices < _SLICES_S:
             return
         self._told_slices = now
-        shown = {cell["tag"] for row in self._rows() for cell in row["cells"]}
-        slices = {}
+        shown, slices = self._tags(), {}
         for tag, view in self._by_tag().items():
             if tag in shown:
                 low, high = view.get_slice_range()
@@ -236,10 +238,7 @@ class Views:
         rows = []
         for scan in self._shown:
             slot = by_scan[scan.GetID()]
-            cells = [
-                {"tag": view.get_singleton_tag(), "name": orientation, "edges": _edges(view.get_view_node())}
-                for orientation, view in slot.views.items()
-            ]
+            cells = [{"tag": view.get_singleton_tag(), "name": o} for o, view in slot.views.items()]
             if not everything and self._enlarged:
                 cells = [cell for cell in cells if cell["tag"] == self._enlarged]
             elif not everything and self.in_grid:
@@ -248,13 +247,15 @@ class Views:
                 rows.append({"scan": scan.GetID(), "slot": slot.number, "cells": cells})
         return rows
 
+    def _tags(self, everything: bool = False) -> list[str]:
+        return [cell["tag"] for row in self._rows(everything) for cell in row["cells"]]
+
     def _by_tag(self) -> dict:
         return {view.get_singleton_tag(): view for slot in self._slots for view in slot.views.values()}
 
     def _activate(self) -> None:
         """Only views that are shown are drawn."""
-        tags = [cell["tag"] for row in self._rows() for cell in row["cells"]]
-        self._session.app.view_manager.set_current_view_ids(tags or ["none"])
+        self._session.app.view_manager.set_current_view_ids(self._tags() or ["none"])
 
 
 def _edges(slice_node) -> dict[str, str]:
