@@ -24,13 +24,14 @@ from trame_slicer.views import (
     IViewFactory,
     NoScheduleRendering,
     ScheduledRenderStrategy,
-    SliceView,
     ViewLayout,
     ViewLayoutDefinition,
     ViewType,
 )
 
 from AnatomicalEmbeddingLib.Signal import Signal
+
+from .scan_view import ScanView
 
 _QUALITY = 90  # of JPEG
 _PERIOD = 1 / 30  # seconds between rounds, at least
@@ -87,9 +88,9 @@ class Picture:
 
     target_fps = 1 / _PERIOD
 
-    def __init__(self, painter: Painter, window: RcaWindow) -> None:
+    def __init__(self, painter: Painter, view: ScanView, window: RcaWindow) -> None:
         self.rca = window
-        self._painter = painter
+        self._painter, self._view = painter, view
         self._last: np.ndarray | None = None
         self._push: Callable[[bytes, dict], None] = lambda _content, _about: None
         self._held = False
@@ -110,9 +111,10 @@ class Picture:
 
     def draw(self) -> Callable[[], None] | None:
         """Draw and encode; what sends the picture, or None where it equals the last."""
-        pixels, columns, rows = self.rca.img_cols_rows
+        pixels = self._view.pixels()
         if self._last is not None and np.array_equal(pixels, self._last):
             return None
+        rows, columns = pixels.shape[:2]
         content, about, _time = RcaImageEncoder.TURBO_JPEG.encode(pixels, columns, rows, _QUALITY)
         self._last = pixels
         return partial(self._push, content, about)
@@ -148,23 +150,23 @@ class PictureFactory(IViewFactory):
     def can_create_view(self, view: ViewLayoutDefinition) -> bool:
         return view.view_type == ViewType.SLICE_VIEW
 
-    def _create_view(self, view: ViewLayoutDefinition, scene, app_logic) -> tuple[SliceView, Picture]:
+    def _create_view(self, view: ViewLayoutDefinition, scene, app_logic) -> tuple[ScanView, Picture]:
         name = view.singleton_tag
         # not drawn while it is put together
-        made = SliceView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
+        made = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
         made.render_window().SetMultiSamples(0)  # smoothed edges triple the time that a picture takes without a GPU
         made.set_view_properties(view.properties)
         cursor = f"{name}_active_view_cursor"
         self._server.state.setdefault(cursor, "default")
         window = RcaWindow(made.render_window(), self._server.state, cursor)
-        picture = Picture(self._painter, window)
+        picture = Picture(self._painter, made, window)
         self._lay_out(name, cursor)
         adapter = RcaViewAdapter(window, name, scheduler=picture, do_schedule_render_on_interaction=False)
         create_task(self._register(adapter))
         made.set_scheduled_render(_Asking(picture))
         return made, picture
 
-    def _get_slicer_view(self, view: tuple[SliceView, Picture]) -> SliceView:
+    def _get_slicer_view(self, view: tuple[ScanView, Picture]) -> ScanView:
         return view[0]
 
     def _lay_out(self, name: str, cursor: str) -> None:
