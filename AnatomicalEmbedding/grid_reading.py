@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import torch
@@ -20,9 +21,9 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
     Only the rows around the cells are touched: for a few places in a large grid of half floats.
     """
-    size = torch.tensor(tuple(shape)[::-1], device=cells.device)
-    place = torch.minimum(cells.clamp(min=0), size - 1)
-    low = torch.minimum(place.floor().long(), (size - 2).clamp(min=0))
+    last = _last_cell(tuple(shape), cells.device)
+    place = torch.minimum(cells.clamp(min=0), last)
+    low = torch.minimum(place.floor().long(), (last - 1).clamp(min=0))
     part = (place - low).to(torch.float32)
     found = torch.zeros(*cells.shape[:-1], rows.shape[1], device=rows.device)
     for corner in product((0, 1), repeat=3):
@@ -42,8 +43,14 @@ def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, to
 
 def onto_grid(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
     """Whole cells (..., 3) moved onto a grid of shape (k, j, i), and which of them lay on it."""
-    size = torch.tensor(tuple(shape)[::-1], device=cells.device)
-    return torch.minimum(cells.clamp(min=0), size - 1), ((cells >= 0) & (cells < size)).all(-1)
+    on_grid = torch.minimum(cells.clamp(min=0), _last_cell(tuple(shape), cells.device))
+    return on_grid, (on_grid == cells).all(-1)
+
+
+@cache
+def _last_cell(shape: tuple[int, int, int], device: torch.device) -> torch.Tensor:
+    """(3,) i, j, k; kept, as a click reads the same grids dozens of times."""
+    return torch.tensor(shape[::-1], device=device) - 1
 
 
 def rows_of(grid: torch.Tensor) -> torch.Tensor:

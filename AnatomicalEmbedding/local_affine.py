@@ -7,9 +7,7 @@ and gives the map a value and a slope between cells, and a little way beyond the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
-import numpy as np
 import torch
 
 from .embedding import EmbeddingMap
@@ -39,7 +37,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
     """Weighted least squares over the body cells around each of (n, 3) continuous cells (i, j, k), float64."""
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     cells = cells.double()
-    around = cells.round().long()[:, None] + _offsets(tuple(rows.maps[0].cell_mm.tolist()))
+    around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
     found = rows.read(_coordinates_and_body, around).double()
     distance_mm = (around - cells[:, None]) * cell_mm
     weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * found[..., 3]
@@ -48,11 +46,6 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
     normal = weighted @ design + 1e-6 * torch.eye(4, dtype=torch.double)
     solution = torch.linalg.solve(normal, weighted @ found[..., :3])  # (n, 4, 3)
     return LocalAffine(solution[:, 3], solution[:, :3].transpose(1, 2), weight.sum(1) > _ENOUGH)
-
-
-@cache
-def _offsets(cell_mm: tuple[float, float, float]) -> torch.Tensor:
-    return box_offsets(reach_of(_RADIUS_MM, np.array(cell_mm)))
 
 
 def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:

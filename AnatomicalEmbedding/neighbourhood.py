@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -15,4 +16,9 @@ def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
 
 def box_offsets(reach: np.ndarray) -> torch.Tensor:
     """(m, 3) offsets i, j, k of the cells of a box that reaches so many cells to either side, k running fastest."""
+    return _box(tuple(int(r) for r in reach))
+
+
+@cache
+def _box(reach: tuple[int, int, int]) -> torch.Tensor:
     return torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
