@@ -54,6 +54,13 @@ def test_a_leaning_slice_is_left_to_others(lean):
     assert cut_upright(scan(), to_ijk, 5, 5, OUTSIDE) is None
 
 
+def test_a_picture_smaller_than_the_slice_is_left_to_others():
+    to_ijk = matrix({0: (0, 4.0), 1: (1, 4.0)}, (0, 0, 3))
+    assert cut_upright(scan(), to_ijk, 3, 3, OUTSIDE) is None
+    to_ijk = matrix({0: (0, 1.0), 1: (1, 1.0)}, (4, 4, 3))
+    assert cut_upright(scan(), to_ijk, 3, 3, OUTSIDE) is not None  # close up: it holds 9 of the slice's voxels
+
+
 def test_one_slice_is_a_scan_too():
     flat = np.full((1, 4, 4), 40, np.int16)
     cut = cut_upright(flat, matrix({0: (0, 1.0), 1: (2, 1.0)}, (0, 1.5, -1)), 3, 4, OUTSIDE)
