@@ -57,8 +57,8 @@ def test_a_leaning_slice_is_left_to_others(lean):
 def test_a_picture_smaller_than_the_slice_is_left_to_others():
     to_ijk = matrix({0: (0, 4.0), 1: (1, 4.0)}, (0, 0, 3))
     assert cut_upright(scan(), to_ijk, 3, 3, OUTSIDE) is None
-    to_ijk = matrix({0: (0, 1.0), 1: (1, 1.0)}, (4, 4, 3))
-    assert cut_upright(scan(), to_ijk, 3, 3, OUTSIDE) is not None  # close up: it holds 9 of the slice's voxels
+    to_ijk = matrix({0: (0, 0.5), 1: (1, 0.5)}, (4, 4, 3))
+    assert cut_upright(scan(), to_ijk, 5, 5, OUTSIDE) is not None  # close up: 16 of the slice's voxels are read
 
 
 def test_one_slice_is_a_scan_too():
