@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -111,7 +113,7 @@ class Scans:
         if origin.kept is not None:
             shutil.rmtree(origin.kept, ignore_errors=True)
         del node
-        gc.collect()  # maps lie in circles of references; Python by itself would keep many before it looks
+        _give_memory_back()
 
     def choose_template(self, scan_id: str) -> None:
         node = self._session.scan(scan_id)
@@ -192,6 +194,15 @@ class Scans:
         current = next((node for node in self._session.scans if states[node.GetID()].status == WORKING), None)
         what = "preparing scans" if current is None else f"preparing {current.GetName()}"
         return {"share": round(100 * share), "text": what}
+
+
+def _give_memory_back() -> None:
+    """Of a scan that has gone: maps lie in circles of references, and glibc keeps what embedding once needed."""
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # not in every C library
+        if trim is not None:
+            trim(0)
 
 
 def _origin_of(path: Path, series: Sequence[str]) -> Origin:
