@@ -47,10 +47,15 @@ def test_a_cut_holds_what_lies_between_the_voxels(axes, step, flip, start):
     assert (cut[beyond > 0.501] == OUTSIDE).all()
 
 
-@pytest.mark.parametrize("lean", [0.01, -0.3])
+@pytest.mark.parametrize("lean", [1e-5, 0.01, -0.3])
 def test_a_leaning_slice_is_left_to_others(lean):
     to_ijk = matrix({0: (0, 1.0), 1: (1, 1.0)}, (0, 0, 3))
     to_ijk[2, 0] = lean
+    assert cut_upright(scan(), to_ijk, 5, 5, OUTSIDE) is None
+
+
+def test_a_slice_that_is_a_line_is_left_to_others():
+    to_ijk = matrix({0: (0, 1.0), 1: (0, 0.5)}, (0, 0, 3))
     assert cut_upright(scan(), to_ijk, 5, 5, OUTSIDE) is None
 
 

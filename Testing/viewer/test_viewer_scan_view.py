@@ -10,7 +10,9 @@ import slicer.util
 import vtk
 from trame_slicer.core import SlicerApp
 from trame_slicer.views import NoScheduleRendering, ViewProps
+from viewer.logic import scan_view
 from viewer.logic.scan_view import ScanView
+from viewer.logic.upright_cut import cut_upright
 from vtk.util.numpy_support import vtk_to_numpy
 
 SIZE = 210, 160
@@ -73,6 +75,103 @@ def test_a_scan_looks_as_in_slicer(app, to_ras, dtype, orientation):
         picture = view.pixels()
         assert picture.shape == (SIZE[1], SIZE[0], 3)
         assert np.abs(picture - expected).max() <= 1
+
+
+@pytest.mark.parametrize(("to_ras", "here"), [(UPRIGHT, True), (OBLIQUE, False)], ids=["upright", "oblique"])
+def test_upright_slices_are_cut_here_and_others_by_vtk(app, monkeypatch, to_ras, here):
+    cuts = []
+
+    def kept(*values):
+        cuts.append(cut_upright(*values))
+        return cuts[-1]
+
+    monkeypatch.setattr(scan_view, "cut_upright", kept)
+    view = view_of(app, to_ras, textured())
+    assert view.pixels().std() > 30
+    assert [cut is not None for cut in cuts] == [here]
+
+
+@pytest.mark.parametrize("of", ["interpolation", "slab", "warp"])
+def test_what_is_not_usual_looks_as_in_slicer(app, of):
+    view = view_of(app, UPRIGHT, textured())
+    volume = app.scene.GetNodeByID(view.get_background_volume_id())
+    plain = view.pixels()
+    if of == "interpolation":
+        volume.GetDisplayNode().SetInterpolate(False)
+    elif of == "slab":
+        view.set_slab_enabled(True)
+        view.set_slab_thickness(20.0)
+    else:
+        transform = app.scene.AddNewNodeByClass("vtkMRMLTransformNode")
+        transform.SetAndObserveTransformToParent(warp())
+        volume.SetAndObserveTransformNodeID(transform.GetID())
+    picture = view.pixels().astype(int)
+    assert np.abs(picture - plain).max() > 5
+    assert np.abs(picture - image_by_slicer(view)).max() <= 1
+
+
+def warp() -> vtk.vtkThinPlateSplineTransform:
+    rng, here, there = np.random.default_rng(1), vtk.vtkPoints(), vtk.vtkPoints()
+    for point in rng.uniform(-80, 80, (8, 3)):
+        here.InsertNextPoint(*point)
+        there.InsertNextPoint(*(point + rng.uniform(-10, 10, 3)))
+    made = vtk.vtkThinPlateSplineTransform()
+    made.SetSourceLandmarks(here)
+    made.SetTargetLandmarks(there)
+    made.SetBasisToR()
+    return made
+
+
+def test_the_renderer_draws_no_scan(app):
+    view = view_of(app, UPRIGHT, textured())
+    assert view.pixels().any()
+    columns, rows = SIZE
+    drawn = vtk.vtkUnsignedCharArray()
+    view.render_window().GetRGBACharPixelData(0, 0, columns - 1, rows - 1, 0, drawn)
+    assert not vtk_to_numpy(drawn).any()
+
+
+class Asked(NoScheduleRendering):
+    """Counts how often a view has asked for a picture."""
+
+    count = 0
+
+    def schedule_render(self):
+        self.count += 1
+
+
+def test_what_changes_the_scan_asks_for_a_picture(app):
+    view, asked = view_of(app, UPRIGHT, textured()), Asked()
+    view.set_scheduled_render(asked)
+    volume = app.scene.GetNodeByID(view.get_background_volume_id())
+    for change in (
+        lambda: volume.GetDisplayNode().SetWindowLevel(100, 90),
+        lambda: view.get_view_node().JumpSliceByOffsetting(0, -50, 0),
+        lambda: slicer.util.updateVolumeFromArray(volume, textured() // 2),
+        lambda: view._logic.GetSliceCompositeNode().SetBackgroundVolumeID(None),
+    ):
+        before, asked.count = view.pixels(), 0
+        change()
+        assert asked.count
+        assert (view.pixels() != before).any()
+
+
+def test_looking_asks_for_nothing(app):
+    view, asked = view_of(app, UPRIGHT, textured()), Asked()
+    view.set_scheduled_render(asked)
+    first, second = view.pixels(), view.pixels()
+    assert (first == second).all()
+    assert asked.count == 0
+
+
+@pytest.mark.parametrize("size", [(300, 220), (90, 60), (90, 220)])
+def test_a_picture_has_the_size_of_its_view_while_that_changes(app, size):
+    view = view_of(app, UPRIGHT, textured())
+    view.interactor().UpdateSize(*size)
+    assert view.pixels().shape == (size[1], size[0], 3)
+    view.interactor().InvokeEvent(vtk.vtkCommand.WindowResizeEvent)
+    expected = image_by_slicer(view).astype(int)
+    assert np.abs(view.pixels() - expected).max() <= 1
 
 
 def test_another_window_changes_the_greys(app):

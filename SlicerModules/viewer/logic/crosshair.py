@@ -39,7 +39,7 @@ class Crosshair:
     """Publishes `crosshair`: is it on?"""
 
     def __init__(self, session: Session, views: Views) -> None:
-        self._session, self._views = session, views
+        self._session = session
         self.logic = _Follower(session, views)
         session.scans_changed.connect(self.follow)
         session.at_end(self.logic.close)
@@ -48,7 +48,6 @@ class Crosshair:
         self.logic.volumes = list(self._session.scans)
 
     def toggle(self) -> None:
-        self._views.lighten()
         self.logic.setEnabled(not self.logic.enabled)
 
     def poll(self) -> None:

@@ -70,12 +70,6 @@ class Views:
         if self._enlarged not in self._tags(everything=True):
             self._enlarged = None
         self._activate()
-        self.lighten()
-
-    def lighten(self) -> None:
-        """Drop what Slicer keeps of each slice for 3-D views; it comes back when a view is made or a volume goes."""
-        for view in self._by_tag().values():
-            view.drop_model()
 
     def _make(self) -> _Slot:
         number, views = len(self._slots), {}
