@@ -146,7 +146,7 @@ def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path
                 damaged.append(file)
     if not slices and not damaged:
         raise VolumeError(
-            f"{folder}: holds no DICOM image ({len(files)} files seen);"
+            f"{folder}: holds no DICOM image ({len(files)} file{'' if len(files) == 1 else 's'} seen);"
             " give a folder with a CT series, or name an image file in it."
         )
     return slices, damaged

@@ -98,9 +98,10 @@ class Running:
 class Page:
     """The viewer's page. faults: errors of its script and refused requests."""
 
-    def __init__(self, browser, running: Running, size: tuple[int, int] = (1400, 860)) -> None:
+    def __init__(self, browser, running: Running, size: tuple[int, int] = (1400, 860), density: float = 1.0) -> None:
         self.running, self.faults = running, []
-        self.page = browser.new_page(viewport={"width": size[0], "height": size[1]}, accept_downloads=True)
+        viewport = {"width": size[0], "height": size[1]}
+        self.page = browser.new_page(viewport=viewport, device_scale_factor=density, accept_downloads=True)
         self.page.set_default_timeout(_WAIT_MS)
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.goto(running.url)

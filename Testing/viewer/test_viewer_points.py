@@ -43,6 +43,9 @@ def test_several_points_in_a_row_without_pressing_place_again(page):
     page.add_point("scan0axial", 0.4, 0.5)
     page.add_point("scan0coronal", 0.45, 0.4)
     assert len(page.points()) == before + 2
+    latest = page.page.locator("[data-point]").first  # the views show it, the table says so
+    assert "selected" in latest.get_attribute("class").split()
+    assert page.page.locator("[data-point].selected").count() == 1
 
 
 def test_a_picture_that_has_not_changed_is_not_sent(page):

@@ -125,7 +125,7 @@ def test_upload_of_several_files_at_once_and_the_grid(page, scan_files, pictures
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("notes.txt", b"no scan at all", "notes"),
+        ("notes.txt", b"no scan at all", "notes.txt: no scan was found; send NIfTI"),
         ("broken.nii.gz", b"\x1f\x8b broken", "broken.nii.gz"),
         ("elsewhere.mha", b"ObjectType = Image\nNDims = 3\nElementDataFile = /etc/passwd\n", "in another file"),
         ("elsewhere.nrrd", b"NRRD0004\ntype: short\ndimension: 3\ndata file: /etc/passwd\n\n", "in another file"),
@@ -233,6 +233,40 @@ def test_the_crosshair_moves_the_other_scan(page, pictures):
     page.page.screenshot(path=pictures / "crosshair.png")
     page.press("crosshair")
     page.wait("!document.querySelector('[data-test=crosshair]').classList.contains('on')")
+
+
+def test_the_crosshair_can_be_switched_off_in_one_view_alone(page):
+    page.press("crosshair")
+    page.page.click("[data-view=scan1coronal] .corner")
+    page.wait("document.querySelectorAll('.cell').length === 1")
+    page.press("crosshair")
+    page.wait("!document.querySelector('[data-test=crosshair]').classList.contains('on')")
+    page.page.click(".corner")
+    page.wait("document.querySelectorAll('.cell').length === 6")
+
+
+def test_a_scan_with_points_of_its_own_is_not_taken_out_unasked(page, short_scan, tmp_path):
+    short_scan.write(tmp_path / "kept.nii.gz")
+    page.send(tmp_path / "kept.nii.gz")
+    page.wait_ready(3)
+    page.page.check("li[data-scan=kept] input[type=radio]")
+    page.add_point("scan2axial", 0.5, 0.5)
+    page.place_mode(False)
+    asked = []
+
+    def dismiss(dialog):
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.page.once("dialog", dismiss)
+    page.page.click("li[data-scan=kept] > button")
+    page.page.wait_for_timeout(300)
+    assert "kept" in names(page)
+    assert len(page.points()) == 1
+    assert "The points placed in it (1)" in asked[0]
+    page.page.once("dialog", lambda dialog: dialog.accept())
+    remove(page, "kept")
+    assert page.points() == []
 
 
 def test_clicks_and_uploads_leave_memory_bounded(page, scan_files, tmp_path):

@@ -59,7 +59,7 @@ def statusText(status: str) -> str:
         words.MAYBE_NEW: _("new?"),
         words.SPLIT: _("split off"),
         words.UNCERTAIN: _("uncertain"),
-        words.ABSENT: _("not in scan?"),
+        words.ABSENT: _("not in scan"),
         words.DISAPPEARED: _("disappeared"),
         MARKED: _("marked"),
         PROPOSED: _("proposed"),

@@ -13,6 +13,7 @@ from ..VolumeNodes import fromWorld, toWorld
 
 _INTERVAL = 0.04  # seconds between updates, at least
 _COLOUR = (0.2, 0.85, 1.0)
+_SIZE = 6.0  # per cent of the view; points are half as large
 
 
 class AnatomicalCrosshair:
@@ -108,6 +109,7 @@ class AnatomicalCrosshair:
             display.SetSelectedColor(*_COLOUR)
             display.SetPointLabelsVisibility(False)
             display.SetGlyphTypeFromString("CrossDot2D")
+            display.SetGlyphScale(_SIZE)
             node.AddControlPoint(vtk.vtkVector3d(*world))
             node.SetNthControlPointLocked(0, True)
             self._markers[volumeNode.GetID()] = node.GetID()

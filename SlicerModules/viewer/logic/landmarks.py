@@ -27,12 +27,15 @@ _LONGEST_LABEL = 60
 
 
 class Landmarks:
-    """Publishes `points` (a list for the page), `selected`, `mouse`, `can_undo` and `can_redo`."""
+    """Publishes `points` (a list for the page), `points_of` (how many, by scan), `selected`, `mouse`, `can_undo` and
+    `can_redo`.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.logic = LandmarkLogic(session.scene, session.store)
         self.selected: str | None = None
+        self._known: set[str] = set()
         self._dirty = True
         self._shown_mode = ""
         self._lists: dict[str, object] = {}
@@ -177,10 +180,14 @@ class Landmarks:
             return
         self._dirty = False
         rows = self.logic.rows()
-        if self.selected not in {row.pointId for row in rows}:
-            self.selected = rows[-1].pointId if rows else None
+        there = [row.pointId for row in rows]
+        come = [each for each in there if each not in self._known]
+        if come or self.selected not in there:  # what has just been placed is what the views show
+            self.selected = (come or there or [None])[-1]
+        self._known = set(there)
         state.points = [self._row(row) for row in reversed(rows)]  # the latest first
         state.selected = self.selected
+        state.points_of = {scan: points.GetNumberOfControlPoints() for scan, points in self._lists.items()}
         state.mouse = self.mouse_mode
         state.can_undo, state.can_redo = self.logic.history.canUndo, self.logic.history.canRedo
 

@@ -161,7 +161,7 @@ class PictureFactory(IViewFactory):
         window = RcaWindow(made.render_window(), self._server.state, cursor)
         picture = Picture(self._painter, made, window)
         self._lay_out(name, cursor)
-        adapter = RcaViewAdapter(window, name, scheduler=picture, do_schedule_render_on_interaction=False)
+        adapter = _Area(made, window, name, scheduler=picture, do_schedule_render_on_interaction=False)
         create_task(self._register(adapter))
         made.set_scheduled_render(_Asking(picture))
         return made, picture
@@ -183,6 +183,20 @@ class PictureFactory(IViewFactory):
         """trame's areas can be told once the server is there."""
         await self._server.ready
         self._server.root_server.controller.rc_area_register(adapter)
+
+
+class _Area(RcaViewAdapter):
+    """Where the page shows a view."""
+
+    def __init__(self, view: ScanView, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self._node = view.get_view_node()
+        self._usual = self._node.GetScreenScaleFactor()
+
+    def update_size(self, origin: str, size: dict) -> None:
+        """Markers and labels are as large on screens of small pixels."""
+        self._node.SetScreenScaleFactor(self._usual * size.get("p", 1))
+        super().update_size(origin, size)
 
 
 def _attempt(action: Callable):

@@ -135,6 +135,18 @@ addEventListener(
   true,
 );
 
+// what cannot be undone is asked about first
+addEventListener(
+  "click",
+  (event) => {
+    const asking = event.target.closest("[data-ask]");
+    if (!asking || confirm(asking.dataset.ask)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  },
+  true,
+);
+
 // a menu closes when something else is clicked
 addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) {

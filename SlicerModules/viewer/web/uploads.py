@@ -197,7 +197,7 @@ def _read_all(folder: Path, names: list[str], limits: Limits, cancelled: Callabl
     if any(rest.iterdir()) and not cancelled():
         volumes += _read_dicom(rest, names, limits, folder.parent)
     if not volumes and not cancelled():
-        raise UploadError(f"{names[0]}: holds no scan; send NIfTI, NRRD, MHA or DICOM files, or a zip of them.")
+        raise UploadError(_no_scan(names))
     return volumes
 
 
@@ -229,7 +229,10 @@ def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path
     name = names[0].rsplit(".", 1)[0] if len(names) == 1 else "DICOM"
     try:
         check_slices(folder, limits)
-        series = list_series(folder)
+        try:
+            series = list_series(folder)
+        except VolumeError as error:
+            raise VolumeError(_no_scan(names)) from error
         return [
             (replace(Volume.read(folder, each.uid), name=name, path=""), origin_in(folder, each.uid, keep_below))
             for each in series
@@ -245,6 +248,11 @@ def _numbered(number: int, name: str) -> str:
     lower = name.lower()
     suffix = next((s for s in (*_SUFFIXES, ".zip") if lower.endswith(s)), ".dcm")
     return f"{number:05d}{suffix}"
+
+
+def _no_scan(names: list[str]) -> str:
+    what = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    return f"{what}: no scan was found; send NIfTI, NRRD, MHA or DICOM files, or a zip of them."
 
 
 def _too_large(limits: Limits) -> str:
