@@ -12,8 +12,9 @@ from AnatomicalEmbedding.followup.lesions import Axis
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..Hierarchy import removeNode
+from ..MarkerColours import AMBER, GREEN
 from ..SceneNodes import nodesOf
-from .StudyNode import OPEN, REVIEWED, VOLUME_ROLE, addStudyNode, followVolume
+from .StudyNode import VOLUME_ROLE, addStudyNode, followVolume
 
 LONG, SHORT = "long", "short"
 _END_SIZE, _TEXT_SIZE = 1.4, 2.4  # percent of the view
@@ -45,7 +46,7 @@ class AxisLine:
             self.node.RemoveAllControlPoints()
             for end in axis:
                 self.node.AddControlPoint(vtk.vtkVector3d(*end))
-        display, colour = self.node.GetDisplayNode(), REVIEWED if confirmed else OPEN
+        display, colour = self.node.GetDisplayNode(), GREEN if confirmed else AMBER
         display.SetColor(*colour)
         display.SetSelectedColor(*colour)
         self.node.SetDescription("measured" if confirmed else "carried over, not accepted")

@@ -14,8 +14,9 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
 from ..Landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
+from ..MarkerColours import AMBER, GREEN
 from ..SceneNodes import nodesOf
-from .StudyNode import OPEN, REVIEWED, VOLUME_ROLE, addStudyNode, followVolume
+from .StudyNode import VOLUME_ROLE, addStudyNode, followVolume
 
 _CLASS = "vtkMRMLMarkupsFiducialNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion
@@ -47,8 +48,8 @@ class LesionPoints:
         node = addStudyNode(scene, _CLASS, f"Lesions in {volumeNode.GetName()}", volumeNode)
         node.SetAttribute(_ATTRIBUTE, "{}")
         display = node.GetDisplayNode()
-        display.SetSelectedColor(*REVIEWED)
-        display.SetColor(*OPEN)
+        display.SetSelectedColor(*GREEN)
+        display.SetColor(*AMBER)
         display.SetGlyphTypeFromString("Cross2D")  # the lesion below stays in sight
         return cls(node, volumeNode)
 

@@ -7,7 +7,6 @@ from ..Views import keepingPlaceNode
 
 VOLUME_ROLE = "AnatomicalEmbedding.Volume"
 FOLDER = "Lesions"
-REVIEWED, OPEN = (0.16, 0.75, 0.32), (1.0, 0.65, 0.1)  # colours: a person has looked, nobody has
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 import vtk
 
+from ..MarkerColours import AMBER, GREEN
 from ..SceneNodes import nodesOf
 from ..Views import keepingPlaceNode
 from .ControlPoints import definedIds, worldOf
@@ -21,7 +22,6 @@ MOVED, REMOVED = "moved", "removed"  # by the user's hand
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
 _CLASS = "vtkMRMLMarkupsFiducialNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Answers"
-_GREEN, _AMBER = (0.16, 0.75, 0.32), (1.0, 0.65, 0.1)
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class AnswerList:
             node = scene.AddNewNodeByClass(_CLASS, name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
-        display.SetSelectedColor(*_GREEN)
-        display.SetColor(*_AMBER)
+        display.SetSelectedColor(*GREEN)
+        display.SetColor(*AMBER)
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
         node.SetNodeReferenceID(SOURCE_ROLE, sourceNode.GetID())
         found = cls(node)
