@@ -187,7 +187,7 @@ class Landmarks:
         self._known = set(there)
         state.points = [self._row(row) for row in reversed(rows)]  # the latest first
         state.selected = self.selected
-        state.points_of = {scan: points.GetNumberOfControlPoints() for scan, points in self._lists.items()}
+        state.points_of = {scan: points.GetNumberOfDefinedControlPoints() for scan, points in self._lists.items()}
         state.mouse = self.mouse_mode
         state.can_undo, state.can_redo = self.logic.history.canUndo, self.logic.history.canRedo
 

@@ -70,6 +70,7 @@ def _positions(at: np.ndarray, count: int) -> _Positions:
 
 
 def _between(low: np.ndarray, high: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Linearly; both are overwritten."""
     high -= low
     high *= part
     high += low
