@@ -71,6 +71,7 @@ class Painter:
             began, asking, self._asking = monotonic(), self._asking, {}
             drawn = []
             for picture in asking:
+                self._asking.pop(picture, None)  # what it has asked for since the round began is drawn now
                 drawn.append(_attempt(picture.draw))
                 for _turn in range(_TURNS):
                     await asyncio.sleep(0)
