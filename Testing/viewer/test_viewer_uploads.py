@@ -8,7 +8,10 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 
 from viewer.logic.session import Limits
 from viewer.web.guard import Guard
-from viewer.web.uploads import UploadError, check_self_contained, check_slices, safe_name, unzip
+from viewer.web.uploads import UploadError, check_self_contained, check_slices, make_reader, safe_name, unzip
+
+from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.phantom import make_phantom
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,15 @@ def test_dicom_that_claims_too_much_is_refused(tmp_path, rows, columns, sentence
             check_slices(tmp_path, limits)
     else:
         check_slices(tmp_path, limits)
+
+
+def test_a_stray_file_beside_a_scan_is_what_is_told(tmp_path):
+    folder = tmp_path / "upload-1"
+    folder.mkdir()
+    make_phantom(74, (8.0, 8.0, 10.0), (200.0, 420.0)).volume.write(folder / "00001.nii.gz")
+    (folder / "00002.dcm").write_text("no scan at all")
+    with pytest.raises(VolumeError, match=r"a\.nii\.gz and 1 more: some of it is no scan; send NIfTI"):
+        make_reader(folder, ["a.nii.gz", "notes.txt"], Limits())(lambda: False)
 
 
 def test_a_random_token_each_time():
