@@ -43,7 +43,9 @@ _SYNONYMS = {
     "parotid_gland": "parotid",
     "adrenal": "adrenal_gland",
     "femoral_head": "femur_head",
+    "clavicula": "clavicle",
 }
+_NUMBERED = {"vertebrae": "vertebra"}  # first words of names that go on with a level
 
 KINDS = ("centre", "right", "left", "anterior", "posterior", "superior", "inferior")
 # RAS direction in which each extreme lies; rows as KINDS[1:].
@@ -65,6 +67,8 @@ def normalise_name(name: str) -> str:
     sides = [_SIDES[word] for word in words if word in _SIDES]
     plain = "_".join(word for word in words if word not in _SIDES)
     plain = _SYNONYMS.get(plain, plain)
+    first, _, level = plain.partition("_")
+    plain = f"{_NUMBERED.get(first, first)}_{level}" if level else plain
     return "_".join([plain, *sides]) if plain else "_".join(words)
 
 

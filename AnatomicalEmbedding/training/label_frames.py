@@ -35,14 +35,11 @@ _SIGMA_MM = 35.0
 _CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1: what is smoothed
 _LEAST_SLOPE = 0.25  # of the field along each axis; below, it would fold
 _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
-_SAME_STRUCTURE = {"clavicula": "clavicle", "vertebrae": "vertebra"}
 
 
 def structure_name(name: str) -> str:
     """A label's name, spelled as the canonical body's structures: lobes are parts of a lung, chambers of the heart."""
     words = normalise_name(name)
-    for theirs, ours in _SAME_STRUCTURE.items():
-        words = words.replace(theirs, ours)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):
         return f"lung_{side}"
