@@ -66,5 +66,5 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 $(VIEWS)/stamp: constraints-views.txt
 	$(PYTHON) -m venv $(VIEWS)
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
-	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom pytest pytest-xdist hypothesis playwright
+	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom scipy pytest pytest-xdist hypothesis playwright
 	@touch $@

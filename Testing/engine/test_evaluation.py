@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_models import small_network
 
+from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
 from AnatomicalEmbedding.evaluation import (
     EmbeddingMatcher,
@@ -18,10 +19,9 @@ from AnatomicalEmbedding.evaluation import (
     peers,
 )
 from AnatomicalEmbedding.evaluation.results import summarise
-from AnatomicalEmbedding.evaluation.structures import KINDS, find_structures
-from AnatomicalEmbedding.inference import Model
-from AnatomicalEmbedding.matching import EFFORTS
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.matching.match import EFFORTS, match
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.structures.label_names import KINDS, find_structures
 
 SPACING = np.array((4.0, 3.0, 5.0))
 SIZE = np.array((64, 60, 40))  # i, j, k
@@ -302,9 +302,9 @@ def test_a_matcher_goes_only_as_far_as_it_is_told(cases):
     np.testing.assert_allclose(found["standard"], whole(cases[0], points, cases[1]))
     one, other = (model.embed(case.volume) for case in cases[:2])
     for effort, answers in found.items():
-        np.testing.assert_allclose(answers, one.match(points, other, effort).points_ras)
+        np.testing.assert_allclose(answers, match(one, points, other, effort).points_ras)
     bare = [replace(m, local=None) for m in (one, other)]
-    np.testing.assert_allclose(found["coordinates"], bare[0].match(points, bare[1]).points_ras)
+    np.testing.assert_allclose(found["coordinates"], match(bare[0], points, bare[1]).points_ras)
     assert whole.prepare(cases[0]) == 0.0  # the maps are shared
 
 

@@ -15,7 +15,7 @@ from viewer.logic.origins import UNKNOWN, Origin, origin_in, place
 from viewer.logic.session import Limits
 from viewer.web.uploads import make_reader
 
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
 
 MATRIX = np.diag([1.5, 1.5, 2.0, 1.0])

@@ -34,7 +34,7 @@ def begin(scene, folder: Path) -> Callable[[Callable[[str], None]], BinaryIO]:
     Raises AnatomicalEmbeddingError, as the function does, when something cannot be written.
     """
     from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
     work = Path(tempfile.mkdtemp(prefix="bundle-", dir=folder))
     top, volumes = work / _NAME, []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .origins import UNKNOWN, Origin
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
 _SPACING = (2.0, 2.0, 2.5)
 # as `anatemb demo`: from the sacrum to the neck; from above the iliac crests

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.followup.lesions import Axis
     from AnatomicalEmbedding.followup.record import FollowUp
     from AnatomicalEmbedding.phantom.followup import PhantomFollowUp
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
     from .follow_up import FollowUps
 

@@ -41,7 +41,7 @@ class Exports:
     def points_of(self, scan_id: str) -> tuple[str, bytes]:
         """Name and content of a .mrk.json of the points, or answers, in one scan. Raises AnatomicalEmbeddingError."""
         from AnatomicalEmbedding.errors import PointsError
-        from AnatomicalEmbedding.points import PointList, write_markups
+        from AnatomicalEmbedding.scan.points import PointList, write_markups
 
         logic, scan = self._landmarks.logic, self._session.scan(scan_id)
         rows = logic.rows()
@@ -106,9 +106,9 @@ class Exports:
     def report(self) -> Callable[[], bytes]:
         """What writes the HTML report of points that every scan has an answer to."""
         from AnatomicalEmbedding.errors import PointsError
-        from AnatomicalEmbedding.matching import Matches
-        from AnatomicalEmbedding.points import PointList
-        from AnatomicalEmbedding.report import write_report
+        from AnatomicalEmbedding.matching.match import Matches
+        from AnatomicalEmbedding.reports.matches import write_report
+        from AnatomicalEmbedding.scan.points import PointList
 
         logic = self._landmarks.logic
         rows = [row for row in logic.rows() if row.inside]
@@ -178,6 +178,6 @@ def _place(each, answer) -> np.ndarray:
 
 
 def _volume(node):
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
     return Volume(slicer.util.arrayFromVolume(node).copy(), ijkToRas(node), name=node.GetName())

@@ -21,7 +21,7 @@ from AnatomicalEmbeddingLib.Maps.Worker import Worker
 from .origins import UNKNOWN, Origin, origin_in, place
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
     from .session import Session
 
@@ -207,7 +207,7 @@ def _give_memory_back() -> None:
 
 def _origin_of(path: Path, series: Sequence[str]) -> Origin:
     """Of a scan that `read_scan` has read."""
-    from AnatomicalEmbedding.dicom import describe_series, is_dicom_file, list_series
+    from AnatomicalEmbedding.scan.dicom import describe_series, is_dicom_file, list_series
 
     if not path.is_dir() and not is_dicom_file(path):
         return UNKNOWN

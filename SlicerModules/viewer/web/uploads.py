@@ -205,8 +205,8 @@ def _read_image(path: Path, name: str, limits: Limits):
     from dataclasses import replace
 
     from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
-    from AnatomicalEmbedding.image_files import display_name
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.image_files import display_name
+    from AnatomicalEmbedding.scan.volume import Volume
 
     try:
         check_self_contained(path, limits)
@@ -225,9 +225,9 @@ def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path
     """
     from dataclasses import replace
 
-    from AnatomicalEmbedding.dicom import list_series
     from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.dicom import list_series
+    from AnatomicalEmbedding.scan.volume import Volume
 
     name = names[0].rsplit(".", 1)[0] if len(names) == 1 else "DICOM"
     try:
