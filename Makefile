@@ -15,7 +15,7 @@ demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
 
 view: $(VIEWS)/stamp
-	$(VIEWS)/bin/python -m AnatomicalEmbedding view --demo
+	$(VIEWS)/bin/anatemb view --demo
 
 test: $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/ruff check .
@@ -63,8 +63,9 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	@touch $@
 
 # slice views need another slicer-core than the logic's tests
-$(VIEWS)/stamp: constraints-views.txt
+$(VIEWS)/stamp: pyproject.toml constraints-views.txt
 	$(PYTHON) -m venv $(VIEWS)
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
-	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom pytest pytest-xdist hypothesis playwright
+	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom scipy pytest pytest-xdist hypothesis playwright
+	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@

@@ -1,9 +1,9 @@
 """Anatomical embeddings of CT: a point in one scan, the same anatomical point, in world mm, in another.
 
->>> from AnatomicalEmbedding import Volume, load_model
+>>> from AnatomicalEmbedding import Volume, load_model, match
 >>> model = load_model()
 >>> template, target = (model.embed(Volume.read(path)) for path in ("a.nii.gz", "b.nii.gz"))
->>> template.match([[12.0, -30.5, 410.0]], target).points_ras
+>>> match(template, [[12.0, -30.5, 410.0]], target).points_ras
 """
 
 from importlib import import_module
@@ -12,14 +12,16 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "AnatomicalEmbeddingError": "errors",
-    "EmbeddingMap": "embedding",
-    "Matches": "matching",
-    "Model": "inference",
-    "PointList": "points",
-    "Volume": "volume",
-    "load_model": "inference",
-    "read_points": "points",
-    "write_markups": "points",
+    "EmbeddingMap": "api",
+    "Matches": "matching.match",
+    "Model": "api",
+    "PointList": "scan.points",
+    "Volume": "scan.volume",
+    "load_model": "api",
+    "match": "matching.match",
+    "match_all": "matching.match",
+    "read_points": "scan.points",
+    "write_markups": "scan.points",
 }
 __all__ = sorted(_WHERE)
 

@@ -12,8 +12,8 @@ import slicer.util
 import vtk
 from scans import make_store, patient
 
-from AnatomicalEmbedding.evaluation.box_cases import KnownStructure, phantom_structures
-from AnatomicalEmbedding.volume import transform_points
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.structures.examples import KnownStructure, phantom_structures
 from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
 from AnatomicalEmbeddingLib.VolumeNodes import ijkToRas

@@ -15,12 +15,12 @@ from .console import add_model_options, add_series_option, open_model, progress_
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..embedding import EmbeddingMap
-    from ..inference import Model
-    from ..localization import Example, Located
-    from ..margins import Margins
-    from ..structure_library import StructureLibrary
-    from ..volume import Volume
+    from ..embedding.inference import Model
+    from ..embedding.map import EmbeddingMap
+    from ..scan.volume import Volume
+    from ..structures.library import StructureLibrary
+    from ..structures.locating import Example, Located
+    from ..structures.margins import Margins
 
 _ROI_SUFFIX = ".roi.mrk.json"
 
@@ -71,7 +71,7 @@ class BoxFinder:
 
     def locate(self, volume: Volume) -> dict[str, Located]:
         """Every structure in a scan."""
-        from ..localization import locate
+        from ..structures.locating import locate
 
         with progress_bar(volume.name or "scan") as progress:
             return locate(self.examples, self.model.embed(volume, progress), self.effort)
@@ -85,7 +85,7 @@ class BoxFinder:
         return library.effort, library.margins, dict(library.examples)
 
     def _from_examples(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
-        from ..margins import located_by_others
+        from ..structures.margins import located_by_others
 
         margins = open_library(self.model, self._options.library).example_margins
         marked = read_examples(self._options.examples, self.model)
@@ -95,7 +95,7 @@ class BoxFinder:
 
 def open_library(model: Model, path: Path | None) -> StructureLibrary:
     """The library in a file, or the one that ships; for these weights."""
-    from ..structure_library import StructureLibrary, shipped_library
+    from ..structures.library import StructureLibrary, shipped_library
 
     if path is not None:
         library = StructureLibrary.load(path)
@@ -115,10 +115,10 @@ def read_examples(folder: Path, model: Model) -> dict[str, list[tuple[Example, E
 
     Raises AnatomicalEmbeddingError where there is none; structures that cannot be examples are named on stderr.
     """
-    from ..evaluation.box_cases import labelled_boxes
-    from ..evaluation.dataset import list_scans, load_case
-    from ..localization import make_example, stored
-    from ..volume import Volume
+    from ..scan.volume import Volume
+    from ..structures.examples import labelled_boxes
+    from ..structures.labelled_scans import list_scans, load_case
+    from ..structures.locating import make_example, stored
 
     if not folder.is_dir():
         raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
@@ -146,9 +146,9 @@ def read_examples(folder: Path, model: Model) -> dict[str, list[tuple[Example, E
 
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
     """Boxes of the ROI files beside a scan, by structure: named in the file, or in its name, as Slicer saves none."""
-    from ..boxes import read_rois
-    from ..evaluation.structures import normalise_name
-    from ..image_files import display_name
+    from ..scan.boxes import read_rois
+    from ..scan.image_files import display_name
+    from ..structures.label_names import normalise_name
 
     stem = display_name(scan)
     boxes: dict[str, np.ndarray] = {}
@@ -195,7 +195,7 @@ def finish(failed: list[str], done: list) -> None:
 
 def scan_paths(given: list[str]) -> list[Path]:
     """Scans as given; folders that hold image files stand for these."""
-    from ..evaluation.dataset import list_scans
+    from ..structures.labelled_scans import list_scans
 
     paths: list[Path] = []
     for path in map(Path, given):

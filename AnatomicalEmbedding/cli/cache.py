@@ -24,12 +24,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..cache import MapCache, default_folder
+    from ..embedding.cache import MapCache, default_folder
 
     cache = MapCache(default_folder())
     if options.download_published:
-        from ..models.published_ape import download_published_ape
-        from ..models.registry import PUBLISHED_FILE
+        from ..embedding.models.published_ape import download_published_ape
+        from ..embedding.models.registry import PUBLISHED_FILE
 
         cache.folder.mkdir(parents=True, exist_ok=True)
         say(f"{download_published_ape(cache.folder / PUBLISHED_FILE)}: the published APE checkpoint", options.json)

@@ -30,8 +30,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..calibration import SUFFIX, beside
-    from ..evaluation.calibrate import collect
+    from ..embedding.calibration import SUFFIX, beside
+    from ..training.calibrate import collect
 
     if options.phantoms == 1:
         raise AnatomicalEmbeddingError("--phantoms must be 0 or at least 2 (patients are compared in pairs).")

@@ -17,8 +17,8 @@ from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..files import atomic_path
 
 if TYPE_CHECKING:
-    from ..inference import Model, ProgressCallback
-    from ..volume import Volume
+    from ..embedding.inference import Model, ProgressCallback
+    from ..scan.volume import Volume
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +49,8 @@ def add_series_option(parser: argparse.ArgumentParser) -> None:
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
     """Read a scan; of a DICOM folder the one of `series` that it holds. What the reader had to do is said."""
-    from ..dicom import list_series
-    from ..volume import Volume
+    from ..scan.dicom import list_series
+    from ..scan.volume import Volume
 
     path = Path(path)
     if series and path.is_dir():
@@ -100,8 +100,8 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
     """The model that the options ask for."""
     import torch  # imported late: `anatemb --help` must not wait for it
 
-    from ..cache import MapCache, default_folder
-    from ..inference import load_model
+    from ..embedding.cache import MapCache, default_folder
+    from ..embedding.inference import load_model
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
@@ -149,8 +149,8 @@ def _amount(text: str, what: str) -> float:
 
 def _published(name: str) -> str:
     """The file of the published APE where that name is asked for; other names as they are."""
-    from ..cache import default_folder
-    from ..models.registry import PUBLISHED_FILE, PUBLISHED_MODEL
+    from ..embedding.cache import default_folder
+    from ..embedding.models.registry import PUBLISHED_FILE, PUBLISHED_MODEL
 
     if name != PUBLISHED_MODEL:
         return name
@@ -212,7 +212,7 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
 
 def scan_name(path: Path) -> str:
     """Short name of a scan file or DICOM folder: its name without the suffix of an image file."""
-    from ..image_files import display_name
+    from ..scan.image_files import display_name
 
     return display_name(path) if path.name not in ("", "..") else path.resolve().name
 

@@ -34,7 +34,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..boxes import enclosing, grown
+    from ..scan.boxes import enclosing, grown
 
     if options.margin_mm < 0:
         raise AnatomicalEmbeddingError(f"--margin-mm {options.margin_mm:g}: must be 0 or more.")
@@ -83,7 +83,7 @@ def _output(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Pat
 
 def _write(volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path) -> list[float]:
     """Write one crop; its size in voxels, and how many times smaller than the scan it is."""
-    from ..cropping import crop_resampled, crop_voxels
+    from ..scan.cropping import crop_resampled, crop_voxels
 
     low, high = volume.bounds_ras
     clipped = np.stack([np.maximum(box[0], low), np.minimum(box[1], high)])

@@ -51,8 +51,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..matching.match import match
     from ..phantom import make_phantom
-    from ..points import PointList, write_markups
+    from ..scan.points import PointList, write_markups
 
     _check_own(options.output)
     say("Making two synthetic patients ...", options.json)
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
         template_map = model.embed(template.volume, progress)
     with progress_bar("target", options.json) as progress:
         target_map = model.embed(target.volume, progress)
-    matches = template_map.match(points.points_ras, target_map)
+    matches = match(template_map, points.points_ras, target_map)
     write_markups(options.output / _POINTS, points, name="template")  # first: by it a demo's folder is known
     template.volume.write(options.output / "template.nii.gz")
     target.volume.write(options.output / "target.nii.gz")
@@ -104,7 +105,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _check_own(folder: Path) -> None:
     """Make the folder; raise AnatomicalEmbeddingError where files of these names are of something else than a demo."""
-    from ..points import read_points
+    from ..scan.points import read_points
 
     make_folder(folder)
     path = folder / _POINTS

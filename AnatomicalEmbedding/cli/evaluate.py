@@ -137,7 +137,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def run_landmarks(options: argparse.Namespace) -> None:
     from ..evaluation import EmbeddingMatcher, evaluate_landmarks, few_shot, load_cases, make_peers
     from ..evaluation.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS
-    from ..matching import EFFORTS
+    from ..matching.match import EFFORTS
 
     if options.shots < 1:
         raise AnatomicalEmbeddingError(f"--shots {options.shots}: give the number of templates, 1 or more.")
@@ -178,7 +178,7 @@ def run_phantoms(options: argparse.Namespace) -> None:
 def run_confidence(options: argparse.Namespace) -> None:
     from ..evaluation import load_cases
     from ..evaluation.confidence import judge_trials, summarise_confidence
-    from ..evaluation.trials import labelled_trials
+    from ..training.trials import labelled_trials
 
     model = open_model(options)
     cases = load_cases(options.folder)
@@ -188,9 +188,10 @@ def run_confidence(options: argparse.Namespace) -> None:
 
 def run_boxes(options: argparse.Namespace) -> None:
     from ..evaluation import load_cases
-    from ..evaluation.box_cases import labelled_boxes, phantom_boxes
-    from ..evaluation.boxes import BoxResult, find_boxes, find_by_library
-    from ..structure_library import shipped_library
+    from ..evaluation.boxes import BoxResult, find_by_library, peer_boxes
+    from ..structures.cross_validation import find_boxes
+    from ..structures.examples import labelled_boxes, phantom_boxes
+    from ..structures.library import shipped_library
 
     if options.shots < 1 or options.count < 2:
         raise AnatomicalEmbeddingError("--shots must be 1 or more, --count 2 or more.")
@@ -209,7 +210,8 @@ def run_boxes(options: argparse.Namespace) -> None:
         if options.library:
             found, seconds = find_by_library(cases, model, library, progress)
         else:
-            found, seconds = find_boxes(cases, model, options.shots, templates, options.peers, progress)
+            peers = peer_boxes() if options.peers else None
+            found, seconds = find_boxes(cases, model, options.shots, templates, peers, progress)
     margins = library.margins if options.library else library.example_margins
     _finish(BoxResult(model.name, tuple(found), margins, (0.9, 0.99), seconds), options)
 

@@ -28,7 +28,7 @@ from .console import (
 )
 
 if TYPE_CHECKING:
-    from ..volume import Volume
+    from ..scan.volume import Volume
 
 _NAME = "patient"
 
@@ -80,10 +80,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..followup.export import CSV, HTML, RECORD, SR, export
-    from ..followup.given_scans import in_order, recognize
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
     from ..followup.record_file import SUFFIX, read_record
+    from ..followup.study_inputs import in_order, recognize
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     if not options.no_report:
-        from ..report import check_packages
+        from ..reports.page import check_packages
 
         check_packages()
     scans = [read_scan(path, options.series) for path in paths]
@@ -148,9 +148,9 @@ def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) 
     """The study of a scan, and the Patient ID where DICOM tells one. A DICOM series is known by its UID, a file by its
     content; its name is for people.
     """
-    from ..dicom import describe_series, is_dicom_file, list_series
+    from ..embedding.inference import volume_hash
     from ..followup.dates import date_of
-    from ..inference import volume_hash
+    from ..scan.dicom import describe_series, is_dicom_file, list_series
 
     if not path.is_dir() and not is_dicom_file(path):
         return Study(volume_hash(volume), volume.name, day), ""

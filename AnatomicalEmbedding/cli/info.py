@@ -12,8 +12,8 @@ from .. import __version__
 from .console import add_json_option, add_model_options, open_model, print_json, progress_bar, say
 
 if TYPE_CHECKING:
-    from ..embedding import EmbeddingMap
-    from ..volume import Volume
+    from ..embedding.map import EmbeddingMap
+    from ..scan.volume import Volume
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -54,8 +54,8 @@ def _describe(path: Path, options: argparse.Namespace) -> dict[str, object]:
 
 
 def _describe_scan(path: Path, options: argparse.Namespace) -> dict[str, object]:
-    from ..dicom import list_series
-    from ..volume import Volume
+    from ..scan.dicom import list_series
+    from ..scan.volume import Volume
 
     series = options.series
     facts: dict[str, object] = {"path": str(path)}
@@ -79,7 +79,7 @@ def _describe_scan(path: Path, options: argparse.Namespace) -> dict[str, object]
 
 
 def _checked(volume: Volume, options: argparse.Namespace) -> dict[str, object]:
-    from ..orientation import check_orientation
+    from ..embedding.orientation import check_orientation
 
     model = open_model(options)
     with progress_bar(volume.name or "scan", options.json) as progress:
@@ -90,7 +90,7 @@ def _checked(volume: Volume, options: argparse.Namespace) -> dict[str, object]:
 
 
 def _describe_map(path: Path) -> dict[str, object]:
-    from ..embedding import EmbeddingMap
+    from ..embedding.map import EmbeddingMap
 
     found = EmbeddingMap.load(path)
     k, j, i = found.body.shape
@@ -108,7 +108,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
     """Which part of the body, where the weights know the body's frame."""
-    from ..coverage import find_coverage
+    from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
         return {}
@@ -119,8 +119,8 @@ def _held(embedding: EmbeddingMap) -> dict[str, object]:
 def _installation() -> dict[str, object]:
     import torch
 
-    from ..cache import default_folder
-    from ..models.registry import list_weights
+    from ..embedding.cache import default_folder
+    from ..embedding.models.registry import list_weights
     from ..resources import DEFAULT_MODEL
 
     devices = ["cpu"]

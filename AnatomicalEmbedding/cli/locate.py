@@ -13,7 +13,7 @@ from .console import add_json_option, check_folder, make_folder, print_json, pri
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..localization import Located
+    from ..structures.locating import Located
 
 COLUMNS = (
     "scan",
@@ -47,11 +47,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..box_report import write_box_report
-    from ..boxes import write_rois
+    from ..reports.boxes import write_box_report
+    from ..scan.boxes import write_rois
 
     if not options.no_report:
-        from ..report import check_packages
+        from ..reports.page import check_packages
 
         check_packages()
     check_folder(options.output)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..calibration import ABSENT
+from ..embedding.calibration import ABSENT
 from ..errors import AnatomicalEmbeddingError, PointsError
-from ..points import PointList, parse_point, read_points, write_markups
+from ..scan.points import PointList, parse_point, read_points, write_markups
 from .console import (
     add_json_option,
     add_model_options,
@@ -30,8 +30,8 @@ from .console import (
 )
 
 if TYPE_CHECKING:
-    from ..matching import Matches
-    from ..volume import Volume
+    from ..matching.match import Matches
+    from ..scan.volume import Volume
 
 COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score")
 _REPORT_TARGETS = 8
@@ -91,6 +91,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..matching.match import match
+
     points, targets = _points_and_targets(options)
     names = unique_names([Path(target) for target in targets])
     given = [] if options.point else [Path(options.files[0])]
@@ -98,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
     template = read_scan(options.template, options.series)
     _check_inside(template, points, options.template)
     if not options.no_report:
-        from ..report import check_packages
+        from ..reports.page import check_packages
 
         check_packages()
     check_folder(options.output)
@@ -110,7 +112,7 @@ def run(options: argparse.Namespace) -> None:
         try:
             volume = read_scan(path, options.series)
             with progress_bar(name, options.json) as progress:
-                matches = template_map.match(points.points_ras, model.embed(volume, progress), options.effort)
+                matches = match(template_map, points.points_ras, model.embed(volume, progress), options.effort)
         except AnatomicalEmbeddingError as error:
             if not options.keep_going:
                 raise
@@ -155,7 +157,7 @@ def write_answers(
     written.append(folder / _TABLE_NAME)
     write_table(written[-1], COLUMNS, csv_rows(points, answers))
     if report:
-        from ..report import write_report
+        from ..reports.matches import write_report
 
         shown = [(a.name, a.volume, a.matches) for a in answers if a.volume is not None]
         title = f"Points of {template.name or 'the template'} in {len(shown)} scan{'s' if len(shown) > 1 else ''}"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import PointsError, VolumeError
 from ..files import atomic_path
-from ..points import PointList, read_points, write_markups
 from ..registration import DEFORMABLE, KINDS
+from ..scan.points import PointList, read_points, write_markups
 from .console import (
     add_json_option,
     add_model_options,
@@ -29,12 +29,12 @@ from .console import (
 )
 
 if TYPE_CHECKING:
-    from ..embedding import EmbeddingMap
+    from ..embedding.map import EmbeddingMap
     from ..registration.transform import Registration
-    from ..volume import Volume
+    from ..scan.volume import Volume
 
 _ALWAYS = ("transform.h5", "moving_on_fixed.nii.gz", "registration.json")
-_FIELD, _ELASTIX, _REPORT = "displacement.nii.gz", "elastix_start.txt", "report.html"
+_FIELD, _REPORT = "displacement.nii.gz", "report.html"
 _LABELS, _POINTS = "labels_on_fixed.nii.gz", "points_in_moving.mrk.json"
 
 
@@ -61,9 +61,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING"
     )
     parser.add_argument("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
-    parser.add_argument(
-        "--elastix", action="store_true", help="also write elastix_start.txt, the affine part for elastix -t0"
-    )
     parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
     add_series_option(parser)
     add_json_option(parser)
@@ -72,7 +69,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    names = (*_ALWAYS, _FIELD, _ELASTIX, _REPORT, _LABELS, _POINTS)
+    names = (*_ALWAYS, _FIELD, _REPORT, _LABELS, _POINTS)
     check_kept(
         [options.fixed, options.moving, options.points, options.labels], [options.output / name for name in names]
     )
@@ -86,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
     if points is not None and not fixed.contains(points.points_ras).all():
         raise PointsError(f"{options.points}: holds points outside {options.fixed}; give points of the fixed scan.")
     if not options.no_report:
-        from ..report import check_packages
+        from ..reports.page import check_packages
 
         check_packages()
     make_folder(options.output)
@@ -95,8 +92,8 @@ def run(options: argparse.Namespace) -> None:
     for volume in (fixed, moving):
         with progress_bar(volume.name, options.json) as progress:
             maps.append(model.embed(volume, progress))
-    from ..image_writing import write_image
     from ..registration.register import register
+    from ..scan.image_writing import write_image
 
     start = time.perf_counter()
     with progress_bar("registration", options.json) as progress:
@@ -127,8 +124,8 @@ def _labels(path: Path, moving: Volume):
     """A label map on the moving scan. Raises VolumeError where it is none of it."""
     import numpy as np
 
-    from ..image_files import read_image
-    from ..simpleitk_bridge import image_affine
+    from ..scan.image_files import read_image
+    from ..scan.simpleitk_bridge import image_affine
 
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
@@ -178,13 +175,8 @@ def _write(
     if options.field:
         written.append(folder / _FIELD)
         found.write_field(written[-1], fixed)
-    if options.elastix:
-        from ..registration.elastix_start import write_elastix_start
-
-        written.append(folder / _ELASTIX)
-        write_elastix_start(written[-1], found.affine, fixed)
     if not options.no_report:
-        from ..registration_report import write_registration_report
+        from ..reports.registration import write_registration_report
 
         written.append(write_registration_report(folder / _REPORT, fixed, moving, found, _in_words(facts)))
     return written

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..boxes import SIDES
 from ..errors import AnatomicalEmbeddingError
+from ..scan.boxes import SIDES
 from .box_options import open_library
 from .console import (
     add_json_option,
@@ -69,7 +69,7 @@ def run_show(options: argparse.Namespace) -> None:
 
 
 def run_merge(options: argparse.Namespace) -> None:
-    from ..structure_library import SUFFIX, StructureLibrary
+    from ..structures.library import SUFFIX, StructureLibrary
 
     if not options.output.name.endswith(SUFFIX):
         raise AnatomicalEmbeddingError(f"{options.output}: must be named NAME{SUFFIX}.")
@@ -80,7 +80,7 @@ def run_merge(options: argparse.Namespace) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    from ..evaluation.box_cases import SYNTHETIC
+    from ..structures.examples import SYNTHETIC
 
     library = open_library(open_model(options), options.library)
     rows = [
@@ -95,10 +95,10 @@ def run_list(options: argparse.Namespace) -> None:
 
 
 def run_build(options: argparse.Namespace) -> None:
-    from ..evaluation import load_cases
-    from ..evaluation.box_cases import labelled_boxes, phantom_boxes
-    from ..evaluation.library import build_library
-    from ..structure_library import SUFFIX
+    from ..structures.examples import labelled_boxes, phantom_boxes
+    from ..structures.labelled_scans import load_cases
+    from ..structures.library import SUFFIX
+    from ..structures.library_building import build_library
 
     if not options.output.name.endswith(SUFFIX):
         raise AnatomicalEmbeddingError(f"{options.output}: must be named NAME{SUFFIX}.")

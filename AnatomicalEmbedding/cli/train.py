@@ -102,9 +102,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     import torch
 
-    from ..device import choose_device
+    from ..embedding.device import choose_device
+    from ..embedding.models.registry import find_weights, write_weights
     from ..errors import AnatomicalEmbeddingError
-    from ..models.registry import find_weights, write_weights
     from ..training.landmarks import tie_by_labels
     from ..training.recipes import load_recipe
     from ..training.trainer import Progress, train

@@ -7,6 +7,7 @@ import atexit
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +19,7 @@ _INSTALL = (
     "in a checkout, `make view` sets it up; else, in an environment of its own: "
     'pip install "AnatomicalEmbedding[viewer]"'
 )
+_VIEWER = "AnatomicalEmbeddingViewer"  # a package of its own, next to the engine
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -62,29 +64,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     check(options)
-    sys.path.insert(0, str(viewer_folder()))
-    if find_spec("trame_slicer") is None or find_spec("vtkmodules") is None:
-        raise AnatomicalEmbeddingError(f"the viewer needs trame-slicer, which is not installed here: {_INSTALL}")
-    from viewer.app import Options
-    from viewer.app import run as serve
-
-    from AnatomicalEmbeddingLib.Maps.Engine import Choice
-
-    choice = Choice(options.model, options.device, None if options.no_cache else "")
-    wanted = Options(
-        scans=tuple(options.scans),
-        series=tuple(options.series),
-        demo=options.demo,
-        demo_follow_up=options.demo_follow_up,
-        host=options.host,
-        port=options.port,
-        token=options.token,
-        browser=not options.no_browser,
-        choice=choice,
-        threads=options.threads or max(1, (os.cpu_count() or 2) - 1),
-    )
+    missing = [name for name in (_VIEWER, "trame_slicer", "vtkmodules") if find_spec(name) is None]
+    if missing:
+        raise AnatomicalEmbeddingError(f"the viewer needs {', '.join(missing)}, not installed here: {_INSTALL}")
+    serve = import_module(f"{_VIEWER}.command").serve
     try:
-        serve(wanted, say)
+        serve(options, say)
     except AnatomicalEmbeddingError as error:
         print(f"anatemb: {error}", file=sys.stderr)
         _end(2)
@@ -115,18 +100,6 @@ def check(options: argparse.Namespace) -> None:
     for path in options.scans:
         if not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
-
-
-def viewer_folder() -> Path:
-    """Where `viewer` and `AnatomicalEmbeddingLib` are: beside the engine in a checkout, inside it in a wheel.
-
-    Raises AnatomicalEmbeddingError where they were not installed.
-    """
-    engine = Path(__file__).resolve().parents[1]
-    for folder in (engine.parent / "SlicerModules", engine / "SlicerModules"):
-        if (folder / "viewer" / "app.py").is_file():
-            return folder
-    raise AnatomicalEmbeddingError(f"the viewer was not installed with this engine: {_INSTALL}")
 
 
 def _port(text: str) -> int:

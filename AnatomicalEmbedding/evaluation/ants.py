@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..simpleitk_bridge import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
-from ..volume import Volume
-from .dataset import Case
+from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from ..scan.volume import Volume
+from ..structures.labelled_scans import Case
 
 
 class AntsSyN:

@@ -7,96 +7,27 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..boxes import grown, intersection_over_union
-from ..embedding import EmbeddingMap
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, PointsError
-from ..inference import Model
-from ..localization import Example, Located, held_in, locate, make_example
-from ..margins import KnownBox, Margins, learn_margins
-from ..structure_library import StructureLibrary
-from .box_cases import SYNTHETIC, BoxCase, KnownStructure
-from .dataset import patient_of, refuse_twins
+from ..scan.boxes import grown, intersection_over_union
+from ..structures.cross_validation import FoundBox, PeerBoxes
+from ..structures.examples import BoxCase
+from ..structures.labelled_scans import patient_of
+from ..structures.library import StructureLibrary
+from ..structures.locating import held_in, locate
+from ..structures.margins import Margins
 from .peers import ELASTIX_AFFINE, make_peers
 from .protocol import Matcher
 from .table import aligned, markdown_lines
 
 UNION = "union in body coordinates"
 _ALPHAS = np.arange(1.0, 6.01, 0.05)
-
-
-@dataclass(frozen=True, eq=False)
-class FoundBox:
-    """One structure in one target: what was found, by us and by peers, and the truth."""
-
-    target: str
-    name: str
-    located: Located
-    truth: KnownStructure
-    scan_box: np.ndarray
-    shots: int
-    peers: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def recall(self, box: np.ndarray) -> float:
-        """Share of the structure inside a box."""
-        return float(((self.truth.voxels_ras >= box[0]) & (self.truth.voxels_ras <= box[1])).all(axis=1).mean())
-
-    def volume_ratio(self, box: np.ndarray) -> float:
-        """Volume of the scan over that of the box, clipped to the scan; of a box beside it, infinite."""
-        low, high = np.maximum(box[0], self.scan_box[0]), np.minimum(box[1], self.scan_box[1])
-        size = np.clip(high - low, 0, None).prod()
-        return float((self.scan_box[1] - self.scan_box[0]).prod() / size) if size > 0 else float("inf")
-
-
-def find_boxes(
-    cases: Sequence[BoxCase],
-    model: Model,
-    shots: int,
-    templates: Sequence[BoxCase] = (),
-    peers: bool = False,
-    progress: Callable[[float, str], None] = lambda share, what: None,
-    effort: str = "standard",
-) -> tuple[list[FoundBox], float]:
-    """Every structure of every case from up to `shots` other patients, and the mean seconds that a scan took.
-
-    templates: further scans that are examples alone. peers: also union boxes and elastix-affine boxes.
-    Raises PointsError when no two patients share a structure.
-    """
-    every = [*cases, *templates]
-    refuse_twins(every)
-    elastix = None
-    if peers:
-        there, missing = make_peers((ELASTIX_AFFINE,))
-        if missing:
-            raise AnatomicalEmbeddingError(f"{missing[0]} Leave --peers out, or install it.")
-        elastix = there[ELASTIX_AFFINE]
-    maps = {case.id: model.embed(case.volume) for case in every}
-    found, seconds = [], []
-    for number, target in enumerate(cases):
-        progress(number / len(cases), target.id)
-        chosen = {name: _examples_of(name, target, every, shots, number) for name in target.structures}
-        chosen = {name: sources for name, sources in chosen.items() if sources}
-        if not chosen:
-            continue
-        examples = {
-            name: [_example(maps[c.id], c.structures[name]) for c in sources] for name, sources in chosen.items()
-        }
-        start = time.perf_counter()
-        boxes = locate(examples, maps[target.id], effort)
-        seconds.append(time.perf_counter() - start)
-        moved = _registered(elastix, chosen, target) if elastix else {}
-        for name, sources in chosen.items():
-            other = {UNION: _union(sources, name, maps, maps[target.id])} if peers else {}
-            other |= {ELASTIX_AFFINE: moved[name]} if name in moved else {}
-            known = target.structures[name]
-            found.append(FoundBox(target.id, name, boxes[name], known, target.volume.bounds_ras, len(sources), other))
-    if not found:
-        raise PointsError("no structure is whole in scans of two patients; add labelled scans of the same body part.")
-    return found, float(np.mean(seconds))
 
 
 def find_by_library(
@@ -130,18 +61,27 @@ def find_by_library(
     return found, float(np.mean(seconds))
 
 
-def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Up to `shots` scans of other patients that hold the structure, others for each target."""
-    others = [case for case in every if case.patient != target.patient and name in case.structures]
-    start = turn % max(len(others), 1)
-    return [*others[start:], *others[:start]][:shots]
+def peer_boxes() -> PeerBoxes:
+    """Boxes by other methods from the same examples: joined in body coordinates, and carried over by elastix affine.
+
+    Raises AnatomicalEmbeddingError where elastix is not installed.
+    """
+    there, missing = make_peers((ELASTIX_AFFINE,))
+    if missing:
+        raise AnatomicalEmbeddingError(f"{missing[0]} Leave --peers out, or install it.")
+
+    def boxes(
+        chosen: Mapping[str, list[BoxCase]], target: BoxCase, maps: Mapping[str, EmbeddingMap]
+    ) -> dict[str, dict[str, np.ndarray]]:
+        found = {name: {UNION: _union(sources, name, maps, maps[target.id])} for name, sources in chosen.items()}
+        for name, box in _registered(there[ELASTIX_AFFINE], chosen, target).items():
+            found[name][ELASTIX_AFFINE] = box
+        return found
+
+    return boxes
 
 
-def _example(embedding: EmbeddingMap, known: KnownStructure) -> Example:
-    return make_example(embedding, known.box_ras, known.extremes_ras)
-
-
-def _union(sources: list[BoxCase], name: str, maps: dict[str, EmbeddingMap], target: EmbeddingMap) -> np.ndarray:
+def _union(sources: list[BoxCase], name: str, maps: Mapping[str, EmbeddingMap], target: EmbeddingMap) -> np.ndarray:
     """The examples' boxes joined in the common body, as the box of the target's cells that lie in it."""
     asked = [(maps[case.id], case.structures[name].extremes_ras) for case in sources]
     points = [embedding.sample(held_in(embedding, extremes)) for embedding, extremes in asked]
@@ -155,7 +95,7 @@ def _union(sources: list[BoxCase], name: str, maps: dict[str, EmbeddingMap], tar
     return np.stack([ras.min(axis=0), ras.max(axis=0)])
 
 
-def _registered(elastix: Matcher, chosen: dict[str, list[BoxCase]], target: BoxCase) -> dict[str, np.ndarray]:
+def _registered(elastix: Matcher, chosen: Mapping[str, list[BoxCase]], target: BoxCase) -> dict[str, np.ndarray]:
     """Extreme points carried by elastix from each example, their boxes' mean."""
     carried: dict[str, list[np.ndarray]] = {}
     for source in {case.id: case for sources in chosen.values() for case in sources}.values():
@@ -166,17 +106,6 @@ def _registered(elastix: Matcher, chosen: dict[str, list[BoxCase]], target: BoxC
             if np.isfinite(part).all():
                 carried.setdefault(name, []).append(np.stack([part.min(axis=0), part.max(axis=0)]))
     return {name: np.mean(boxes, axis=0) for name, boxes in carried.items()}
-
-
-def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
-    """Margins learnt from what was found."""
-    known = [
-        KnownBox(
-            b.located, b.truth.box_ras, b.truth.voxels_ras, patient_of(b.target), not b.target.startswith(SYNTHETIC)
-        )
-        for b in found
-    ]
-    return learn_margins(known, by_structure)
 
 
 @dataclass(frozen=True, eq=False)

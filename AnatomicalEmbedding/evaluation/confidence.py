@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..calibration import ABSENT, MATCHED
+from ..embedding.calibration import ABSENT, MATCHED
 from ..errors import AnatomicalEmbeddingError
+from ..matching.match import match
+from ..training.trials import Trial
 from .results import GROUPS
 from .table import aligned, markdown_lines
-from .trials import Trial
 
 _BINS = 10
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -118,7 +119,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
     for trial in trials:
         if not len(trial.template_ras):
             continue
-        found = trial.template.match(trial.template_ras, trial.target, effort)
+        found = match(trial.template, trial.template_ras, trial.target, effort)
         if found.status is None:
             raise AnatomicalEmbeddingError(
                 f"{trial.template.provenance.model}: carries no calibration; make one with `anatemb calibrate`."

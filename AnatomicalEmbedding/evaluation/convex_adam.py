@@ -12,9 +12,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..simpleitk_bridge import transform_points
-from ..working_grid import AIR_HU, resample
-from .dataset import Case
+from ..embedding.working_grid import AIR_HU, resample
+from ..scan.geometry import transform_points
+from ..structures.labelled_scans import Case
 from .elastix import Elastix
 
 _SPACING_MM = 2.0

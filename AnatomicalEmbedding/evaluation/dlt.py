@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
-from ..volume import Volume, transform_points
+from ..matching.match import match
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
 from .centre_points import CentrePoints
 from .table import Section, as_markdown, as_text
 
 if TYPE_CHECKING:
-    from ..inference import Model
+    from ..embedding.inference import Model
 
 _TRUTH = (
     "source", "target", "source center", "target center", "target box", "target spacing", "target recist diameter",
@@ -219,7 +221,7 @@ def match_images(
         progress(n / len(truth.source), truth.target[n])
         (template, to_ras), (target, target_to_ras) = scan(truth.source[n]), scan(truth.target[n])
         started = perf_counter()
-        found = template.match(transform_points(to_ras, truth.source_centre[n][None]), target, effort)
+        found = match(template, transform_points(to_ras, truth.source_centre[n][None]), target, effort)
         seconds[n] = perf_counter() - started
         predicted[n] = transform_points(np.linalg.inv(target_to_ras), found.points_ras)[0]
     return replace(truth, predicted=predicted, seconds=seconds)

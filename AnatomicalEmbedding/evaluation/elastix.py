@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..registration.elastix_start import elastix_parameters
-from ..simpleitk_bridge import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
-from ..volume import Volume
-from .dataset import Case
+from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from ..scan.volume import Volume
+from ..structures.labelled_scans import Case
 
 _LEVELS = 4
 
@@ -56,7 +55,7 @@ class Elastix:
         method.SetLogToConsole(False)
         if self._start is not None:
             begin = _load_itk().ParameterObject.New()
-            begin.SetParameterMap(elastix_parameters(self._start(template, target), template.volume))
+            begin.SetParameterMap(_parameter_map(self._start(template, target), template.volume))
             method.SetInitialTransformParameterObject(begin)
         try:
             method.Update()
@@ -98,3 +97,32 @@ def _to_itk(volume: Volume) -> Any:
     image.SetSpacing(list(volume.spacing))
     image.SetDirection(itk.matrix_from_array(np.ascontiguousarray(ijk_to_lps[:3, :3] / volume.spacing)))
     return image
+
+
+def _parameter_map(affine: np.ndarray, fixed: Volume) -> dict[str, tuple[str, ...]]:
+    """elastix's parameter map of a (4, 4) map of RAS mm, fixed -> moving; as a start it refuses ITK's transforms."""
+    lps = LPS_FROM_RAS @ affine @ RAS_FROM_LPS
+    ijk_to_lps = LPS_FROM_RAS @ fixed.ijk_to_ras
+    direction = ijk_to_lps[:3, :3] / fixed.spacing
+    return {
+        "Transform": ("AffineTransform",),
+        "NumberOfParameters": ("12",),
+        "TransformParameters": _words([*lps[:3, :3].ravel(), *lps[:3, 3]]),
+        "CenterOfRotationPoint": _words([0.0, 0.0, 0.0]),
+        "InitialTransformParameterFileName": ("NoInitialTransform",),
+        "HowToCombineTransforms": ("Compose",),
+        "FixedImageDimension": ("3",),
+        "MovingImageDimension": ("3",),
+        "FixedInternalImagePixelType": ("float",),
+        "MovingInternalImagePixelType": ("float",),
+        "Size": tuple(str(n) for n in fixed.shape[::-1]),
+        "Index": ("0", "0", "0"),
+        "Spacing": _words(fixed.spacing),
+        "Origin": _words(ijk_to_lps[:3, 3]),
+        "Direction": _words(direction.T.ravel()),  # elastix writes it column by column
+        "UseDirectionCosines": ("true",),
+    }
+
+
+def _words(values) -> tuple[str, ...]:
+    return tuple(repr(float(value)) for value in values)

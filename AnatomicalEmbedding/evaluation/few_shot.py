@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..template_ensemble import geometric_median
 from .results import Measured, Result
+
+_ROUNDS = 30
 
 
 def few_shot(result: Result, shots: int) -> Result:
@@ -58,3 +59,15 @@ def _choices(templates: list[str], shots: int) -> list[tuple[str, ...]]:
         return [tuple(templates)]
     circle = templates + templates
     return [tuple(sorted(circle[n : n + shots])) for n in range(len(templates))]
+
+
+def geometric_median(points: np.ndarray) -> np.ndarray:
+    """The place (3,) with the least sum of distances to points (n, 3) (Weiszfeld 1937). NaN rows do not count."""
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
+        return np.full(3, np.nan)
+    middle = points.mean(axis=0)
+    for _ in range(_ROUNDS):
+        pull = 1 / np.maximum(np.linalg.norm(points - middle, axis=1), 1e-3)
+        middle = pull @ points / pull.sum()
+    return middle

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..embedding import EmbeddingMap
+from ..embedding.map import EmbeddingMap
 from ..followup.assignment import SAME, assign_in_record
 from ..followup.lesions import MERGED, OUTSIDE, Study
 from ..followup.proposing import find_places
@@ -26,7 +26,7 @@ from .centre_points import CentrePoints
 from .lesion_results import GONE, RESHAPED, UNCHANGED, FollowUpResult, Placed
 
 if TYPE_CHECKING:
-    from ..inference import Model
+    from ..embedding.inference import Model
 
 FIRST_SEED = 120_000  # weights, calibration and tuning have not seen these
 _MARK_SHARE = 0.15  # of the radius that a mark is off its lesion's middle, along each axis
@@ -42,7 +42,7 @@ def evaluate_follow_ups(
 ) -> FollowUpResult:
     """Follow every synthetic patient up: every ordered pair of studies for places, every pair for what became of them.
 
-    effort: see `matching.match_targets`.
+    effort: see `matching.match_all`.
     """
     seeds = list(seeds)
     embed_s, match_s, assign_s = [], [], []

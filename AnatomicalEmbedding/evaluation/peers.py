@@ -7,13 +7,13 @@ from importlib import metadata
 
 import numpy as np
 
-from ..body import body_mask
-from ..simpleitk_bridge import transform_points
-from ..volume import Volume
-from ..working_grid import resample
+from ..embedding.body import body_mask
+from ..embedding.working_grid import resample
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
+from ..structures.labelled_scans import Case
 from .ants import AntsSyN
 from .convex_adam import ConvexAdam
-from .dataset import Case
 from .elastix import Elastix
 from .protocol import Matcher
 

@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..phantom import Phantom, make_phantom
-from .structures import normalise_name
+from ..phantom import Phantom
+from ..phantom.views import phantom_views
+from ..training.trials import named_point_errors
 
 if TYPE_CHECKING:
-    from ..inference import Model
-
-# body heights in mm: the whole patient, and each half of the trunk alone
-VIEWS = {"whole": None, "lower half": (-100.0, 330.0), "upper half": (250.0, 620.0)}
-_SPACING_MM = (2.0, 2.0, 3.0)
-_NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
+    from ..embedding.inference import Model
 
 
 @dataclass(frozen=True)
@@ -57,16 +52,6 @@ class PhantomResult:
         return json.dumps({"unit": "mm", "model": self.model, "views": rows}, indent=1)
 
 
-def phantom_views(seed: int) -> dict[str, Phantom]:
-    """A synthetic patient in each of VIEWS."""
-    return {view: make_phantom(seed, spacing=_SPACING_MM, coverage_mm=heights) for view, heights in VIEWS.items()}
-
-
-def structure_names(phantom: Phantom) -> dict[int, str]:
-    """Label -> normalised name of what has a place and an extent in a synthetic patient."""
-    return {number: normalise_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
-
-
 def evaluate_phantoms(
     model: Model,
     seeds: Iterable[int],
@@ -76,23 +61,8 @@ def evaluate_phantoms(
 ) -> PhantomResult:
     """Match the named points of each whole patient in every view of every other patient.
 
-    make: patients by seed, for who measures often and keeps them. effort: see `matching.match_targets`.
+    make: patients by seed, for who measures often and keeps them. effort: see `matching.match_all`.
     """
-    seeds = list(seeds)
-    scans: dict[tuple[int, str], tuple[Phantom, object]] = {}
-    for number, seed in enumerate(seeds):
-        progress(number / len(seeds), f"patient {seed}")
-        for view, phantom in make(seed).items():
-            scans[seed, view] = phantom, model.embed(phantom.volume)
-    errors: dict[str, list[float]] = {view: [] for view in VIEWS}
-    for a, b in permutations(seeds, 2):
-        template, template_map = scans[a, "whole"]
-        for view in VIEWS:
-            target, target_map = scans[b, view]
-            names = sorted(template.points_ras.keys() & target.points_ras.keys())
-            points = np.array([template.points_ras[name] for name in names])
-            truth = np.array([target.points_ras[name] for name in names])
-            found = template_map.match(points, target_map, effort).points_ras
-            errors[view] += np.linalg.norm(found - truth, axis=1).tolist()
+    errors = named_point_errors(model, seeds, make, effort, progress)
     progress(1.0, "done")
-    return PhantomResult(f"{model.name}, {effort}", {view: np.array(e) for view, e in errors.items()})
+    return PhantomResult(f"{model.name}, {effort}", errors)

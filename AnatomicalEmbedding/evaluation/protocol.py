@@ -7,23 +7,20 @@ MICCAI 2024, section 3). The same patient at two times: the named landmarks both
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import permutations, product
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ..errors import CancelledError, PointsError
-from .dataset import Case, refuse_twins
+from ..matching.match import match
+from ..structures.labelled_scans import Case
+from ..structures.scan_pairs import Pair, find_pairs
 from .results import Measured, Result
-from .structures import KINDS
 
 if TYPE_CHECKING:
-    from ..embedding import EmbeddingMap
-    from ..inference import Model
-
-LANDMARK = "landmark"
+    from ..embedding.inference import Model
+    from ..embedding.map import EmbeddingMap
 
 
 class Matcher(Protocol):
@@ -69,35 +66,7 @@ class EmbeddingMatcher:
         return self._maps[case.id]
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        return self.map_of(template).match(points_ras, self.map_of(target), self.effort).points_ras
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """One template, one target and the points both hold: names and kinds of N points, (N,3) RAS mm in each scan."""
-
-    template: Case
-    target: Case
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
-    template_ras: np.ndarray
-    target_ras: np.ndarray
-
-
-def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
-    """Every ordered pair with something to measure: structures of different patients, landmarks of the same one.
-
-    templates: further cases that are templates alone.
-    """
-    cases, templates = list(cases), list(templates)
-    refuse_twins([*cases, *templates])
-    pairs = []
-    for template, target in [*permutations(cases, 2), *product(templates, cases)]:
-        points = _shared_landmarks if template.patient == target.patient else _shared_structures
-        names, kinds, template_ras, target_ras = points(template, target)
-        if names:
-            pairs.append(Pair(template, target, names, kinds, template_ras, target_ras))
-    return pairs
+        return match(self.map_of(template), points_ras, self.map_of(target), self.effort).points_ras
 
 
 def evaluate_landmarks(
@@ -167,28 +136,4 @@ def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
         kinds=pair.kinds,
         offsets_mm=answers - pair.target_ras,
         seconds=seconds,
-    )
-
-
-_Shared = tuple[tuple[str, ...], tuple[str, ...], np.ndarray, np.ndarray]
-
-
-def _shared_structures(template: Case, target: Case) -> _Shared:
-    shared = sorted(template.structures.keys() & target.structures.keys())
-    names = tuple(name for name in shared for _ in KINDS)
-    return (
-        names,
-        KINDS * len(shared),
-        np.concatenate([template.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
-        np.concatenate([target.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
-    )
-
-
-def _shared_landmarks(template: Case, target: Case) -> _Shared:
-    shared = tuple(sorted(template.landmarks.keys() & target.landmarks.keys()))
-    return (
-        shared,
-        (LANDMARK,) * len(shared),
-        np.array([template.landmarks[name] for name in shared]).reshape(-1, 3),
-        np.array([target.landmarks[name] for name in shared]).reshape(-1, 3),
     )

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..body import body_mask
+from ..embedding.body import body_mask
+from ..embedding.working_grid import resample
 from ..errors import PointsError
 from ..registration.lattice import Lattice
 from ..registration.register import register
-from ..working_grid import resample
-from .dataset import Case, refuse_twins
+from ..structures.labelled_scans import Case, refuse_twins
 from .protocol import EmbeddingMatcher, Matcher
 from .table import Section, as_markdown, as_text
 

@@ -8,14 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from . import table
-
-# Group of points -> its heading. An extreme point is any of the six.
-GROUPS = {
-    "centre": "Organ centres, different patients",
-    "extreme": "Extreme points of organs, different patients",
-    "landmark": "Landmarks, same patient",
-}
+from ..structures.label_names import GROUPS, group_of
+from .table import Section, as_markdown, as_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +35,7 @@ class Measured:
     @property
     def groups(self) -> tuple[str, ...]:
         """The group of each point: a key of GROUPS."""
-        return tuple(kind if kind in GROUPS else "extreme" for kind in self.kinds)
+        return tuple(map(group_of, self.kinds))
 
 
 @dataclass(frozen=True)
@@ -106,11 +100,11 @@ class Result:
 
     def table(self) -> str:
         """The result as aligned text for a terminal."""
-        return table.as_text(table.sections(self, GROUPS))
+        return as_text(_sections(self))
 
     def markdown(self) -> str:
         """The result as Markdown tables."""
-        return table.as_markdown(table.sections(self, GROUPS))
+        return as_markdown(_sections(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: a summary and every pair with the error of each point, in mm."""
@@ -154,3 +148,50 @@ class Result:
 
 def _groups_dict(groups: tuple[str, ...], errors_mm: np.ndarray) -> dict[str, Any]:
     return {group: vars(summarise(errors_mm[np.array(groups) == group])) for group in GROUPS if group in groups}
+
+
+def _sections(result: Result) -> list[Section]:
+    """A table for each group of points measured, then one of every structure, then the notes."""
+    found = [_group_section(result, group, heading) for group, heading in GROUPS.items() if result.names(group)]
+    if result.names("centre"):
+        found.append(_structure_section(result))
+    if result.notes:
+        found.append(Section("Notes", (), result.notes))
+    return found
+
+
+def _group_section(result: Result, group: str, heading: str) -> Section:
+    rows = [("mm", "mean", "median", "SD", "90 %", "points", "missing", "s/pair", "s/scan")]
+    for matcher in result.matchers:
+        summary = result.summary(matcher, group)
+        rows.append(
+            (
+                matcher,
+                *(_number(value) for value in (summary.mean, summary.median, summary.sd, summary.p90)),
+                str(summary.n),
+                str(summary.missing),
+                _seconds(result.pair_seconds(matcher)),
+                _seconds(result.scan_seconds.get(matcher)),
+            )
+        )
+    return Section(f"{heading} ({result.pairs(group)} ordered pairs)", tuple(rows))
+
+
+def _structure_section(result: Result) -> Section:
+    rows = [("centre | extremes, mean mm", "pairs", *result.matchers)]
+    for name in result.names("centre"):
+        cells = []
+        for matcher in result.matchers:
+            centre, extreme = (result.summary(matcher, group, name) for group in ("centre", "extreme"))
+            cells.append(f"{_number(centre.mean)} | {_number(extreme.mean)}")
+        pairs = len(result.errors(result.matchers[0], "centre", name))
+        rows.append((name, str(pairs), *cells))
+    return Section("Each structure", tuple(rows))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}" if value < 0.1 else f"{value:.1f}"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .results import Result
 
 
 @dataclass(frozen=True)
@@ -17,16 +13,6 @@ class Section:
     heading: str
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
-
-
-def sections(result: Result, groups: Mapping[str, str]) -> list[Section]:
-    """A table for each group of points measured (key -> heading), then one of every structure, then the notes."""
-    found = [_group_section(result, group, heading) for group, heading in groups.items() if result.names(group)]
-    if result.names("centre"):
-        found.append(_structure_section(result))
-    if result.notes:
-        found.append(Section("Notes", (), result.notes))
-    return found
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -64,43 +50,6 @@ def as_markdown(tables: list[Section]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _group_section(result: Result, group: str, heading: str) -> Section:
-    rows = [("mm", "mean", "median", "SD", "90 %", "points", "missing", "s/pair", "s/scan")]
-    for matcher in result.matchers:
-        summary = result.summary(matcher, group)
-        rows.append(
-            (
-                matcher,
-                *(_number(value) for value in (summary.mean, summary.median, summary.sd, summary.p90)),
-                str(summary.n),
-                str(summary.missing),
-                _seconds(result.pair_seconds(matcher)),
-                _seconds(result.scan_seconds.get(matcher)),
-            )
-        )
-    return Section(f"{heading} ({result.pairs(group)} ordered pairs)", tuple(rows))
-
-
-def _structure_section(result: Result) -> Section:
-    rows = [("centre | extremes, mean mm", "pairs", *result.matchers)]
-    for name in result.names("centre"):
-        cells = []
-        for matcher in result.matchers:
-            centre, extreme = (result.summary(matcher, group, name) for group in ("centre", "extreme"))
-            cells.append(f"{_number(centre.mean)} | {_number(extreme.mean)}")
-        pairs = len(result.errors(result.matchers[0], "centre", name))
-        rows.append((name, str(pairs), *cells))
-    return Section("Each structure", tuple(rows))
-
-
 def _align(cells: Sequence[str], widths: list[int]) -> list[str]:
     numbers = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
     return [cells[0].ljust(widths[0]), *numbers]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}" if value < 0.1 else f"{value:.1f}"

@@ -10,12 +10,11 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from .lesions import MERGED, OUTSIDE, Lesion, Measurement
-from .linear_assignment import cheapest_pairs
 from .record import FollowUp
 from .status import DISAPPEARED, NEW, SPLIT
 
 if TYPE_CHECKING:
-    from ..embedding import EmbeddingMap
+    from ..embedding.map import EmbeddingMap
 
 SAME = "same"
 
@@ -84,6 +83,12 @@ def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, in
 
 
 def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ImportError as error:
+        raise AnatomicalEmbeddingError(
+            'pairing lesions needs scipy, which is not installed; run: pip install "AnatomicalEmbedding[followup]".'
+        ) from error
     count, others = len(earlier.points_ras), len(later.points_ras)
     price = np.zeros((count + others, count + others))
     distance, expected = _distances(earlier, later)
@@ -93,7 +98,8 @@ def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> 
         price[i, :others] = price[:count, j] = _NEVER
         price[i, j] = -_NEVER
     price[:count, others:] = price[count:, :others] = _LEFT_OVER / 2
-    return [(i, j) for i, j in cheapest_pairs(price) if i < count and j < others]
+    rows, columns = linear_sum_assignment(price)
+    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < others]
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from ..volume import Volume
+from ..scan.volume import Volume
 from .dicom_sr import write_sr
 from .record import FollowUp
 from .record_file import SUFFIX, write_record

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import PointsError
-from ..points import read_points
+from ..scan.points import read_points
 from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
 

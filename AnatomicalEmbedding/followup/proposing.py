@@ -14,8 +14,8 @@ from .lesions import Axis, Finding, Guess, Measurement, Study
 from .record import FollowUp, Proposal
 
 if TYPE_CHECKING:
-    from ..embedding import EmbeddingMap
-    from ..matching import Matches
+    from ..embedding.map import EmbeddingMap
+    from ..matching.match import Matches
 
 _BESIDE_BODY_MM = 12.0  # a lesion of the skin may lie outside the cells of the body; further off there is no patient
 _STRETCH = 1.6  # a local affine that stretches more describes no patient
@@ -51,7 +51,7 @@ def find_places(
     """Where lesions are that nobody has looked at in these studies, all in one go.
 
     A lesion is carried over from the study nearest in time, before or after, in which a person saw it and whose map is
-    there; its axes go along. maps: by study key. effort: see `matching.match_targets`.
+    there; its axes go along. maps: by study key. effort: see `matching.match_all`.
     Raises AnatomicalEmbeddingError for a study that is not in the record or has no map, MapError for maps of different
     weights.
     """
@@ -90,10 +90,10 @@ def carry_points(
     source: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard"
 ) -> tuple[Matches, np.ndarray]:
     """Matches of those of n points (n, 3) at which the source can be read, and which those are, (n,) bool."""
-    from ..matching import match_points
+    from ..matching.match import match
 
     readable = _on_body(source, points_ras)
-    return match_points(source, points_ras[readable], target, effort), readable
+    return match(source, points_ras[readable], target, effort), readable
 
 
 def outside_patient(lesion_id: str, study: str) -> str:
@@ -125,7 +125,7 @@ def _carry(
     effort: str,
 ) -> tuple[dict[str, dict[str, Proposal]], dict[str, str]]:
     """Lesions of one study into others: proposals by target and lesion, and why some cannot be carried at all."""
-    from ..matching import match_targets
+    from ..matching.match import match_all
 
     names = [each.id for each in record.lesions if any(each.id in wanted for wanted in targets.values())]
     points = np.array([record.finding(name, source).point_ras for name in names])
@@ -137,7 +137,7 @@ def _carry(
     found: dict[str, dict[str, Proposal]] = {key: {} for key in targets}
     if not names:
         return found, unread
-    matched = match_targets(maps[source], points, [maps[key] for key in targets], effort)
+    matched = match_all(maps[source], points, [maps[key] for key in targets], effort)
     for key, matches in zip(targets, matched, strict=True):
         turns = local_turns(maps[source], points, maps[key], matches.points_ras)
         for n, name in enumerate(names):
@@ -162,7 +162,7 @@ def guess_of(matches: Matches, number: int, source: str) -> Guess:
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
     """(n,) bool: can the map be read at these places? They are in the scan, and the patient is near."""
-    from ..volume import transform_points
+    from ..scan.geometry import transform_points
 
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
@@ -203,9 +203,9 @@ def _slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> tuple[np.ndarray
     """(n, 3, 3) change of the coordinate per mm along R, A, S, and (n,) whether it means anything."""
     import torch
 
-    from ..local_affine import fit_around
-    from ..target_rows import TargetRows
-    from ..volume import transform_points
+    from ..matching.local_affine import fit_around
+    from ..matching.target_rows import TargetRows
+    from ..scan.geometry import transform_points
 
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points_ras))
     fit = fit_around(TargetRows((embedding,), (len(cells),)), cells)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import pictures
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
-from ..pictures import AXIAL, SOFT_TISSUE, Window
-from ..report import check_packages, load_page, package_versions
-from ..volume import Volume
+from ..reports import pictures
+from ..reports.page import check_packages, load_page, package_versions
+from ..reports.pictures import AXIAL, SOFT_TISSUE, Window
+from ..scan.volume import Volume
 from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, Axis, Lesion, Point, Study
 from .record import FollowUp
 from .response import Response, responses

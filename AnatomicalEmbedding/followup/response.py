@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .course import Course, News, course_of
 from .lesions import NOT_VISIBLE, Lesion, Study
 from .record import FollowUp
 from .sizes import Measured, diameter_mm, is_normal, measured, sentences
 from .sr_codes import organ_of
+from .timeline import News, Timeline, timeline_of
 
 BASELINE = "baseline"
 COMPLETE, PARTIAL, STABLE, PROGRESSIVE = "CR", "PR", "SD", "PD"
@@ -53,69 +53,69 @@ def responses(record: FollowUp) -> list[Response]:
     is measured. Lesions that split from a target count from when they are first seen; one that merged with another
     counts with it, once.
     """
-    course = course_of(record)
+    timeline = timeline_of(record)
     found: list[Response] = []
-    for number in range(len(course.record.studies)):
-        if course.baseline is None or number < course.baseline:
-            found.append(_not_judged(course, number))
-        elif number == course.baseline:
-            found.append(_baseline(course))
+    for number in range(len(timeline.record.studies)):
+        if timeline.baseline is None or number < timeline.baseline:
+            found.append(_not_judged(timeline, number))
+        elif number == timeline.baseline:
+            found.append(_baseline(timeline))
         else:
-            found.append(_judged(course, number, found[course.baseline :]))
+            found.append(_judged(timeline, number, found[timeline.baseline :]))
     told = []
     for study in record.studies:
-        number = course.visits.number_of(study.key)
-        notes = (*found[number].notes, *_visit_notes(course.visits.scans[number]))
+        number = timeline.visits.number_of(study.key)
+        notes = (*found[number].notes, *_visit_notes(timeline.visits.scans[number]))
         told.append(replace(found[number], study=study.key, notes=notes))
     return told
 
 
-def _not_judged(course: Course, number: int) -> Response:
+def _not_judged(timeline: Timeline, number: int) -> Response:
     """Without sums to compare, a new lesion is progress all the same."""
-    study, news, missing = course.record.studies[number], News(), (_NO_TARGET,)
-    if study in course.clean:
+    study, news, missing = timeline.record.studies[number], News(), (_NO_TARGET,)
+    if study in timeline.clean:
         missing = ("no lesion was there; reading begins with the first study that shows one.",)
-    if course.start is not None and number >= course.start:
-        news = course.news(number)
-        missing = (*_lacking(course, number), *sentences(news.unclear))
+    if timeline.start is not None and number >= timeline.start:
+        news = timeline.news(number)
+        missing = (*_lacking(timeline, number), *sentences(news.unclear))
     category = PROGRESSIVE if news.new else NOT_EVALUABLE
     return Response(study.key, None, None, None, None, category, news.new, missing, sentences(news.notes))
 
 
-def _lacking(course: Course, number: int) -> tuple[str, ...]:
+def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
     """What a visit lacks to be the baseline or, if that is nothing, what the first lacks."""
-    if not course.counting(course.start) and number > course.start:
-        label = course.first.label
+    if not timeline.counting(timeline.start) and number > timeline.start:
+        label = timeline.first.label
         return (f"no target lesion is marked in {label}, where reading begins; mark one there, or leave {label} out.",)
-    for each in (number, course.start):
-        if missing := measured(course.record, course.record.studies[each], course.counting(each)).missing:
+    for each in (number, timeline.start):
+        if missing := measured(timeline.record, timeline.record.studies[each], timeline.counting(each)).missing:
             return sentences(missing)
     return (_NO_TARGET,)
 
 
-def _baseline(course: Course) -> Response:
-    study, targets = course.record.studies[course.baseline], course.counting(course.baseline)
-    sizes = measured(course.record, study, targets)
+def _baseline(timeline: Timeline) -> Response:
+    study, targets = timeline.record.studies[timeline.baseline], timeline.counting(timeline.baseline)
+    sizes = measured(timeline.record, study, targets)
     notes = tuple(_choice_notes(sizes, targets))
-    if course.baseline > course.start:
-        lacking = measured(course.record, course.first, course.counting(course.start)).missing
-        notes = (f"this is the baseline because {course.first.label} is not complete.", *sentences(lacking), *notes)
-    if course.clean:
-        clean = " and ".join(each.label for each in course.clean)
+    if timeline.baseline > timeline.start:
+        lacking = measured(timeline.record, timeline.first, timeline.counting(timeline.start)).missing
+        notes = (f"this is the baseline because {timeline.first.label} is not complete.", *sentences(lacking), *notes)
+    if timeline.clean:
+        clean = " and ".join(each.label for each in timeline.clean)
         notes = (f"no lesion was there in {clean}, so reading begins after it.", *notes)
-    missing = sentences(course.news(course.baseline).unclear)
+    missing = sentences(timeline.news(timeline.baseline).unclear)
     return Response(study.key, sizes.total, None, None, None, BASELINE, missing=missing, notes=notes)
 
 
-def _judged(course: Course, number: int, before: list[Response]) -> Response:
-    study, counting = course.record.studies[number], course.counting(number)
-    sizes, news = measured(course.record, study, counting), course.news(number)
+def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response:
+    study, counting = timeline.record.studies[number], timeline.counting(number)
+    sizes, news = measured(timeline.record, study, counting), timeline.news(number)
     base_mm, total = before[0].sum_mm, sizes.total
     nadir_mm = min(each.sum_mm for each in before if each.sum_mm is not None)
     grown = sizes.at_least >= _GROWN * nadir_mm - _ROUNDING_MM
     grown = grown and sizes.at_least >= nadir_mm + _GROWN_MM - _ROUNDING_MM
     back = sizes.there if any(each.category == COMPLETE for each in before) else ()
-    missing = sentences((*sizes.missing, *news.unclear, *course.called_new(number)))
+    missing = sentences((*sizes.missing, *news.unclear, *timeline.called_new(number)))
     notes = sentences(news.notes)
     if news.new or grown or back:
         category = PROGRESSIVE
@@ -126,7 +126,7 @@ def _judged(course: Course, number: int, before: list[Response]) -> Response:
     elif missing:
         category = NOT_EVALUABLE
     elif sizes.none_left:
-        left = sentences(_others_left(course.record, number, counting))
+        left = sentences(_others_left(timeline.record, number, counting))
         category = PARTIAL if left else COMPLETE
         notes += left
     else:

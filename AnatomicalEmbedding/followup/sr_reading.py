@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from ..errors import AnatomicalEmbeddingError
 from . import sr_codes as codes
 from .dates import date_of
-from .joining import joined
 from .lesions import (
     CONFIRMED,
     MARKED,
@@ -33,6 +32,7 @@ from .lesions import (
     Point,
     Study,
 )
+from .merge_records import joined
 from .record import FollowUp
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
-from ..simpleitk_bridge import LPS_FROM_RAS
+from ..scan.geometry import LPS_FROM_RAS
 from .lesions import Point, Study
 
 if TYPE_CHECKING:

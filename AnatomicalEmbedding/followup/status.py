@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .course import Course, course_of
 from .lesions import NOT_VISIBLE, PROPOSED, Finding
 from .record import FollowUp
+from .timeline import Timeline, timeline_of
 
 BASELINE = "baseline"  # seen in the response's baseline or, where there is none yet, in the first study looked at
 NEW = "new"  # first seen here, and not in a visit in which a person looked for it before
@@ -15,8 +15,11 @@ ABSENT = "absent"  # proposed: this scan does not show the place
 DISAPPEARED = "disappeared"  # not visible any more, and seen in an earlier visit
 
 
-def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
-    """ "" where nothing is known, else one of the words above or the finding's own state."""
+def status_of(record: FollowUp, lesion_id: str, study: str, timeline: Timeline | None = None) -> str:
+    """ "" where nothing is known, else one of the words above or the finding's own state.
+
+    timeline: of this record, for callers that ask about many cells; read anew where it is not given.
+    """
     found = record.finding(lesion_id, study)
     if found is None:
         return ""
@@ -25,17 +28,17 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
         return status if status in (UNCERTAIN, ABSENT) else PROPOSED
     if not found.visible and found.state != NOT_VISIBLE:
         return found.state
-    course = course_of(record)
-    here = course.visits.number_of(study)
-    seen = (number for number in range(here + 1) if _is_visible(course.visits.finding(lesion_id, number)))
+    timeline = timeline or timeline_of(record)
+    here = timeline.visits.number_of(study)
+    seen = (number for number in range(here + 1) if _is_visible(timeline.visits.finding(lesion_id, number)))
     first = next(seen, None)
     if found.state == NOT_VISIBLE:
-        shown_beside = _is_visible(course.visits.finding(lesion_id, here))
+        shown_beside = _is_visible(timeline.visits.finding(lesion_id, here))
         return DISAPPEARED if first is not None and not shown_beside else NOT_VISIBLE
-    news = course.news(here)
-    if here == course.start and lesion_id in _looked_for(course):
+    news = timeline.news(here)
+    if here == timeline.start and lesion_id in _looked_for(timeline):
         return NEW
-    if here == (course.start if course.baseline is None else course.baseline) and lesion_id not in news.ids:
+    if here == (timeline.start if timeline.baseline is None else timeline.baseline) and lesion_id not in news.ids:
         return BASELINE
     if first != here:
         return found.state
@@ -45,10 +48,10 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     return NEW if lesion_id in news.new else MAYBE_NEW if lesion_id in unclear else found.state
 
 
-def _looked_for(course: Course) -> set[str]:
+def _looked_for(timeline: Timeline) -> set[str]:
     """Lesions that a person did not see in visits before the start."""
-    keys = [study.key for study in course.clean]
-    lesions = course.record.lesions
+    keys = [study.key for study in timeline.clean]
+    lesions = timeline.record.lesions
     return {each.id for each in lesions if any(f.state == NOT_VISIBLE for k, f in each.findings.items() if k in keys)}
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..volume import Volume
+from ..scan.volume import Volume
 from .anatomy import canonical_anatomy
-from .another_day import AnotherDay
 from .deformation import Deformation
 from .lesions import Shape, draw_lesion
 from .patient import grid_about
 from .render import add_noise, render
+from .rescan import AnotherDay
 from .tissues import LABEL_ID, PHASES, hu_table
 
 VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged"

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ..errors import VolumeError
-from ..volume import Volume
+from ..scan.volume import Volume
 from .anatomy import canonical_anatomy
 from .deformation import Deformation
 from .landmarks import LANDMARKS

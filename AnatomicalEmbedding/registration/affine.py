@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import SimpleITK as sitk
 
-from ..calibration import MATCHED
-from ..embedding import EmbeddingMap
+from ..embedding.calibration import MATCHED
+from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
-from ..matching import match_points
-from ..volume import transform_points
+from ..matching.match import match
+from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .lattice import Lattice
 
@@ -56,7 +56,7 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
         lattice, index, points, below = _grid(fixed, depth, step)
         if len(points) >= _ENOUGH:
             break
-    found = match_points(fixed, points, moving)
+    found = match(fixed, points, moving)
     if found.status is None:
         kept, trust = found.score >= _SCORE, found.score
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..volume import transform_points
+from ..scan.geometry import transform_points
 from .affine import GridMatches
 from .least_squares import ROUGHNESS_DIAGONAL, conjugate_gradients, roughness
 from .spline import SplineField

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding import EmbeddingMap
-from ..volume import Volume, transform_points
-from ..working_grid import crop, resample
+from ..embedding.map import EmbeddingMap
+from ..embedding.working_grid import crop, resample
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
 from .lattice import Lattice
 
 _HU = (-1000.0, 400.0)  # beyond it nothing is told apart: metal and dense bone are as good as bone

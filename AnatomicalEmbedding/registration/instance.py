@@ -15,8 +15,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding import EmbeddingMap
-from ..volume import Volume
+from ..embedding.map import EmbeddingMap
+from ..scan.volume import Volume
 from .features import Features, image_features, slopes
 from .lattice import Lattice
 from .least_squares import ROUGHNESS_DIAGONAL, conjugate_gradients, roughness

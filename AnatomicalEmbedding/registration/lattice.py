@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..working_grid import WorkingGrid
+from ..embedding.working_grid import WorkingGrid
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 
-from ..embedding import EmbeddingMap
+from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
-from ..volume import Volume
+from ..scan.volume import Volume
 from . import AFFINE, COARSE, DEFORMABLE, KINDS, RIGID
 from .affine import fit_affine, match_grid
 from .coarse import fit_field

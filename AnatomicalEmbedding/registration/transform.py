@@ -9,12 +9,13 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
-from ..embedding import EmbeddingMap, as_points
+from ..embedding.map import EmbeddingMap, as_points
 from ..errors import VolumeError
 from ..files import atomic_path
-from ..image_writing import write_image
-from ..simpleitk_bridge import LPS_FROM_RAS, OUTSIDE_HU
-from ..volume import Volume, transform_points
+from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..scan.image_writing import write_image
+from ..scan.simpleitk_bridge import OUTSIDE_HU
+from ..scan.volume import Volume
 from .lattice import Lattice
 from .spline import DEGREE, SplineField
 

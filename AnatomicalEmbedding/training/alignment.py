@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..body_affine import apply_affine, body_points, robust_affine
-from ..embedding import EmbeddingMap
+from ..embedding.body_affine import apply_affine, body_points, robust_affine
+from ..embedding.map import EmbeddingMap
 from .frames import FrameGuess
 from .scans import PreparedScan
 

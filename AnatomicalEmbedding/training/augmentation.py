@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..models.network import NetworkSpec
+from ..embedding.models.network import NetworkSpec
 from .recipes import AugmentationSpec
 
 _LOWEST_HU, _HIGHEST_HU = -1100, 1700

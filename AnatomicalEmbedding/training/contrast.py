@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from ..grid_reading import flat_index, read_linear, rows_of
-from ..models.network import GLOBAL_STRIDE, LOCAL_STRIDE, Features
+from ..embedding.grid_reading import flat_index, read_linear, rows_of
+from ..embedding.models.network import GLOBAL_STRIDE, LOCAL_STRIDE, Features
 from .recipes import LossSpec
 from .views import ViewBatch
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..models.network import STRIDE
+from ..embedding.models.network import STRIDE
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
 from .warp import Warp

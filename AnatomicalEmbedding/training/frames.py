@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..body_affine import body_points
-from ..embedding import EmbeddingMap
+from ..embedding.body_affine import body_points
+from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
-from ..volume import transform_points
+from ..scan.geometry import transform_points
 
 _BONE_HU = 250
 _MIDLINE_MM = 25.0

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from ..grid_reading import read_linear
-from ..models.network import STRIDE, EmbeddingNetwork, Features
+from ..embedding.grid_reading import read_linear
+from ..embedding.models.network import STRIDE, EmbeddingNetwork, Features
 from .contrast import near_loss, sam_loss
 from .losses import FrameCorrections, coordinate_loss, distance_loss
 from .recipes import Recipe

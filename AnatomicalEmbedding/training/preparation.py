@@ -17,14 +17,14 @@ import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 
-from ..dicom import is_dicom_file, list_series
+from ..embedding.inference import Model, load_model
 from ..errors import AnatomicalEmbeddingError, VolumeError
-from ..evaluation.dataset import load_case
 from ..files import TEMPORARY, atomic_path
-from ..image_files import display_name, image_suffix
-from ..inference import Model, load_model
-from ..volume import Volume
-from ..volume_checks import MIN_SLICES
+from ..scan.checks import MIN_SLICES
+from ..scan.dicom import is_dicom_file, list_series
+from ..scan.image_files import display_name, image_suffix
+from ..scan.volume import Volume
+from ..structures.labelled_scans import load_case
 from .alignment import align_scan
 from .frames import LevelTable, frame_from_map
 from .scans import PreparedScan, Spacing, prepare_volume

@@ -4,8 +4,8 @@ import tomllib
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from ..embedding.models.network import NetworkSpec
 from ..errors import AnatomicalEmbeddingError, did_you_mean
-from ..models.network import NetworkSpec
 from ..resources import resource
 
 # the coordinate itself (ours), distances (Goncharov 2024), descriptors (Yan 2022), coordinate and descriptors (ours)

@@ -10,12 +10,13 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from ..body import patient_on_grid
+from ..embedding.body import patient_on_grid
+from ..embedding.working_grid import WorkingGrid
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from ..phantom import Phantom, make_phantom
-from ..volume import Volume, transform_points
-from ..working_grid import WorkingGrid
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
 from .frames import FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from ..embedding.models.network import DESCRIPTOR_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
-from ..models.network import DESCRIPTOR_HEADS, EmbeddingNetwork
 from .losses import FrameCorrections
 from .objectives import Batch, Learner
 from .recipes import Recipe

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils.data import DataLoader, Subset
 
-from ..device import memory_budget, training_dtype
+from ..embedding.device import memory_budget, training_dtype
+from ..embedding.models.network import EmbeddingNetwork
 from ..errors import CancelledError
-from ..models.network import EmbeddingNetwork
 from .log import StepLog
 from .objectives import Batch, make_sampler
 from .recipes import Recipe

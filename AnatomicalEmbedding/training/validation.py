@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ..device import choose_device
-from ..evaluation.dataset import load_cases, patient_of
-from ..evaluation.phantoms import PhantomResult, evaluate_phantoms, phantom_views
-from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
-from ..evaluation.results import GROUPS
-from ..inference import Model
-from ..models.network import EmbeddingNetwork
+from ..embedding.device import choose_device
+from ..embedding.inference import Model
+from ..embedding.models.network import EmbeddingNetwork
+from ..matching.match import match
+from ..phantom.views import phantom_views
+from ..structures.label_names import group_of
+from ..structures.labelled_scans import load_cases, patient_of
+from ..structures.scan_pairs import find_pairs
 from .scans import PreparedScan
+from .trials import named_point_errors
 
 _PHANTOM_SEEDS = (700, 701)  # training phantoms count from scans.PHANTOM_SEED
 
@@ -25,7 +27,7 @@ _PHANTOM_SEEDS = (700, 701)  # training phantoms count from scans.PHANTOM_SEED
 class Validation:
     """Landmark error of a network on synthetic patients and, where given, on a folder of labelled scans.
 
-    labelled: see `evaluation.load_cases`. device: where networks are run, as for `load_model`.
+    labelled: see `load_cases`. device: where networks are run, as for `load_model`.
     """
 
     labelled: Path | None = None
@@ -43,14 +45,18 @@ class Validation:
     def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
         """Median error in mm by kind: "phantom", and of labelled scans "centre", "extreme" and "landmark"."""
         model = Model(network, "validated", "0" * 64, choose_device(self.device))
-        phantoms: PhantomResult = evaluate_phantoms(model, _PHANTOM_SEEDS, make=self._phantoms)
-        found = {"phantom": np.concatenate(list(phantoms.errors_mm.values()))}
-        if self._cases:
-            result = evaluate_landmarks(self._cases, {"validated": EmbeddingMatcher(model)})
-            for group in GROUPS:
-                if len(errors := result.errors("validated", group)):
-                    found[group] = errors
+        errors = named_point_errors(model, _PHANTOM_SEEDS, self._phantoms)
+        found = {"phantom": np.concatenate(list(errors.values())).tolist(), **self._labelled_errors(model)}
         return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
+
+    def _labelled_errors(self, model: Model) -> dict[str, list[float]]:
+        maps = {case.id: model.embed(case.volume) for case in self._cases}
+        found: dict[str, list[float]] = {}
+        for pair in find_pairs(self._cases):
+            answers = match(maps[pair.template.id], pair.template_ras, maps[pair.target.id]).points_ras
+            for kind, error in zip(pair.kinds, np.linalg.norm(answers - pair.target_ras, axis=1), strict=True):
+                found.setdefault(group_of(kind), []).append(float(error))
+        return found
 
 
 def score(errors: dict[str, float]) -> float:

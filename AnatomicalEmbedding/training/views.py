@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..models.network import LOCAL_STRIDE
+from ..embedding.models.network import LOCAL_STRIDE
 from .augmentation import augment
 from .crops import Crop, body_coordinates, cell_positions, cut_crop, draw_geometry
 from .sampler import KEEP_INSIDE, BatchSampler, move_inside

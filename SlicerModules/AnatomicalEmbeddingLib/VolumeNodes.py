@@ -18,7 +18,7 @@ import vtk
 from .SceneNodes import nodesOf
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
 SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"  # of a crop or a resampled copy: the volume it was made from
 _CLASS = "vtkMRMLScalarVolumeNode"
@@ -72,7 +72,7 @@ class Snapshot:
 
     def volume(self) -> Volume:
         """The CT for the engine. Raises VolumeError, whose sentence names the node, for what is not a CT in HU."""
-        from AnatomicalEmbedding.volume import Volume
+        from AnatomicalEmbedding.scan.volume import Volume
 
         return Volume.from_array(self.voxels, self.ijkToRas, self.name)
 

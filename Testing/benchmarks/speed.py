@@ -17,10 +17,11 @@ import numpy as np
 import torch
 
 from AnatomicalEmbedding import Volume, load_model
-from AnatomicalEmbedding.grid_reading import in_rows
-from AnatomicalEmbedding.localization import locate
+from AnatomicalEmbedding.embedding.grid_reading import in_rows
+from AnatomicalEmbedding.matching.match import match_all
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.structure_library import shipped_library
+from AnatomicalEmbedding.structures.library import shipped_library
+from AnatomicalEmbedding.structures.locating import locate
 
 _ROUNDS = 5
 
@@ -66,7 +67,9 @@ def main() -> None:
         turns = itertools.count()
         times = [
             _median_seconds(
-                lambda e=effort, n=count, t=targets, i=turns: embedding.match_all(np.roll(points, next(i), 0)[:n], t, e)
+                lambda e=effort, n=count, t=targets, i=turns: match_all(
+                    embedding, np.roll(points, next(i), 0)[:n], t, e
+                )
             )
             for effort in ("standard", "fast", "thorough")
             if (effort, count) != ("thorough", 10_000)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from AnatomicalEmbedding.device import choose_device, training_dtype
+from AnatomicalEmbedding.embedding.device import choose_device, training_dtype
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.training.objectives import make_sampler
 from AnatomicalEmbedding.training.recipes import load_recipe

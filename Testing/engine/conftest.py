@@ -12,9 +12,10 @@ from cli_runs import Outcome, Place
 from small_models import write_small_weights
 
 from AnatomicalEmbedding.cli import main
-from AnatomicalEmbedding.inference import load_model
-from AnatomicalEmbedding.points import PointList, write_markups
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.scan.points import PointList, write_markups
+from AnatomicalEmbedding.scan.volume import Volume
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def expected(place: Place) -> np.ndarray:
     """What the Python interface answers for the points in the target."""
     model = load_model(place.model[1], "cpu")
     template_map, target_map = (model.embed(Volume.read(path)) for path in (place.template, place.target))
-    return template_map.match(place.points_ras, target_map).points_ras
+    return match(template_map, place.points_ras, target_map).points_ras
 
 
 @pytest.fixture(scope="module")

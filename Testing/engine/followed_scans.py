@@ -7,7 +7,7 @@ from datetime import date
 import numpy as np
 from small_models import analytic_map
 
-from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.followup.lesions import Study
 from AnatomicalEmbedding.followup.record import FollowUp
 

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from AnatomicalEmbedding.embedding import EmbeddingMap, Provenance
-from AnatomicalEmbedding.models.network import EmbeddingNetwork, Features, NetworkSpec
-from AnatomicalEmbedding.models.registry import write_weights
+from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
+from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, Features, NetworkSpec
+from AnatomicalEmbedding.embedding.models.registry import write_weights
 
 WEIGHTS_HASH = "ab" * 32
 VOXELS_PER_CELL = 4

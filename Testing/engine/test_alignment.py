@@ -10,9 +10,9 @@ from small_models import analytic_map
 from training_scans import SPACING_MM, linear_scan
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.training.alignment import align_scan
 from AnatomicalEmbedding.training.scans import FIELD_STEP
-from AnatomicalEmbedding.volume import transform_points
 
 
 def bent(ras):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from AnatomicalEmbedding.models.network import EmbeddingNetwork, NetworkSpec
+from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec
 from AnatomicalEmbedding.training.augmentation import augment
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
 

@@ -8,7 +8,7 @@ import pytest
 from bad_files import make_bad_files
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
 
 # What the message must say besides the name of the file.
 SAYS = {

@@ -7,9 +7,10 @@ import pytest
 import torch
 from test_descriptor_matching import described, errors, inner_points
 
-from AnatomicalEmbedding.block_matching import _agree, describe_blocks, match_blocks
-from AnatomicalEmbedding.target_rows import TargetRows
-from AnatomicalEmbedding.volume import transform_points
+from AnatomicalEmbedding.matching.blocks import _agree, describe_blocks, match_blocks
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.matching.target_rows import TargetRows
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 
 def cells(embedding, points):
@@ -31,7 +32,7 @@ def noisy(embedding, share, seed=0):
 @pytest.mark.parametrize("moved", [(0.0, 0.0, 0.0), (1.7, 0.9, -2.6), (7.0, -5.0, 9.0)])
 def test_displacements_are_found_between_the_cells(moved):
     template, target, points = described(), described(moved=moved), inner_points(80)
-    found = template.match(points, target).points_ras - points - np.array(moved)
+    found = match(template, points, target).points_ras - points - np.array(moved)
     assert np.linalg.norm(found, axis=1).max() < 1.0  # local cells are 4 x 4 x 6 mm
     assert np.abs(found.mean(axis=0)).max() < 0.15
 
@@ -42,8 +43,8 @@ def test_blocks_see_through_faults_that_mislead_single_descriptors():
     template = noisy(described(), 0.3)
     target = noisy(described(lambda p: p + off, moved), 0.3, seed=1)
     points = inner_points(60)
-    single = errors(template.match(points, target, effort="fast").points_ras, points + moved)
-    blocks = errors(template.match(points, target).points_ras, points + moved)
+    single = errors(match(template, points, target, effort="fast").points_ras, points + moved)
+    blocks = errors(match(template, points, target).points_ras, points + moved)
     assert np.percentile(single, 90) > 5
     assert blocks.max() < 2.5
     assert np.median(blocks) < 1.0
@@ -70,7 +71,7 @@ def test_a_stretched_and_sheared_target_is_followed():
     target = replace(described(to_template), local=shown)
     points = inner_points(60, rim_mm=60.0)
     truth = (points - middle) @ np.linalg.inv(slope).T + middle
-    assert errors(described().match(points, target).points_ras, truth).max() < 1.5
+    assert errors(match(described(), points, target).points_ras, truth).max() < 1.5
 
 
 def test_each_point_of_many_is_answered_as_alone():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from AnatomicalEmbedding.body import body_mask, body_on_grid, flatten_outside
+from AnatomicalEmbedding.embedding.body import body_mask, body_on_grid, flatten_outside
+from AnatomicalEmbedding.embedding.working_grid import WorkingGrid, resample
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.volume import Volume
-from AnatomicalEmbedding.working_grid import WorkingGrid, resample
+from AnatomicalEmbedding.scan.volume import Volume
 
 SPACING_MM = (4.0, 4.0, 4.0)
 LUNGS = ("lung_left", "lung_right")

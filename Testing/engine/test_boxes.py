@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from AnatomicalEmbedding.boxes import enclosing, grown, intersection_over_union, read_rois, write_rois
 from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.scan.boxes import enclosing, grown, intersection_over_union, read_rois, write_rois
 
 BOX = np.array([[-10.0, 20.0, 300.0], [30.0, 50.0, 380.0]])
 

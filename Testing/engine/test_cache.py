@@ -10,8 +10,8 @@ import pytest
 import torch
 from small_models import analytic_map
 
-from AnatomicalEmbedding.cache import MapCache, default_folder
-from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 
 MAPS = 5
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.calibration import SUFFIX, Calibration, beside, find_calibration
-from AnatomicalEmbedding.confidence import EVIDENCE, judge
+from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, beside, find_calibration
+from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights, read_weights
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
-from AnatomicalEmbedding.evaluation.calibrate import Outcomes, grow
-from AnatomicalEmbedding.models.registry import find_weights, list_weights, read_weights
+from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
+from AnatomicalEmbedding.training.calibrate import Outcomes, grow
 
 GAP, SPREAD = EVIDENCE.index("gap"), EVIDENCE.index("spread")
 

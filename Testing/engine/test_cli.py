@@ -16,10 +16,11 @@ from small_models import small_network
 from test_bad_files import SAYS
 
 from AnatomicalEmbedding.cli import main
-from AnatomicalEmbedding.inference import load_model
-from AnatomicalEmbedding.models.registry import write_weights
-from AnatomicalEmbedding.points import PointList, read_points, write_markups
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.embedding.models.registry import write_weights
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
+from AnatomicalEmbedding.scan.volume import Volume
 
 COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score"]
 pytestmark = pytest.mark.usefixtures("kept_maps")
@@ -91,7 +92,7 @@ class TestMatch:
             words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--no-report")
             anatemb(*words, "--model", weights, *options)
             answers = read_points(tmp_path / "out" / "target.mrk.json").points_ras
-            expected = template.match(place.points_ras, target, effort="fast" if options else "standard").points_ras
+            expected = match(template, place.points_ras, target, effort="fast" if options else "standard").points_ras
             np.testing.assert_allclose(answers, expected, atol=1e-3)
             found[bool(options)] = answers
         assert not np.allclose(found[True], found[False], atol=0.1)

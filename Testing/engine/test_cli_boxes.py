@@ -13,9 +13,9 @@ from cli_runs import assert_refused
 from small_models import small_network
 from test_evaluation import ORGANS, write_case
 
-from AnatomicalEmbedding.boxes import read_rois, write_rois
-from AnatomicalEmbedding.models.registry import write_weights
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.embedding.models.registry import write_weights
+from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
+from AnatomicalEmbedding.scan.volume import Volume
 
 SHIFTS = {"anna": (0, 0, 0), "bert": (8.0, 6.0, 10.0), "carl": (-8.0, 3.0, -5.0), "dora": (4.0, -6.0, 5.0)}
 

@@ -10,7 +10,7 @@ from cli_runs import assert_refused
 from small_models import small_network
 from test_evaluation import write_case
 
-from AnatomicalEmbedding.models.registry import write_weights
+from AnatomicalEmbedding.embedding.models.registry import write_weights
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from cli_runs import assert_refused
 
 from AnatomicalEmbedding.cli.console import ending_signals
 from AnatomicalEmbedding.files import atomic_path
-from AnatomicalEmbedding.points import PointList, write_markups
+from AnatomicalEmbedding.scan.points import PointList, write_markups
 
 pytestmark = pytest.mark.usefixtures("kept_maps")
 

@@ -17,9 +17,9 @@ from AnatomicalEmbedding.followup.lesion_lists import read_lesions
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, PROPOSED
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record, write_record
-from AnatomicalEmbedding.markups import control_point, markup, write_file
-from AnatomicalEmbedding.points import PointList, write_markups
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.markups import control_point, markup, write_file
+from AnatomicalEmbedding.scan.points import PointList, write_markups
+from AnatomicalEmbedding.scan.volume import Volume
 
 pytestmark = pytest.mark.usefixtures("kept_maps")
 DATES = ("--date", "2024-01-05", "--date", "2024-03-02")

@@ -10,9 +10,9 @@ import pytest
 import SimpleITK as sitk
 from cli_runs import assert_refused
 
-from AnatomicalEmbedding.points import PointList, read_points, write_markups
-from AnatomicalEmbedding.simpleitk_bridge import LPS_FROM_RAS, transform_points
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, transform_points
+from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
+from AnatomicalEmbedding.scan.volume import Volume
 
 pytestmark = pytest.mark.usefixtures("kept_maps")
 

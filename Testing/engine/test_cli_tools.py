@@ -16,12 +16,12 @@ from small_models import cell_centres, small_network
 
 from AnatomicalEmbedding import __version__
 from AnatomicalEmbedding.cli import main
-from AnatomicalEmbedding.coverage import find_coverage
-from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.embedding.coverage import find_coverage
+from AnatomicalEmbedding.embedding.inference import Model, load_model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.evaluation import phantoms
-from AnatomicalEmbedding.inference import Model, load_model
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
 
 pytestmark = pytest.mark.usefixtures("kept_maps")
 

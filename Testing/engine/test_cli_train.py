@@ -13,8 +13,8 @@ import torch
 from training_scans import tiny_recipe
 
 from AnatomicalEmbedding.cli.main import main
-from AnatomicalEmbedding.models.registry import read_weights
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.embedding.models.registry import read_weights
+from AnatomicalEmbedding.scan.volume import Volume
 
 GRID = [8.0, 8.0, 8.0]
 

@@ -10,8 +10,9 @@ from hypothesis.extra.numpy import arrays
 from small_models import analytic_map
 from test_descriptor_matching import described, inner_points
 
-from AnatomicalEmbedding.confidence import EVIDENCE
 from AnatomicalEmbedding.evaluation.confidence import Judged, auroc, calibration_error, summarise_confidence
+from AnatomicalEmbedding.matching.confidence import EVIDENCE
+from AnatomicalEmbedding.matching.match import match
 
 LOW = np.array((-90.0, -75.0, 300.0))
 
@@ -26,7 +27,7 @@ def points(count: int = 60) -> np.ndarray:
 
 class TestEvidence:
     def test_an_exact_match_shows_no_gap(self):
-        found = evidence(analytic_map(lambda p: p).match(points(), analytic_map(lambda p: p)))
+        found = evidence(match(analytic_map(lambda p: p), points(), analytic_map(lambda p: p)))
         assert found["gap"].max() < 0.5
         assert found["residual"].max() < 0.5
         np.testing.assert_allclose(np.stack([found[axis] for axis in "ras"], 1), points(), atol=0.5)
@@ -35,27 +36,27 @@ class TestEvidence:
     def test_the_size_of_a_body_is_that_of_its_map(self):
         """A target whose coordinate runs 1.25 times as fast holds a body smaller by that factor along each axis."""
         target = analytic_map(lambda p: 1.25 * (p - LOW) + LOW)
-        found = evidence(analytic_map(lambda p: p).match(points(), target))
+        found = evidence(match(analytic_map(lambda p: p), points(), target))
         np.testing.assert_allclose(found["target size"], 1.25**3, rtol=0.03)
 
     def test_the_gap_is_how_far_a_point_lies_beyond_a_cut(self):
         cut = LOW[2] + 8 * 12.0
         beyond = points()[points()[:, 2] > cut + 20]
-        found = evidence(analytic_map(lambda p: p).match(beyond, analytic_map(lambda p: p, (8, 20, 24))))
+        found = evidence(match(analytic_map(lambda p: p), beyond, analytic_map(lambda p: p, (8, 20, 24))))
         np.testing.assert_allclose(found["gap"], beyond[:, 2] - cut, atol=8.0)  # to the middle of the last cell
         assert found["end"].max() < 6.5
         assert found["edge"].max() < 6.5
 
     def test_the_edges_are_those_of_the_scan(self):
         at = LOW + np.array([[30.0, 50.0, 40.0], [96.0, 80.0, 18.0], [100.0, 80.0, 96.0]])
-        found = evidence(analytic_map(lambda p: p).match(at, analytic_map(lambda p: p)))
+        found = evidence(match(analytic_map(lambda p: p), at, analytic_map(lambda p: p)))
         np.testing.assert_allclose(found["edge"], (30, 18, 60), atol=1.0)
         np.testing.assert_allclose(found["end"], (40, 18, 60), atol=1.0)
 
     def test_each_way_of_matching_tells_what_it_knows(self):
         template, target = described(), described(lambda p: p + np.array((3.0, 0.0, 4.0)))  # seen where it was
         known = {
-            effort: evidence(template.match(inner_points(20), target, effort))
+            effort: evidence(match(template, inner_points(20), target, effort))
             for effort in ("fast", "standard", "thorough")
         }
         for effort, found in known.items():
@@ -67,7 +68,7 @@ class TestEvidence:
 
     def test_maps_without_coordinates_give_none(self):
         bare = described(coordinates=False)
-        found = bare.match(inner_points(3), bare)
+        found = match(bare, inner_points(3), bare)
         assert found.evidence is None
         assert found.status is None
 

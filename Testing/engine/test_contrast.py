@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from training_scans import linear_scan, tiny_recipe
 
-from AnatomicalEmbedding.models.network import Features
+from AnatomicalEmbedding.embedding.models.network import Features
 from AnatomicalEmbedding.training.contrast import info_nce, near_loss, read_cells, sam_loss
 from AnatomicalEmbedding.training.objectives import make_sampler
 from AnatomicalEmbedding.training.recipes import LossSpec

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_models import analytic_map
 
-from AnatomicalEmbedding.coverage import LEVELS_MM, find_coverage
+from AnatomicalEmbedding.embedding.coverage import LEVELS_MM, find_coverage
 from AnatomicalEmbedding.errors import MapError
 
 # the analytic map's scan: RAS z 300 to 492, 16 cells of 12 mm

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 
-from AnatomicalEmbedding.cropping import crop_resampled, crop_voxels, voxel_block
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.volume import Volume, transform_points
+from AnatomicalEmbedding.scan.cropping import crop_resampled, crop_voxels, voxel_block
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.volume import Volume
 
 TURN = np.array([(np.cos(0.3), -np.sin(0.3), 0), (np.sin(0.3), np.cos(0.3), 0), (0, 0, 1.0)])
 AXES = {"plain": np.eye(3), "flipped": np.array([(-1.0, 0, 0), (0, 0, 1.0), (0, -1.0, 0)]), "oblique": TURN}

@@ -9,9 +9,10 @@ import pytest
 import torch
 from small_models import analytic_map
 
-from AnatomicalEmbedding import matching
-from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import MapError
+from AnatomicalEmbedding.matching import match as matching
+from AnatomicalEmbedding.matching.match import match
 
 LENGTH_MM = 8.0  # over which descriptors lose their likeness
 CHANNELS = 96
@@ -63,8 +64,8 @@ def test_descriptors_mend_coordinates_that_are_off():
     template, target = described(), described(lambda p: p + off, moved)
     points = inner_points()
     plain = replace(target, local=None).provenance
-    coordinates_alone = replace(template, local=None).match(points, replace(target, local=None, provenance=plain))
-    found = template.match(points, target)
+    coordinates_alone = match(replace(template, local=None), points, replace(target, local=None, provenance=plain))
+    found = match(template, points, target)
     assert np.median(errors(coordinates_alone.points_ras, points + moved)) > 12
     # what lies far from the first answer is held back: coordinates that err by 14 mm are rare
     assert errors(found.points_ras, points + moved).max() < 6
@@ -74,7 +75,7 @@ def test_descriptors_mend_coordinates_that_are_off():
 def test_answers_lie_between_cells_and_have_no_bias():
     moved = np.array([1.7, 0.9, -2.6])
     points = inner_points(200)
-    error = described().match(points, described(moved=moved)).points_ras - points - moved
+    error = match(described(), points, described(moved=moved)).points_ras - points - moved
     assert np.abs(error).max() < 1.0  # local cells are 4 x 4 x 6 mm
     assert np.abs(error.mean(axis=0)).max() < 0.15
 
@@ -83,14 +84,14 @@ def test_look_alikes_out_of_reach_are_not_chosen():
     """Ribs: the same appearance every 48 mm. Coordinates say which one."""
     template, target = described(period_mm=48.0), described(period_mm=48.0)
     points = inner_points()
-    assert errors(template.match(points, target).points_ras, points).max() < 1.5
+    assert errors(match(template, points, target).points_ras, points).max() < 1.5
 
 
 def test_without_coordinates_the_whole_body_is_searched():
     moved = np.array([10.0, 8.0, -30.0])
     template, target = described(coordinates=False), described(coordinates=False, moved=moved)
     points = inner_points(rim_mm=60.0)
-    found = template.match(points, target)
+    found = match(template, points, target)
     assert errors(found.points_ras, points + moved).max() < 1.5
     np.testing.assert_allclose(found.score, 1.0, atol=0.1)
 
@@ -101,7 +102,7 @@ def test_air_is_never_an_answer(coordinates):
     body[:, :, 12:] = False
     template = described(coordinates=coordinates)
     target = described(coordinates=coordinates, body=body)
-    found = template.match(inner_points(80), target)
+    found = match(template, inner_points(80), target)
     edge = target.cell_to_ras[0, 3] + 11.5 * target.cell_mm[0]
     assert found.points_ras[:, 0].max() <= edge + 1e-6
     assert np.isfinite(found.points_ras).all()
@@ -111,17 +112,17 @@ def test_air_is_never_an_answer(coordinates):
 def test_many_points_are_answered_as_one_by_one():
     template, target = described(), described(moved=(2.0, 1.0, 0.0))
     points = inner_points(300)
-    together = template.match(points, target).points_ras
-    alone = np.concatenate([template.match(p[None], target).points_ras for p in points[::60]])
+    together = match(template, points, target).points_ras
+    alone = np.concatenate([match(template, p[None], target).points_ras for p in points[::60]])
     np.testing.assert_allclose(together[::60], alone, atol=1e-3)
 
 
 @pytest.mark.parametrize("effort", ["fast", "standard", "thorough"])
 def test_very_many_points_are_answered_in_parts(effort, monkeypatch):
     template, target, points = described(), described(moved=(2.0, 1.0, 0.0)), inner_points(100)
-    whole = template.match(points, target, effort)
+    whole = match(template, points, target, effort)
     monkeypatch.setattr(matching, "_AT_ONCE", 30)
-    parts = template.match(points, target, effort)
+    parts = match(template, points, target, effort)
     np.testing.assert_allclose(parts.points_ras, whole.points_ras, atol=1e-4)
     np.testing.assert_allclose(parts.score, whole.score, atol=1e-5)
 

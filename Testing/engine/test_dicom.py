@@ -9,9 +9,9 @@ import pydicom
 import pytest
 from scan_files import stack_positions, true_hu, voxel_positions, write_linear_series
 
-from AnatomicalEmbedding.dicom import list_series
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.dicom import list_series
+from AnatomicalEmbedding.scan.volume import Volume
 
 ORIGIN = (-40.0, -42.0, -35.0)
 STEP = (0.0, 0.0, 3.5)

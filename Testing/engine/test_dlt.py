@@ -12,7 +12,8 @@ from cli_runs import assert_refused
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.evaluation.centre_points import MEANINGS
 from AnatomicalEmbedding.evaluation.dlt import match_images, read_pairs, score_predictions, stack_to_ras
-from AnatomicalEmbedding.volume import Volume, transform_points
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.volume import Volume
 
 DLT_R, DLT_10, UAE_R, UAE_10, TLT_R, TLT_10 = MEANINGS
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from small_models import analytic_map, cell_centres, write_small_weights
 
-from AnatomicalEmbedding.embedding import FORMAT_VERSION, EmbeddingMap
+from AnatomicalEmbedding.embedding.map import FORMAT_VERSION, EmbeddingMap
 from AnatomicalEmbedding.errors import MapError, PointsError
 
 SLOPE = np.array([(0.9, 0.1, 0.0), (-0.2, 1.1, 0.05), (0.0, 0.1, 0.8)])

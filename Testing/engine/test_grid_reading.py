@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from AnatomicalEmbedding.grid_reading import flat_index, in_rows, read_linear, read_rows
+from AnatomicalEmbedding.embedding.grid_reading import flat_index, in_rows, read_linear, read_rows
 
 SHAPE = (4, 5, 6)  # k, j, i
 

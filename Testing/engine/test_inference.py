@@ -12,12 +12,12 @@ import torch
 from scan_files import HU_GRADIENT, centred_affine, linear_ct, true_hu
 from small_models import Averaging, cell_centres, small_network, write_small_weights
 
-from AnatomicalEmbedding.cache import MapCache
-from AnatomicalEmbedding.device import choose_device, memory_budget
-from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.embedding.device import choose_device, memory_budget
+from AnatomicalEmbedding.embedding.inference import Model, load_model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, VolumeError
-from AnatomicalEmbedding.inference import Model, load_model
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
 
 HASH = "0" * 64
 

@@ -16,52 +16,12 @@ import AnatomicalEmbedding
 
 PACKAGE = Path(AnatomicalEmbedding.__file__).parent
 
-# Lowest first; a file may import from its own layer and from those above it in this list.
+# Folders and files of the engine, lowest first; each may import from those above it in this list and from itself.
 LAYERS = (
-    {"errors", "files", "resources", "grid_reading", "calibration"},
-    {
-        "volume_checks",
-        "nifti_header",
-        "simpleitk_bridge",
-        "dicom_geometry",
-        "dicom",
-        "image_files",
-        "image_writing",
-        "volume",
-        "points",
-        "markups",
-        "boxes",
-        "cropping",
-    },
-    {"phantom", "working_grid", "body", "device", "models"},
-    {"embedding", "slabs", "cache", "inference"},
-    {
-        "target_rows",
-        "neighbourhood",
-        "local_affine",
-        "coordinate_matching",
-        "descriptor_matching",
-        "block_matching",
-        "question",
-        "second_look",
-        "confidence",
-        "matching",
-        "template_ensemble",
-        "localization",
-        "margins",
-        "structure_library",
-        "body_affine",
-        "coverage",
-        "orientation",
-    },
-    {"registration"},
-    {"pictures", "report", "box_report", "registration_report"},
-    {"followup"},
-    {"training", "evaluation"},
-    {"cli", "__main__"},
-)
-# `template_map.match(points, target_map)` is the spine of the public interface: it defers to matching.
-UPWARD = {("embedding", "matching")}
+    "errors", "files", "resources", "scan", "phantom", "embedding", "matching", "structures", "registration", "reports",
+    "followup", "training", "evaluation", "api", "cli", "__main__",
+)  # fmt: skip
+MOST_FILES_AT_THE_ROOT = 6
 NOT_IN_THE_ENGINE = {"slicer", "vtk", "qt", "ctk", "PythonQt", "PyQt5", "PySide6", "MRMLCorePython", "trame"}
 # What a plain installation holds; anything else may be imported where it is used only.
 CORE = {"numpy", "torch", "SimpleITK", "safetensors", *sys.stdlib_module_names}
@@ -77,45 +37,54 @@ SOURCES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 @cache
-def imports_of(module: str, deferred: bool) -> tuple[str, ...]:
-    """Absolute names of what a module imports: within functions when `deferred`, else when it is loaded.
+def imports_of(module: str) -> tuple[tuple[str, str], ...]:
+    """(absolute name, when) of what a module imports; when: "loaded", "called" within functions, or "typing".
 
-    Our own modules are named relative to the package with a leading dot. Imports for type checkers only do not count.
+    Our own modules are named relative to the package with a leading dot.
     """
-    return tuple(_imports(module, deferred))
+    return tuple(_imports(module))
 
 
-def _imports(module: str, deferred: bool) -> Iterator[str]:
+def _imports(module: str) -> Iterator[tuple[str, str]]:
     path = SOURCES[module]
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     package = [part for part in package if part]
-    for node, inside in _walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if inside != deferred:
-            continue
+    for node, when in _walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, when) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield node.module or ""
+            yield node.module or "", when
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] + (node.module or "").split(".")
             base = [part for part in base if part]
             for alias in node.names:
                 full = ".".join([*base, alias.name])
-                yield "." + (full if full in SOURCES else ".".join(base))
+                yield "." + (full if full in SOURCES else ".".join(base)), when
 
 
-def _walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+def _walk(node: ast.AST, when: str = "loaded") -> Iterator[tuple[ast.AST, str]]:
     for child in ast.iter_child_nodes(node):
+        inner = when
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        within = inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield child, within
-        yield from _walk(child, within)
+            inner = "typing"
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and when == "loaded":
+            inner = "called"
+        yield child, inner
+        yield from _walk(child, inner)
+
+
+def own_imports(module: str) -> set[str]:
+    """Our modules that a module imports, whenever it does."""
+    return {name[1:] for name, _ in imports_of(module) if name.startswith(".")} - {module, ""}
+
+
+def outside_imports(module: str, *moments: str) -> set[str]:
+    """Packages of others that a module imports at these moments."""
+    return {name.split(".")[0] for name, when in imports_of(module) if when in moments and not name.startswith(".")}
 
 
 def layer(module: str) -> int:
-    top = module.split(".")[0]
-    return next(n for n, names in enumerate(LAYERS) if top in names)
+    return LAYERS.index(module.split(".")[0])
 
 
 def run_python(code: str) -> str:
@@ -124,41 +93,39 @@ def run_python(code: str) -> str:
 
 
 def test_every_file_has_its_layer():
-    tops = {module.split(".")[0] for module in SOURCES} - {""}
-    listed = [name for names in LAYERS for name in names]
-    assert tops == set(listed)
-    assert len(listed) == len(set(listed))
+    assert {module.split(".")[0] for module in SOURCES} - {""} == set(LAYERS)
+
+
+def test_the_root_is_not_crowded():
+    assert len(list(PACKAGE.glob("*.*"))) <= MOST_FILES_AT_THE_ROOT
 
 
 @pytest.mark.parametrize("module", [name for name in SOURCES if name])
 def test_arrows_point_down(module):
-    wrong = [
-        target
-        for deferred in (False, True)
-        for target in (name[1:] for name in imports_of(module, deferred) if name.startswith("."))
-        if target and layer(target) > layer(module) and not (deferred and (module, target) in UPWARD)
-    ]
-    assert wrong == []
+    assert [target for target in own_imports(module) if layer(target) > layer(module)] == []
 
 
 def test_no_circles():
-    graph = {m: {n[1:] for n in imports_of(m, deferred=False) if n.startswith(".")} - {m, ""} for m in SOURCES}
-    # a package's __init__ runs before its files; a file that imports a sibling does not depend on what else is there
-    TopologicalSorter(graph).prepare()
+    # deferred imports and those for type checkers count as well
+    TopologicalSorter({module: own_imports(module) for module in SOURCES}).prepare()
+
+
+def test_only_the_command_evaluates():
+    users = {module for module in SOURCES if any(name.startswith("evaluation") for name in own_imports(module))}
+    assert {module for module in users if not module.startswith("evaluation")} == {"cli.evaluate"}
 
 
 @pytest.mark.parametrize("module", SOURCES)
 def test_nothing_of_slicer_is_in_the_engine(module):
-    for deferred in (False, True):
-        assert {name.split(".")[0] for name in imports_of(module, deferred)} & NOT_IN_THE_ENGINE == set()
+    assert outside_imports(module, "loaded", "called", "typing") & NOT_IN_THE_ENGINE == set()
 
 
 @pytest.mark.parametrize("module", SOURCES)
 def test_a_plain_installation_can_import_every_module(module):
-    assert {name.split(".")[0] for name in imports_of(module, deferred=False) if not name.startswith(".")} <= CORE
+    assert outside_imports(module, "loaded") <= CORE
 
 
-@pytest.mark.parametrize("module", ["", ".volume", ".points", ".errors", ".cli.main"])
+@pytest.mark.parametrize("module", ["", ".scan.volume", ".scan.points", ".errors", ".cli.main"])
 def test_torch_is_not_loaded_by(module):
     code = f"import sys, AnatomicalEmbedding{module}; print('torch' in sys.modules)"
     assert run_python(code) == "False"

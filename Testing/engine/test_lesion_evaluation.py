@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from small_models import analytic_map
 
+from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.evaluation import lesions as evaluation
 from AnatomicalEmbedding.evaluation.lesion_results import GONE, RESHAPED, UNCHANGED, FollowUpResult
 from AnatomicalEmbedding.evaluation.lesions import evaluate_follow_ups
-from AnatomicalEmbedding.inference import load_model
 from AnatomicalEmbedding.phantom.followup import PhantomFollowUp, make_follow_up
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
 
 SEEDS = (117007, 117016)  # between them every fate
 CELL_MM = (8.0, 8.0, 8.0)

@@ -11,9 +11,9 @@ from test_calibration import calibration, forest  # noqa: F401 - fixtures
 from test_descriptor_matching import described
 
 from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
-from AnatomicalEmbedding.localization import example_from_points, locate, make_example, stored
-from AnatomicalEmbedding.margins import Margins
-from AnatomicalEmbedding.structure_library import SUFFIX, StructureLibrary
+from AnatomicalEmbedding.structures.library import SUFFIX, StructureLibrary
+from AnatomicalEmbedding.structures.locating import example_from_points, locate, make_example, stored
+from AnatomicalEmbedding.structures.margins import Margins
 
 LOW = np.array((-90.0, -75.0, 300.0))
 BOX = np.array([[-30.0, -20.0, 350.0], [35.0, 40.0, 430.0]])

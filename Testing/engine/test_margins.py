@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.boxes import OUTWARD
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
-from AnatomicalEmbedding.localization import Located
-from AnatomicalEmbedding.margins import KnownBox, Margins, learn_margins
+from AnatomicalEmbedding.scan.boxes import OUTWARD
+from AnatomicalEmbedding.structures.locating import Located
+from AnatomicalEmbedding.structures.margins import KnownBox, Margins, learn_margins
 
 TRUTH = np.array([[0.0, 0.0, 0.0], [60.0, 50.0, 80.0]])
 VOXELS = np.stack(np.meshgrid(*(np.linspace(2, n - 2, 12) for n in TRUTH[1]), indexing="ij"), -1).reshape(-1, 3)

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import analytic_map, cell_centres
 
-from AnatomicalEmbedding import matching
-from AnatomicalEmbedding.coordinate_matching import find_coordinates
-from AnatomicalEmbedding.embedding import EmbeddingMap
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError
-from AnatomicalEmbedding.matching import match_points, match_targets
-from AnatomicalEmbedding.target_rows import TargetRows
-from AnatomicalEmbedding.volume import transform_points
+from AnatomicalEmbedding.matching import match as matching
+from AnatomicalEmbedding.matching.coordinates import find_coordinates
+from AnatomicalEmbedding.matching.match import match, match_all
+from AnatomicalEmbedding.matching.target_rows import TargetRows
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 SHAPE = (16, 20, 24)
 LOW = np.array((-90.0, -75.0, 300.0))
@@ -82,7 +82,7 @@ class TestAnalytic:
         shape = tuple(np.ceil((np.ptp(points, axis=0) + 40) / (8, 8, 12)).astype(int)[::-1])
         template = analytic_map(lambda p: p @ slope_a.T + level_a, shape, corner_ras=corner)
         target = analytic_map(lambda p: p @ slope_b.T + level_b)
-        matches = template.match(points, target)
+        matches = match(template, points, target)
         assert errors(matches.points_ras, truth).max() < 0.5
         assert matches.score.min() > 0.9
 
@@ -97,20 +97,20 @@ class TestAnalytic:
     def test_from_one_nonlinear_frame_to_another(self):
         points = inside(margin_mm=34)
         truth = inverse(lambda p: waves(p + 20) - 20, waves(points))
-        found = analytic_map(waves).match(points, analytic_map(lambda p: waves(p + 20) - 20)).points_ras
+        found = match(analytic_map(waves), points, analytic_map(lambda p: waves(p + 20) - 20)).points_ras
         assert errors(found, truth).max() < 2.0
         assert np.median(errors(found, truth)) < 0.5
 
     def test_a_scan_matched_with_itself_gives_the_same_points(self):
         embedding = analytic_map(waves)
         points = inside(margin_mm=26)
-        assert errors(embedding.match(points, embedding).points_ras, points).max() < 1.0
+        assert errors(match(embedding, points, embedding).points_ras, points).max() < 1.0
 
     def test_the_map_has_no_unit(self):
         """Unmetric maps (published weights) may be in any unit: places and scores do not depend on it."""
         truth = inside(margin_mm=26)
         maps = [analytic_map(lambda p, s=scale: s * waves(p), metric=False) for scale in (0.002, 1.0)]
-        found = [template.match(truth, template) for template in maps]
+        found = [match(template, truth, template) for template in maps]
         assert errors(found[0].points_ras, truth).max() < 1.0
         np.testing.assert_allclose(found[0].points_ras, found[1].points_ras, atol=0.02)
         np.testing.assert_allclose(found[0].score, found[1].score, atol=0.01)
@@ -133,14 +133,14 @@ class TestEdges:
         target = analytic_map(itself, (20, 24, 28), corner_ras=tuple(LOW - 20))
         corner = HIGH - 0.01
         half_a_cell = np.linalg.norm(template.cell_mm) / 2
-        assert errors(template.match(corner, target).points_ras, corner)[0] < half_a_cell + 1
+        assert errors(match(template, corner, target).points_ras, corner)[0] < half_a_cell + 1
 
     def test_a_target_that_lacks_part_of_the_body(self):
         """What is in the target's field of view is found; what is beyond comes out at its border, with a low score."""
         template, target = analytic_map(itself), analytic_map(itself, (8, 20, 24))
         cut = LOW[2] + 8 * 12.0
         points = inside(margin_mm=10)
-        matches = template.match(points, target)
+        matches = match(template, points, target)
         present, absent = points[:, 2] < cut - 4, points[:, 2] > cut + 40
         assert errors(matches.points_ras[present], points[present]).max() < 2.0
         assert target.contains(matches.points_ras).all()
@@ -207,7 +207,7 @@ class TestNoise:
         target = analytic_map(lambda p: p * (1, 1, 0))  # holds a plane of coordinates only
         heights = (0.0, 5.0, 20.0, 100.0)
         templates = [analytic_map(lambda p, h=height: p * (1, 1, 0) + (0, 0, h)) for height in heights]
-        exact, near, off, absurd = (t.match(inside(margin_mm=26), target).score.mean() for t in templates)
+        exact, near, off, absurd = (match(t, inside(margin_mm=26), target).score.mean() for t in templates)
         assert exact > 0.95
         assert exact > near + 0.05 > off + 0.1
         assert 0 <= absurd < 0.01
@@ -217,11 +217,11 @@ class TestMany:
     def test_ten_thousand_points_are_each_found_as_if_alone(self):
         template, target = analytic_map(waves), analytic_map(itself, noise=2.0)
         points = inside(margin_mm=0.5, count=10_000)
-        together = match_points(template, points, target)
+        together = match(template, points, target)
         assert together.points_ras.shape == (10_000, 3)
         assert together.score.shape == (10_000,)
         for n in [*range(0, 10_000, 397), 9_999]:
-            alone = template.match(points[n], target)
+            alone = match(template, points[n], target)
             np.testing.assert_allclose(alone.points_ras[0], together.points_ras[n], atol=1e-3)
             np.testing.assert_allclose(alone.score[0], together.score[n], atol=1e-4)
 
@@ -229,8 +229,8 @@ class TestMany:
         template, target = analytic_map(waves), analytic_map(itself)
         points = inside(margin_mm=5)
         order = np.random.default_rng(1).permutation(len(points))
-        found = template.match(points, target).points_ras
-        np.testing.assert_allclose(template.match(points[order], target).points_ras, found[order], atol=1e-6)
+        found = match(template, points, target).points_ras
+        np.testing.assert_allclose(match(template, points[order], target).points_ras, found[order], atol=1e-6)
 
     @pytest.mark.parametrize("effort", ["fast", "standard", "thorough"])
     def test_several_targets_are_each_answered_as_if_alone(self, effort, monkeypatch):
@@ -241,15 +241,15 @@ class TestMany:
         template = analytic_map(waves)
         targets = [analytic_map(itself), analytic_map(waves, (12, 18, 20), body=body), analytic_map(itself, noise=2.0)]
         for points in (inside(margin_mm=5, count=40), inside(margin_mm=5, count=130)):
-            together = match_targets(template, points, targets, effort)
+            together = match_all(template, points, targets, effort)
             for found, target in zip(together, targets, strict=True):
-                alone = template.match(points, target, effort)
+                alone = match(template, points, target, effort)
                 np.testing.assert_allclose(found.points_ras, alone.points_ras, atol=1e-6)
                 np.testing.assert_allclose(found.score, alone.score, atol=1e-6)
 
     @pytest.mark.parametrize("nothing", [[], np.zeros((0, 3))])
     def test_no_points_have_no_matches(self, nothing):
-        matches = analytic_map(itself).match(nothing, analytic_map(itself))
+        matches = match(analytic_map(itself), nothing, analytic_map(itself))
         assert matches.points_ras.shape == (0, 3)
         assert matches.score.shape == (0,)
         assert (matches.status, matches.expected_error_mm, matches.probability) == (None, None, None)
@@ -258,18 +258,18 @@ class TestMany:
 class TestRefused:
     def test_an_effort_that_does_not_exist(self):
         with pytest.raises(AnatomicalEmbeddingError, match="choose one of coordinates, fast, standard, thorough"):
-            analytic_map(itself).match(MIDDLE, analytic_map(itself), "hard")
+            match(analytic_map(itself), MIDDLE, analytic_map(itself), "hard")
 
     def test_maps_of_different_weights(self):
         other = analytic_map(itself, weights_hash="cd" * 32, name="other.nii.gz")
         with pytest.raises(MapError, match=r"'analytic' and 'other\.nii\.gz' were made by different weights"):
-            analytic_map(itself).match(MIDDLE, other)
+            match(analytic_map(itself), MIDDLE, other)
 
     def test_a_target_without_body(self):
         empty = analytic_map(itself, body=np.zeros(SHAPE, dtype=bool), name="air.nii.gz")
         with pytest.raises(MapError, match=r"air\.nii\.gz: holds no body"):
-            analytic_map(itself).match(MIDDLE, empty)
+            match(analytic_map(itself), MIDDLE, empty)
 
     def test_a_point_outside_the_template(self):
         with pytest.raises(PointsError, match=r"\(500\.0, 0\.0, 350\.0\) RAS mm lies outside analytic"):
-            analytic_map(itself).match([[0, 0, 350], [500, 0, 350]], analytic_map(itself))
+            match(analytic_map(itself), [[0, 0, 350], [500, 0, 350]], analytic_map(itself))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from AnatomicalEmbedding.models.network import EmbeddingNetwork, NetworkSpec, _UnitLength, piecewise_linear
+from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec, _UnitLength, piecewise_linear
 
 SPEC = NetworkSpec(widths=(4, 4, 4, 4))
 

@@ -10,7 +10,8 @@ from AnatomicalEmbedding.phantom.followup import MERGED, NOT_THERE, OUTSIDE, VIS
 from AnatomicalEmbedding.phantom.lesions import KINDS, Shape, draw_lesion
 from AnatomicalEmbedding.phantom.render import Grid
 from AnatomicalEmbedding.phantom.tissues import PHASES
-from AnatomicalEmbedding.volume import Volume, transform_points
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.volume import Volume
 
 SEEDS = (117007, 117016)  # between them every fate
 RADIUS = 9.0

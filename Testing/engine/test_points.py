@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.points import PointList, parse_point, read_points, write_markups
+from AnatomicalEmbedding.scan.points import PointList, parse_point, read_points, write_markups
 
 POINTS = PointList(("carina", "left kidney, lower pole"), [[1.5, -2.25, 300.125], [-40, 55, 60]], ("split", ""))
 

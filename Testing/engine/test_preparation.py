@@ -16,10 +16,10 @@ from small_models import write_small_weights
 from test_scans import same
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.training.frames import LevelTable
 from AnatomicalEmbedding.training.preparation import REPORT, find_scans, prepare_set
 from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume
-from AnatomicalEmbedding.volume import Volume
 
 FOLDER_MM = (8.0, 8.0, 8.0)
 MANY = 40

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from AnatomicalEmbedding.embedding.models.published_ape import PublishedApe, download_published_ape, load_published_ape
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
-from AnatomicalEmbedding.models.published_ape import PublishedApe, download_published_ape, load_published_ape
 
 NOWHERE = "http://127.0.0.1:9/ape.pt"  # the discard port: refused at once, no network involved
 WIDTHS = (96, 192, 384, 768)
@@ -316,7 +316,7 @@ def test_everything_above_the_window_looks_alike():
 
 
 def test_inference_finds_all_it_needs_of_a_network():
-    from AnatomicalEmbedding.inference import Backbone
+    from AnatomicalEmbedding.embedding.inference import Backbone
 
     assert set(Backbone.__annotations__) <= set(dir(PublishedApe))
     assert PublishedApe.size_step == PublishedApe.lattice == 32

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from small_models import analytic_map, small_network, write_small_weights
 
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec
+from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights, read_weights, write_weights
 from AnatomicalEmbedding.errors import WeightsError
-from AnatomicalEmbedding.inference import load_model
-from AnatomicalEmbedding.models.network import EmbeddingNetwork, NetworkSpec
-from AnatomicalEmbedding.models.registry import find_weights, list_weights, read_weights, write_weights
 
 SPEC = NetworkSpec(
     widths=(4, 6, 8),

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding import pictures
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
-from AnatomicalEmbedding.pictures import AXIAL, BONE, CORONAL, LUNG, PLANES, SAGITTAL, SOFT_TISSUE
-from AnatomicalEmbedding.points import PointList
-from AnatomicalEmbedding.report import write_report
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.reports import pictures
+from AnatomicalEmbedding.reports.matches import write_report
+from AnatomicalEmbedding.reports.pictures import AXIAL, BONE, CORONAL, LUNG, PLANES, SAGITTAL, SOFT_TISSUE
+from AnatomicalEmbedding.scan.points import PointList
+from AnatomicalEmbedding.scan.volume import Volume
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("jinja2")

@@ -8,6 +8,7 @@ import torch
 from training_scans import SPACING_MM, frame, linear_scan, with_field
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.training.scans import (
     FIELD_STEP,
     PHANTOM_SEED,
@@ -16,7 +17,6 @@ from AnatomicalEmbedding.training.scans import (
     prepare_phantoms,
     prepare_volume,
 )
-from AnatomicalEmbedding.volume import Volume
 
 GRID_MM = (4.0, 4.0, 4.0)
 FOLDER_MM = (8.0, 8.0, 8.0)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from AnatomicalEmbedding import Volume, load_model
-from AnatomicalEmbedding.coverage import find_coverage
+from AnatomicalEmbedding.embedding.coverage import find_coverage
 from AnatomicalEmbedding.evaluation.phantoms import evaluate_phantoms
+from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.simpleitk_bridge import transform_points
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def question(model, pair):
     names = sorted(template.points_ras.keys() & target.points_ras.keys())
     points = np.array([template.points_ras[name] for name in names])
     template_map = model.embed(template.volume)
-    return template_map, points, template_map.match(points, model.embed(target.volume)).points_ras
+    return template_map, points, match(template_map, points, model.embed(target.volume)).points_ras
 
 
 def reordered(volume: Volume, order: tuple[int, ...], flips: tuple[int, ...]) -> Volume:
@@ -69,7 +70,7 @@ def test_axis_orders_and_flips_give_the_same_world_answer(model, pair, question)
         other = reordered(target, order, flips)
         probe = target.bounds_ras.mean(axis=0, keepdims=True) + np.array([10.0, -20.0, 30.0])
         assert other.sample(probe) == pytest.approx(target.sample(probe))
-        found = template_map.match(points, model.embed(other)).points_ras
+        found = match(template_map, points, model.embed(other)).points_ras
         assert np.linalg.norm(found - expected, axis=1).max() <= 1.0, (order, flips)
 
 
@@ -77,7 +78,7 @@ def test_an_oblique_encoding_gives_the_same_world_answer(model, question):
     """Of a scan of usual voxels: voxels as coarse as the working grid would be blurred by being interpolated twice."""
     template_map, points, _ = question
     target = make_phantom(911, spacing=(1.5, 1.5, 2.0), coverage_mm=(220.0, 440.0)).volume
-    expected = template_map.match(points, model.embed(target)).points_ras
+    expected = match(template_map, points, model.embed(target)).points_ras
     angle = np.radians(14.0)
     turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1.0]])
     spacing = np.array([1.5, 1.5, 2.0])
@@ -89,7 +90,7 @@ def test_an_oblique_encoding_gives_the_same_world_answer(model, question):
     i, j, k = np.meshgrid(*(np.arange(n) for n in size), indexing="ij")
     ras = transform_points(oblique, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     voxels = target.sample(ras).reshape(size).transpose(2, 1, 0)
-    found = template_map.match(points, model.embed(Volume(np.rint(voxels).astype(np.int16), oblique))).points_ras
+    found = match(template_map, points, model.embed(Volume(np.rint(voxels).astype(np.int16), oblique))).points_ras
     assert np.linalg.norm(found - expected, axis=1).max() <= 1.0
 
 
@@ -112,6 +113,6 @@ def test_a_point_is_found_in_its_own_scan(model, pair):
     phantom = pair[0]
     embedding = model.embed(phantom.volume)
     points = np.array(list(phantom.points_ras.values()))
-    errors = np.linalg.norm(embedding.match(points, embedding).points_ras - points, axis=1)
+    errors = np.linalg.norm(match(embedding, points, embedding).points_ras - points, axis=1)
     assert np.median(errors) <= 1.5  # a quarter of a local cell
     assert errors.max() <= 4.0

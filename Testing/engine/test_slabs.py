@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import small_network
 
+from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.embedding.slabs import run_in_slabs
 from AnatomicalEmbedding.errors import MemoryLimitError
-from AnatomicalEmbedding.inference import Model
-from AnatomicalEmbedding.slabs import run_in_slabs
 
 CPU = torch.device("cpu")
 sizes = st.tuples(*[st.integers(2, 19).map(lambda cells: cells * 4)] * 3)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.evaluation.structures import KINDS, find_structures, normalise_name, reason_left_out
+from AnatomicalEmbedding.structures.label_names import KINDS, find_structures, normalise_name, reason_left_out
 
 
 def test_extreme_is_the_centroid_of_the_outermost_layer():

@@ -12,8 +12,8 @@ import torch
 from small_models import small_network
 from training_scans import frame, linear_scan, tiny_recipe
 
+from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
-from AnatomicalEmbedding.models.network import EmbeddingNetwork
 from AnatomicalEmbedding.training import trainer
 from AnatomicalEmbedding.training.objectives import make_sampler
 from AnatomicalEmbedding.training.recipes import OBJECTIVES

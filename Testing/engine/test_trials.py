@@ -7,12 +7,12 @@ import pytest
 from small_models import Averaging
 from test_evaluation import ORGANS, write_case
 
+from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.evaluation import load_cases, phantoms
-from AnatomicalEmbedding.evaluation.trials import bent_trials, cut_scan, labelled_trials, phantom_trials
-from AnatomicalEmbedding.evaluation.warped import warp_scan
-from AnatomicalEmbedding.inference import Model
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.training.trials import bent_trials, cut_scan, labelled_trials, phantom_trials
+from AnatomicalEmbedding.training.warped import warp_scan
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_bending_does_not_fold(torso):
 @pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
 def test_a_cut_keeps_its_slices_where_they_were(torso, axes):
     """Whatever voxel axis runs along the body, and to whichever side."""
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
     order = [2 - a for a in axes[::-1]]
     matrix = torso.ijk_to_ras.copy()

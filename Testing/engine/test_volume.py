@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scan_files import centred_affine, linear_ct, true_hu, voxel_positions
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.simpleitk_bridge import transform_points
-from AnatomicalEmbedding.volume import Volume, check_ct
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.volume import Volume, check_ct
 
 ORDERS = [(axes, flips) for axes in permutations(range(3)) for flips in product((False, True), repeat=3)]
 FORMATS = (".nii.gz", ".nii", ".nrrd", ".mha")

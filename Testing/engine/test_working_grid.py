@@ -7,8 +7,8 @@ import pytest
 import torch
 from scan_files import centred_affine, linear_ct, true_hu, voxel_positions
 
-from AnatomicalEmbedding.volume import Volume
-from AnatomicalEmbedding.working_grid import AIR_HU, canonical_axes, crop, resample
+from AnatomicalEmbedding.embedding.working_grid import AIR_HU, canonical_axes, crop, resample
+from AnatomicalEmbedding.scan.volume import Volume
 
 SPACING_MM = (2.0, 2.0, 3.0)
 LATTICE, STEP = 8, 4

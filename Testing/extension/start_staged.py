@@ -34,9 +34,9 @@ def main(flat: Path) -> dict:
     kit.verify()
 
     import AnatomicalEmbedding
-    from AnatomicalEmbedding.models.registry import find_weights, list_weights
+    from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights
     from AnatomicalEmbedding.resources import resource
-    from AnatomicalEmbedding.structure_library import shipped_library
+    from AnatomicalEmbedding.structures.library import shipped_library
 
     weights = find_weights()
     return {

@@ -179,7 +179,7 @@ def test_logic_loads_neither_torch_nor_qt(extension: Extension, tmp_path: Path) 
 
 def test_loading_torch_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "Late.py").write_text("def f():\n    import torch\n")
-    (tmp_path / "Early.py").write_text("import AnatomicalEmbedding.inference\n")
+    (tmp_path / "Early.py").write_text("import AnatomicalEmbedding.embedding.inference\n")
     (tmp_path / "Hidden.py").write_text("try:\n    import torch\nexcept ImportError:\n    torch = None\n")
     found = _loaded_with(["Late", "Early", "Hidden"], tmp_path, tmp_path)
     assert found == {"Early": "torch", "Hidden": "torch"}

@@ -7,7 +7,7 @@ from record_steps import STUDIES
 from reported_patient import CURRENT, PRIOR, patient_record
 
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
 
 
 @pytest.fixture

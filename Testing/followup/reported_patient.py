@@ -9,7 +9,7 @@ import numpy as np
 
 from AnatomicalEmbedding.followup.lesions import Axis, Guess, Measurement, Point, Study
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
 
 PRIOR = Study("prior", "CT before", date(2024, 1, 15))
 CURRENT = Study("current", "CT after", date(2024, 4, 2))

@@ -14,7 +14,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import Guess, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 from AnatomicalEmbedding.followup.report_page import write_page
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("jinja2")

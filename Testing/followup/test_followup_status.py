@@ -2,15 +2,7 @@
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MERGED, NOT_VISIBLE, PROPOSED, Guess
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
-from AnatomicalEmbedding.followup.status import (
-    ABSENT,
-    BASELINE,
-    DISAPPEARED,
-    NEW,
-    SPLIT,
-    UNCERTAIN,
-    status_of,
-)
+from AnatomicalEmbedding.followup.status import ABSENT, BASELINE, DISAPPEARED, NEW, SPLIT, UNCERTAIN, status_of
 
 
 def _words(record: FollowUp, lesion_id: str) -> list[str]:

@@ -9,8 +9,8 @@ from datetime import date
 import pytest
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.given_scans import InOrder, Recognized, in_order, recognize
 from AnatomicalEmbedding.followup.lesions import Study
+from AnatomicalEmbedding.followup.study_inputs import InOrder, Recognized, in_order, recognize
 
 
 def content(name: str, number: int, day: date | None = None) -> Study:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from record_steps import STUDIES, records
 
-from AnatomicalEmbedding.followup.joining import joined, same_studies, taken_in
 from AnatomicalEmbedding.followup.lesions import Guess, Study
+from AnatomicalEmbedding.followup.merge_records import joined, same_studies, taken_in
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 
 LATER = Study("d", "scan d", date(2025, 1, 1))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from record_steps import STUDIES, records, steps, taken
 
-from AnatomicalEmbedding.followup.joining import TakenIn, joined, taken_in
 from AnatomicalEmbedding.followup.lesions import MERGED, NOT_VISIBLE, Guess, Measurement
+from AnatomicalEmbedding.followup.merge_records import TakenIn, joined, taken_in
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 
 LONG, SHORT = ((0.0, 0.0, 0.0), (0.0, 20.0, 0.0)), ((0.0, 5.0, 0.0), (8.0, 5.0, 0.0))

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 
 from AnatomicalEmbedding.cli.demo import SHOWN, TARGET_MM, TARGET_SEED, TEMPLATE_MM, TEMPLATE_SEED
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
-from AnatomicalEmbedding.points import PointList, write_markups
+from AnatomicalEmbedding.scan.points import PointList, write_markups
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "Resources" / "SampleData"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from training_runs import Watched, group_is_empty, settings
 
-from AnatomicalEmbedding.models.registry import read_weights
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.embedding.models.registry import read_weights
+from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbeddingLib.Training.TrainingLog import LossCurve
 from AnatomicalEmbeddingLib.Training.TrainingProcess import FAILED, FINISHED, STOPPED
 from AnatomicalEmbeddingLib.Training.TrainingRun import UNFINISHED, inspectRun

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from AnatomicalEmbedding import load_model
-from AnatomicalEmbedding.cache import MapCache
-from AnatomicalEmbedding.embedding import EmbeddingMap
-from AnatomicalEmbedding.evaluation.warped import WarpedScan, warp_scan
+from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.phantom import Phantom
 from AnatomicalEmbedding.registration.register import register
 from AnatomicalEmbedding.registration.transform import Registration
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.training.warped import WarpedScan, warp_scan
 
 
 @dataclass(frozen=True, eq=False)

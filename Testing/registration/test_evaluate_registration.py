@@ -8,9 +8,9 @@ import pytest
 import SimpleITK as sitk
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.evaluation.dataset import Case, load_cases
 from AnatomicalEmbedding.evaluation.registration import evaluate_registration
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases
 
 SHIFT = np.array([6.0, -9.0, 12.0])
 

@@ -8,8 +8,8 @@ import torch
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.registration.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
-from AnatomicalEmbedding.simpleitk_bridge import LPS_FROM_RAS, transform_points
-from AnatomicalEmbedding.volume import Volume
+from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, transform_points
+from AnatomicalEmbedding.scan.volume import Volume
 
 LOW, HIGH = np.array([-50.0, -40.0, 0.0]), np.array([70.0, 60.0, 90.0])
 
@@ -133,27 +133,3 @@ def _shift(step: tuple[float, float, float]) -> np.ndarray:
     matrix = np.zeros((4, 4))
     matrix[:3, 3] = step
     return matrix
-
-
-def test_elastix_reads_the_start_as_the_same_map(registration, points, tmp_path):
-    itk = pytest.importorskip("itk", reason="itk-elastix is not installed: pip install itk-elastix")
-    from AnatomicalEmbedding.registration.elastix_start import write_elastix_start
-
-    fixed = checkered()
-    write_elastix_start(tmp_path / "start.txt", registration.affine, fixed)
-    parameters = itk.ParameterObject.New()
-    parameters.AddParameterFile(str(tmp_path / "start.txt"))
-    moving = itk.image_from_array(np.zeros(fixed.shape, dtype=np.float32))
-    transformix = itk.TransformixFilter.New(moving)
-    transformix.SetTransformParameterObject(parameters)
-    lps = transform_points(LPS_FROM_RAS, points)
-    (tmp_path / "points.txt").write_text(
-        f"point\n{len(lps)}\n" + "\n".join(" ".join(map(repr, p)) for p in lps.tolist())
-    )
-    transformix.SetFixedPointSetFileName(str(tmp_path / "points.txt"))
-    transformix.SetOutputDirectory(str(tmp_path))
-    transformix.Update()
-    said = (tmp_path / "outputpoints.txt").read_text().splitlines()
-    moved = np.array([[float(x) for x in line.split("OutputPoint = [")[1].split("]")[0].split()] for line in said])
-    wanted = transform_points(registration.affine, points)
-    assert np.abs(transform_points(LPS_FROM_RAS, moved) - wanted).max() < 1e-3

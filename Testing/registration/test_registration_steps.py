@@ -13,7 +13,8 @@ from AnatomicalEmbedding.registration.lattice import Lattice
 from AnatomicalEmbedding.registration.register import KINDS, register
 from AnatomicalEmbedding.registration.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
-from AnatomicalEmbedding.volume import Volume, transform_points
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.volume import Volume
 
 SLAB = ("index", "fixed_ras", "moving_ras", "weight", "depth_mm")  # what GridMatches hold of each point
 LATTICE = Lattice((-100.0, -60.0, 0.0), (24.0, 24.0, 24.0), (9, 7, 12))
@@ -125,7 +126,7 @@ def test_a_scan_on_itself_stays_where_it_is(bent_pair):
 
 def test_another_patient_is_nearer_after_each_step(phantom_pair, bent_pair, map_folder):
     from AnatomicalEmbedding import load_model
-    from AnatomicalEmbedding.cache import MapCache
+    from AnatomicalEmbedding.embedding.cache import MapCache
 
     model = load_model(cache=MapCache(map_folder))
     maps = bent_pair.maps[1], model.embed(phantom_pair[1].volume)

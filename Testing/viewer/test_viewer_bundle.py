@@ -7,9 +7,9 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 
 import slicer.util
 import vtk
+from AnatomicalEmbeddingViewer.logic import bundle
 from reading import read_bundle
 from trame_slicer.core import SlicerApp
-from viewer.logic import bundle
 
 from AnatomicalEmbeddingLib.SceneNodes import nodesOf
 

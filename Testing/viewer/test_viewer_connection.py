@@ -159,7 +159,7 @@ def test_a_page_that_closes_while_an_answer_is_on_its_way_is_no_error_in_the_log
     """wslink and aiohttp log the exception as it comes, from within its handling and with it."""
     code = """
 import asyncio, logging, os, signal
-from viewer.app import Options, run
+from AnatomicalEmbeddingViewer.app import Options, run
 from AnatomicalEmbeddingLib.Maps.Engine import Choice
 
 def closed(error):

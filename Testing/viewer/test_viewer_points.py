@@ -7,6 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from AnatomicalEmbedding.matching.match import match
+
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
 
@@ -34,7 +36,7 @@ def test_a_click_is_answered_in_the_other_scan_where_it_belongs(page, scan_files
     places = exported(page, tmp_path)
     model = load_model(device="cpu")
     scans = [model.embed(Volume.read(path)) for path in scan_files]
-    truth = scans[0].match(places["prior"]["P1"][None], scans[1]).points_ras[0]
+    truth = match(scans[0], places["prior"]["P1"][None], scans[1]).points_ras[0]
     assert np.linalg.norm(places["current"]["P1"] - truth) < 0.5
 
 

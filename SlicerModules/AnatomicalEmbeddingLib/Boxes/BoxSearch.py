@@ -22,7 +22,7 @@ from .StructureFinder import Finder, checkRecall, makeFinder, openLibrary
 from .StructureNames import libraryFile, readable, weightsHash
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.structure_library import StructureLibrary
+    from AnatomicalEmbedding.structures.library import StructureLibrary
 
 _OPEN, _MAKE = "open the library", "read the examples"  # keys of jobs; those of scans are volume IDs
 

@@ -65,7 +65,7 @@ class CoverageLogic:
         return CoverageRow(volumeNode.GetName(), holds, known, orientation, fault)
 
     def _holds(self, embedding) -> tuple[str, bool]:
-        from AnatomicalEmbedding.coverage import find_coverage
+        from AnatomicalEmbedding.embedding.coverage import find_coverage
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         source = madeFrom(embedding)

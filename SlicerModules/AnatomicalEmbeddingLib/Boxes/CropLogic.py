@@ -56,8 +56,8 @@ class CropLogic:
         marginMm: further mm on every side. Boxes are clipped to the volume; structures without a box are passed over.
         Raises AnatomicalEmbeddingError where nothing can be cropped, whose sentence names the volume.
         """
-        from AnatomicalEmbedding.boxes import enclosing
         from AnatomicalEmbedding.errors import VolumeError
+        from AnatomicalEmbedding.scan.boxes import enclosing
 
         if not hasVoxels(volumeNode):
             raise VolumeError(f"{volumeNode.GetName()}: holds no 3-D image; choose a CT volume.")
@@ -134,8 +134,8 @@ class CropLogic:
             self.changed.emit()
 
     def _cut(self, volume, found: dict[str, tuple], box: np.ndarray, suffix: str, marginMm: float):
-        from AnatomicalEmbedding.boxes import grown
-        from AnatomicalEmbedding.cropping import voxel_block
+        from AnatomicalEmbedding.scan.boxes import grown
+        from AnatomicalEmbedding.scan.cropping import voxel_block
 
         voxels, matrix = slicer.util.arrayFromVolume(volume), ijkToRas(volume)
         box = grown(box, np.full(6, marginMm - _ROUNDING_MM))

@@ -23,8 +23,8 @@ from .Segments import extremesIn, segmentIds, segmentName
 from .StructureNames import spelt
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.embedding import EmbeddingMap
-    from AnatomicalEmbedding.localization import Example
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.structures.locating import Example
 
 BOX, SEGMENT, POINTS = "box", "segment", "points"
 _KINDS = {
@@ -110,7 +110,7 @@ class Marking:
 
     def example(self, embedding: EmbeddingMap) -> Example:
         """For the engine, from the volume's map. Raises PointsError and MapError as `localization.make_example`."""
-        from AnatomicalEmbedding.localization import example_from_points, make_example
+        from AnatomicalEmbedding.structures.locating import example_from_points, make_example
 
         if self.points is not None:
             return example_from_points(embedding, self.points)

@@ -16,10 +16,10 @@ from .BoxNodes import FoundBox
 from .StructureExamples import Marking
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.embedding import EmbeddingMap
-    from AnatomicalEmbedding.localization import Example
-    from AnatomicalEmbedding.margins import Margins
-    from AnatomicalEmbedding.structure_library import StructureLibrary
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.structures.library import StructureLibrary
+    from AnatomicalEmbedding.structures.locating import Example
+    from AnatomicalEmbedding.structures.margins import Margins
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Finder:
         """What is known of each structure, but for some, and its box (2, 3) in the scan's own RAS mm, not clipped to
         the scan.
         """
-        from AnatomicalEmbedding.localization import locate
+        from AnatomicalEmbedding.structures.locating import locate
 
         found = []
         for part in self.parts:
@@ -67,7 +67,7 @@ def madeFrom(embedding: EmbeddingMap) -> str:
 def openLibrary(path: Path | None, weightsHash: str, weightsName: str) -> StructureLibrary:
     """The library in a file. Raises WeightsError where there is none for these weights, or it is damaged."""
     from AnatomicalEmbedding.errors import WeightsError
-    from AnatomicalEmbedding.structure_library import StructureLibrary
+    from AnatomicalEmbedding.structures.library import StructureLibrary
 
     if path is None:
         raise WeightsError(
@@ -96,8 +96,8 @@ def makeFinder(
     Raises AnatomicalEmbeddingError where nothing can be looked for: its sentences tell why.
     """
     from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-    from AnatomicalEmbedding.localization import stored
-    from AnatomicalEmbedding.margins import located_by_others
+    from AnatomicalEmbedding.structures.locating import stored
+    from AnatomicalEmbedding.structures.margins import located_by_others
 
     own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
     remarks = []

@@ -12,9 +12,9 @@ import numpy as np
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.joining import TakenIn, joined, same_studies, taken_in
 from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, is_automatic, mark_lesions
 from AnatomicalEmbedding.followup.lesions import Lesion
+from AnatomicalEmbedding.followup.merge_records import TakenIn, joined, same_studies, taken_in
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record
 

@@ -65,7 +65,7 @@ class LandmarkLogic:
 
     @property
     def effort(self) -> str:
-        """Of matching; see `AnatomicalEmbedding.matching.match_targets`."""
+        """Of matching; see `AnatomicalEmbedding.matching.match.match_all`."""
         return self._matcher.effort
 
     @effort.setter

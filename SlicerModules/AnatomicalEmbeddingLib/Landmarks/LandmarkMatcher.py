@@ -33,7 +33,7 @@ class Row:
 class LandmarkMatcher:
     """template: volume node of the points; points: their list; targets: volume nodes to find them in.
 
-    lists: volume ID -> answers. outside: IDs of points beyond the template's scan. effort: see `match_targets`.
+    lists: volume ID -> answers. outside: IDs of points beyond the template's scan. effort: see `match_all`.
     said(sentence): something the user should read. listAdded(list): there is one more.
     """
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.embedding import EmbeddingMap
-    from AnatomicalEmbedding.inference import Model
-    from AnatomicalEmbedding.matching import Matches
-    from AnatomicalEmbedding.orientation import OrientationCheck
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.embedding.inference import Model
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.embedding.orientation import OrientationCheck
+    from AnatomicalEmbedding.matching.match import Matches
+    from AnatomicalEmbedding.scan.volume import Volume
 
 _SMALL_GPU_BYTES = 4 * 2**30
 
@@ -72,7 +72,7 @@ class Engine:
                 problem = self.problem()
                 if problem is not None:
                     raise AnatomicalEmbeddingError(problem)
-                from AnatomicalEmbedding.inference import load_model
+                from AnatomicalEmbedding.embedding.inference import load_model
 
                 self._model = load_model(self.choice.weights, self.choice.device, self._cache())
             return self._model
@@ -88,7 +88,7 @@ class Engine:
         model = self.load()
         import torch
 
-        from AnatomicalEmbedding.device import choose_device
+        from AnatomicalEmbedding.embedding.device import choose_device
         from AnatomicalEmbedding.errors import MemoryLimitError
 
         try:
@@ -99,16 +99,16 @@ class Engine:
             onCpu = replace(model, network=deepcopy(model.network), device=choose_device("cpu"))
             found = onCpu.embed(volume, progress, cancelled)
             found = replace(found, notes=(*found.notes, f"too large for the memory of {model.device}, done on the CPU"))
-        # what every match reads of a map is worked out now, so that the first click is as quick as the next
-        middle = found.body_index[len(found.body_index) // 2].numpy()
-        found.match(found.cell_to_ras[:3, :3] @ middle + found.cell_to_ras[:3, 3], found)
+        found.precompute()
         return found
 
     def match(
         self, template: EmbeddingMap, pointsRas: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
     ) -> list[Matches]:
-        """The same points in each target; see `AnatomicalEmbedding.matching.match_targets`."""
-        return template.match_all(pointsRas, targets, effort)
+        """The same points in each target; see `AnatomicalEmbedding.matching.match.match_all`."""
+        from AnatomicalEmbedding.matching.match import match_all
+
+        return match_all(template, pointsRas, targets, effort)
 
     def checkOrientation(
         self,
@@ -118,7 +118,7 @@ class Engine:
         cancelled: Callable[[], bool],
     ) -> OrientationCheck:
         """Is the scan mirrored or upside down? Three more embeddings."""
-        from AnatomicalEmbedding.orientation import check_orientation
+        from AnatomicalEmbedding.embedding.orientation import check_orientation
 
         return check_orientation(self.load(), volume, stored, progress, cancelled)
 
@@ -148,7 +148,7 @@ class Engine:
             torch.cuda.empty_cache()
 
     def _cache(self) -> object | None:
-        from AnatomicalEmbedding.cache import MapCache, default_folder
+        from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
         if self.choice.cacheFolder is None:
             return None

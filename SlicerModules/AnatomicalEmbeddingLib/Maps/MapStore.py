@@ -14,7 +14,7 @@ from .Engine import Choice, Engine
 from .Worker import Worker, waitForEnded
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.embedding import EmbeddingMap
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
 
 EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready", "failed"
 

@@ -13,7 +13,7 @@ import qt
 import slicer.util
 from slicer.i18n import tr as _
 
-from AnatomicalEmbedding.cache import MapCache, default_folder
+from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
 from . import ModuleSettings
 from .ComboBoxes import fillComboBox
@@ -252,7 +252,7 @@ def shippedWeights() -> list[str]:
 
 def deviceProblem(device: str) -> str:
     """Why a device cannot be used, as a sentence; "" where it can. Loads torch."""
-    from AnatomicalEmbedding.device import choose_device
+    from AnatomicalEmbedding.embedding.device import choose_device
     from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
     try:

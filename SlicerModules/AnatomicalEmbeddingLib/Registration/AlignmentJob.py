@@ -13,9 +13,9 @@ from ..Maps.Worker import Work
 from ..VolumeNodes import Snapshot
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.embedding import EmbeddingMap
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
     from AnatomicalEmbedding.registration.transform import Folding, Registration
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
 
 @dataclass(frozen=True, eq=False)

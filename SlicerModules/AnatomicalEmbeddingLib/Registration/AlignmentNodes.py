@@ -22,7 +22,7 @@ from ..VolumeNodes import SOURCE_ROLE, copyLooks, ctVolumes
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.spline import SplineField
     from AnatomicalEmbedding.registration.transform import Registration
-    from AnatomicalEmbedding.volume import Volume
+    from AnatomicalEmbedding.scan.volume import Volume
 
 FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
 _BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # what the moving volume lay below before it was aligned

@@ -7,7 +7,7 @@ import slicer.util
 from box_bench import add_roi, add_turned, corners, known_in, roi_corners_world, rois, share_inside, truth
 from scans import add_patient, add_transform, finish, patient, turned
 
-from AnatomicalEmbedding.boxes import intersection_over_union
+from AnatomicalEmbedding.scan.boxes import intersection_over_union
 from AnatomicalEmbeddingLib import Hierarchy
 from AnatomicalEmbeddingLib.Boxes.BoxNodes import ABSENT, CUT, WHOLE
 from slicer_kit.scene import read_mrb, write_mrb

@@ -7,8 +7,8 @@ import pytest
 import slicer.util
 from scans import add_patient, finish, make_store, patient
 
-from AnatomicalEmbedding.coverage import find_coverage
-from AnatomicalEmbedding.orientation import FAULTS
+from AnatomicalEmbedding.embedding.coverage import find_coverage
+from AnatomicalEmbedding.embedding.orientation import FAULTS
 from AnatomicalEmbeddingLib.Boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.Maps.Engine import Choice
 

@@ -9,8 +9,8 @@ import vtk
 from box_bench import add_roi, add_segmentation, add_turned, corners, share_inside, truth
 from scans import add_patient, add_points, add_transform, patient, turned
 
-from AnatomicalEmbedding.boxes import intersection_over_union
 from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.scan.boxes import intersection_over_union
 from AnatomicalEmbeddingLib.Boxes.BoxNodes import WHOLE
 from AnatomicalEmbeddingLib.Boxes.StructureExamples import BOX, POINTS, SEGMENT, StructureExamples
 from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb

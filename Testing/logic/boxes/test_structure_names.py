@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from AnatomicalEmbedding.resources import resource
-from AnatomicalEmbedding.structure_library import StructureLibrary
+from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbeddingLib.Boxes.StructureNames import namesIn, readable, sortKey, spelt, titled
 
 

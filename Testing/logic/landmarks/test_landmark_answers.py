@@ -36,7 +36,7 @@ def test_each_target_has_a_list_of_its_own_that_says_what_answers_are_worth(benc
 
 
 def test_a_point_that_the_target_does_not_show_is_missing(bench, scene):
-    from AnatomicalEmbedding.cropping import crop_voxels
+    from AnatomicalEmbedding.scan.cropping import crop_voxels
 
     whole = patient(1).volume
     low, high = whole.bounds_ras.copy()

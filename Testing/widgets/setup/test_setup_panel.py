@@ -200,7 +200,7 @@ def test_the_engine_s_folder_is_shown_without_torch(kit, open_panel, settings, m
     panel = open_panel()
     assert panel.ui.cacheStatus.text.startswith("2 maps")
     assert panel.ui.cacheStatus.toolTip == str(tmp_path / "own")
-    code = "import sys, AnatomicalEmbedding.cache; sys.exit('torch' in sys.modules)"
+    code = "import sys, AnatomicalEmbedding.embedding.cache; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

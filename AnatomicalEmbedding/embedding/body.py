@@ -1,0 +1,120 @@
+"""The patient's body in a scan: what may be an answer, and what (air, table, blankets) may not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+import torch.nn.functional as F
+
+from ..errors import VolumeError
+from ..scan.volume import Volume
+from .working_grid import AIR_HU, WorkingGrid, crop, resample
+
+_MASK_MM = 3.0  # the mask is found on in-plane voxels of at least this size, where noise is averaged out
+_TISSUE_HU = -350.0  # between lung and fat
+_LUNG_HU = -970.0  # a region of lung is denser than this on average, outside air is not
+_CUT_SHARE = 0.25  # of the scan's sides made of body: the field of view cuts the patient open
+_OPENING_MM = 8.0  # sheets thinner than this (table tops, blankets) are no body
+_SMALL_PART = 0.03  # arms and legs apart from the trunk are kept, cushions are not
+
+
+def patient_on_grid(
+    volume: Volume,
+    spacing_mm: tuple[float, float, float],
+    lattice: int,
+    size_step: int,
+    step: Callable[[float, str], None] = lambda share, what: None,
+) -> tuple[WorkingGrid, np.ndarray]:
+    """The patient as every network sees him: working grid cut to the body's box, air outside the body; and the mask.
+
+    lattice, size_step: as in `working_grid.resample`. step: called with (share done, what is being done).
+    Raises VolumeError when no patient is seen.
+    """
+    step(0.0, "resampling")
+    grid = resample(volume, spacing_mm, lattice, size_step)
+    step(0.55, "finding the body")
+    body = body_on_grid(grid)
+    if not body.any():
+        raise no_patient(volume)
+    grid, body = crop(grid, body, lattice, size_step)
+    return replace(grid, hu=torch.from_numpy(flatten_outside(grid.hu.numpy(), body))), body
+
+
+def no_patient(volume: Volume) -> VolumeError:
+    """The error of a scan without a patient in it."""
+    return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
+
+
+def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:
+    """Mask (k, j, i) of the patient: tissue, without the table, with lungs and bowel gas filled in.
+
+    hu: float or int array (k, j, i) with axial slices along k, 3 to 6 mm a voxel (noise must be averaged out).
+    Lungs that a narrow field of view cuts open are kept too: air is told from lung by its density there.
+    """
+    tissue = hu > _TISSUE_HU
+    reach = max(1, round(_OPENING_MM / 2 / min(spacing_mm[:2])))
+    opened = _dilate(~_dilate(~tissue, reach), reach)
+    parts = sitk.RelabelComponent(sitk.ConnectedComponent(sitk.GetImageFromArray(opened.astype(np.uint8))))
+    labels = sitk.GetArrayViewFromImage(parts)
+    sizes = np.bincount(labels.ravel())[1:]
+    if not len(sizes):
+        return np.zeros(hu.shape, dtype=bool)
+    trunk = (labels > 0) & (labels <= np.count_nonzero(sizes >= _SMALL_PART * sizes[0]))
+    trunk = _dilate(trunk, reach) & tissue  # the opening rounds corners off: grow back inside tissue only
+    body = ~_dilate(~_dilate(trunk, reach), reach)
+    body = _fill_slices(body)
+    return _add_open_lungs(np.asarray(hu), body)
+
+
+def body_on_grid(grid: WorkingGrid) -> np.ndarray:
+    """Mask (k, j, i) of the patient on a working grid of even size."""
+    mask = np.zeros(tuple(grid.hu.shape), dtype=bool)
+    box = grid.scan_box
+    part = grid.hu[box]
+    if min(grid.spacing_mm) >= _MASK_MM:
+        mask[box] = body_mask(part.numpy(), grid.spacing_mm)
+        return mask
+    coarse = F.avg_pool3d(part[None], 2, ceil_mode=True)[0].numpy()
+    found = body_mask(coarse, tuple(2 * s for s in grid.spacing_mm))
+    for axis in range(3):
+        found = found.repeat(2, axis)
+    mask[box] = found[tuple(slice(0, n) for n in part.shape)]
+    return mask
+
+
+def flatten_outside(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
+    """Copy of `hu` with everything outside `body` set to air, as in the training scans."""
+    return np.where(body, hu, np.float32(AIR_HU))
+
+
+def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
+    """In-plane dilation by a square; in-plane only, as a thin table is long in z. Beyond the border nothing is set."""
+    image = torch.from_numpy(mask).float()[:, None]
+    return F.max_pool2d(image, 2 * reach + 1, stride=1, padding=reach)[:, 0].numpy() > 0.5
+
+
+def _fill_slices(body: np.ndarray) -> np.ndarray:
+    """Fill what the body encloses in each axial slice (lungs, airway, bowel gas)."""
+    filled = body.copy()
+    for k in np.flatnonzero(body.any(axis=(1, 2))):
+        padded = np.pad(body[k].astype(np.uint8), 1)
+        filled[k] = sitk.GetArrayFromImage(sitk.BinaryFillhole(sitk.GetImageFromArray(padded)))[1:-1, 1:-1] > 0
+    return filled
+
+
+def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
+    """Add lung that reaches the in-plane border of the scan, where no body wall encloses it."""
+    sides = np.concatenate([body[:, [0, -1], :].ravel(), body[:, :, [0, -1]].ravel()])
+    if sides.mean() < _CUT_SHARE:
+        return body  # air surrounds the patient: nothing is cut open
+    result = body.copy()
+    for k in np.flatnonzero(~body.all(axis=(1, 2))):
+        regions = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray((~body[k]).astype(np.uint8))))
+        voxels = np.bincount(regions.ravel())
+        mean = np.bincount(regions.ravel(), weights=hu[k].ravel()) / np.maximum(voxels, 1)
+        lung = mean > _LUNG_HU
+        lung[0] = False  # label 0 is the body
+        result[k] |= lung[regions]
+    return result

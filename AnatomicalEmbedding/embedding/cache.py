@@ -1,0 +1,102 @@
+"""Maps kept on disk, found again by content hash of the scan and hash of the weights; bounded in size."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import MapError
+
+if TYPE_CHECKING:
+    from .map import EmbeddingMap, Provenance
+
+DEFAULT_LIMIT_BYTES = 2 * 2**30
+
+
+def default_folder() -> Path:
+    """Cache folder: $ANATEMB_CACHE, or AnatomicalEmbedding in the user's cache folder."""
+    if given := os.environ.get("ANATEMB_CACHE"):
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    return Path(base) / "AnatomicalEmbedding"
+
+
+@dataclass(frozen=True)
+class MapCache:
+    """A folder of maps. The least recently used go first once the folder exceeds `limit_bytes`."""
+
+    folder: Path
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+
+    def get(self, provenance: Provenance) -> EmbeddingMap | None:
+        """The map of this scan by these weights, or None. A damaged file counts as absent and is removed."""
+        from .map import EmbeddingMap  # loads torch, which those who only look at the folder need not
+
+        path = self._path(provenance)
+        if not path.exists():
+            return None
+        try:
+            found = EmbeddingMap.load(path)
+        except MapError:
+            with suppress(OSError):
+                path.unlink()
+            return None
+        with suppress(OSError):  # a read-only cache still serves
+            os.utime(path)
+        return found
+
+    def put(self, embedding: EmbeddingMap) -> None:
+        """Keep a map; older ones make room. A full or read-only disk is no reason to fail."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            embedding.save(self._path(embedding.provenance))
+            self.shrink(self.limit_bytes)
+        except (MapError, OSError):
+            return
+
+    def size_bytes(self) -> int:
+        return sum(_size(path) for path in self._files())
+
+    def count(self) -> int:
+        return len(self._files())
+
+    def shrink(self, limit_bytes: int) -> int:
+        """Remove the least recently used maps until at most `limit_bytes` are kept; returns how many went.
+
+        Maps that another program holds stay.
+        """
+        oldest_first = sorted(self._files(), key=_last_used)
+        excess = self.size_bytes() - limit_bytes
+        removed = 0
+        for path in oldest_first:
+            if excess <= 0:
+                break
+            size = _size(path)
+            with suppress(OSError):
+                path.unlink()
+                excess -= size
+                removed += 1
+        return removed
+
+    def _files(self) -> list[Path]:
+        return list(self.folder.glob("*.map.safetensors")) if self.folder.is_dir() else []
+
+    def _path(self, provenance: Provenance) -> Path:
+        return self.folder / f"{provenance.scan_hash[:24]}-{provenance.weights_hash[:16]}.map.safetensors"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # another program has just removed it
+        return 0
+
+
+def _last_used(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

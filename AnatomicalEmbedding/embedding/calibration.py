@@ -1,0 +1,133 @@
+"""Calibration of weights: what became of matches with like evidence, as forests of decision trees.
+
+A forest (Breiman 2001) sorts the evidence of a match into leaves; each leaf holds how matches with known truth fared
+that fell there. It ships beside the weights as NAME.calibration.safetensors and is made by `anatemb calibrate`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from ..errors import WeightsError
+from ..files import atomic_path
+from ..resources import resource
+
+SUFFIX = ".calibration.safetensors"
+MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # what a match may be called
+OUTCOMES = (
+    "present",
+    "within 10 mm",
+    "within 20 mm",
+    "error mm",
+)  # of a leaf; the error counts 0 where the point is absent
+_METADATA_KEY = "anatomical_embedding_calibration"
+_CHUNK = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees over rows of evidence, their nodes laid end to end.
+
+    roots: (t,) first node of each tree. feature, threshold: (m,) what a node asks: evidence[feature] <= threshold? Yes
+    leads to the next node, no to node `otherwise`; a leaf asks feature -1. outcomes: (leaves, len(OUTCOMES)) means over
+    the matches in each leaf, in the order of the nodes.
+    """
+
+    roots: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    otherwise: np.ndarray
+    outcomes: np.ndarray
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What following a path needs: features; both children of each node, a leaf its own child; rows of leaves."""
+        leaf, node = self.feature < 0, np.arange(len(self.feature))
+        children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
+        return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
+
+    def predict(self, evidence: np.ndarray) -> np.ndarray:
+        """(n, len(OUTCOMES)) mean over the trees for rows of evidence (n, f)."""
+        evidence = np.asarray(evidence, dtype=np.float32)
+        chunks = range(0, len(evidence), _CHUNK)
+        parts = [self._predict(evidence[start : start + _CHUNK]) for start in chunks]
+        return np.concatenate(parts) if parts else np.empty((0, len(OUTCOMES)))
+
+    def _predict(self, evidence: np.ndarray) -> np.ndarray:
+        width = evidence.shape[1]
+        flat, row = evidence.ravel(), np.arange(len(evidence))[:, None] * width
+        feature, children, leaf = self._tables
+        node = np.repeat(self.roots[None], len(evidence), axis=0)
+        while True:
+            beyond = flat[row + feature[node]] > self.threshold[node]
+            following = children[2 * node + beyond]
+            if np.array_equal(following, node):
+                return self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64)
+            node = following
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Forests by the effort of matching, the weights they are for, and how they were made.
+
+    evidence: names of a row's values in order; a calibration for other evidence is refused.
+    """
+
+    weights_hash: str
+    evidence: tuple[str, ...]
+    forests: Mapping[str, Forest]
+    about: dict = field(default_factory=dict)
+
+    def save(self, path: str | Path) -> None:
+        """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
+        tensors = {
+            f"{effort}/{name}": np.ascontiguousarray(value)
+            for effort, forest in self.forests.items()
+            for name, value in ((part.name, getattr(forest, part.name)) for part in fields(forest))
+        }
+        text = json.dumps({"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.about})
+        try:
+            with atomic_path(Path(path)) as temporary:
+                save_file(tensors, str(temporary), {_METADATA_KEY: text})
+        except (SafetensorError, OSError):
+            raise WeightsError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Calibration:
+        """Read a file written by `save`. Raises WeightsError when it is not a calibration, or damaged."""
+        try:
+            with safe_open(str(path), "np") as file:
+                about = json.loads((file.metadata() or {})[_METADATA_KEY])
+                found: dict[str, dict[str, np.ndarray]] = {}
+                for key in file.keys():  # noqa: SIM118 - not a dict
+                    effort, name = key.split("/")
+                    found.setdefault(effort, {})[name] = file.get_tensor(key)
+            forests = {effort: Forest(**arrays) for effort, arrays in found.items()}
+            return cls(about.pop("weights_sha256"), tuple(about.pop("evidence")), forests, about)
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+            raise WeightsError(
+                f"{path}: not a calibration of this program, or damaged; fetch it again or delete it."
+            ) from None
+
+
+def beside(weights: Path) -> Path:
+    """Where the calibration of a weights file lies."""
+    return weights.with_name(weights.stem + SUFFIX)
+
+
+@cache
+def find_calibration(weights_hash: str) -> Calibration | None:
+    """The shipped calibration for weights with this SHA-256, or None."""
+    for path in sorted(resource("Models").glob("*" + SUFFIX)):
+        found = Calibration.load(path)
+        if found.weights_hash == weights_hash:
+            return found
+    return None

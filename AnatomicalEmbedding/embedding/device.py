@@ -1,0 +1,48 @@
+"""Where to compute, and how much memory there is for it."""
+
+from pathlib import Path
+
+import torch
+
+from ..errors import AnatomicalEmbeddingError
+
+_FREE_SHARE = 0.6  # of free memory that one embedding may take
+_ASSUMED_FREE_BYTES = 4 * 2**30
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """Device by name: auto (cuda, then mps, then cpu), cpu, cuda, cuda:1, mps.
+
+    Raises AnatomicalEmbeddingError when the asked-for device is not there.
+    """
+    has_mps = torch.backends.mps.is_available()
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise AnatomicalEmbeddingError(f"device {name!r} is unknown; choose auto, cpu, cuda or mps.") from None
+    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(has_mps)}
+    if (device.index or 0) >= count.get(device.type, 0):
+        raise AnatomicalEmbeddingError(f"device {name!r} is not available here; choose auto or cpu.")
+    return device
+
+
+def training_dtype(device: torch.device) -> torch.dtype:
+    """Reduced precision where the device's arithmetic gains by it (bfloat16), else float32."""
+    if device.type == "cuda":
+        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:  # without the instructions, bfloat16 on a CPU is several times slower than float32
+        fast = device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return torch.bfloat16 if fast else torch.float32
+
+
+def memory_budget(device: torch.device) -> int:
+    """Bytes that one embedding may use on the device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] * _FREE_SHARE)
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        return int(int(lines["MemAvailable"].split()[0]) * 1024 * _FREE_SHARE)
+    return _ASSUMED_FREE_BYTES

@@ -1,0 +1,241 @@
+"""Volume -> EmbeddingMap: working grid, body, network on any device within a memory budget."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..errors import CancelledError, MemoryLimitError
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
+from .body import no_patient, patient_on_grid
+from .cache import MapCache
+from .calibration import Calibration
+from .device import choose_device, memory_budget
+from .grid_reading import in_rows
+from .map import EmbeddingMap, Provenance
+from .models.network import Features
+from .models.registry import find_weights
+from .slabs import FINE_REACH_CELLS, run_in_slabs
+
+_BODY_SHARE = 0.3  # of a cell's voxels that must be body for the cell to be an answer
+
+
+class Backbone(Protocol):
+    """What inference asks of a network; see EmbeddingNetwork for the meaning of each."""
+
+    stride: int
+    spacing_mm: tuple[float, float, float]
+    unit_mm: float | None
+    lattice: int
+    size_step: int
+    bytes_per_voxel: float
+    descriptor_bytes_per_voxel: float
+    scales: tuple[float, ...]
+
+    def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
+
+    def __call__(self, x: torch.Tensor, descriptors: bool = True) -> Features: ...
+
+
+ProgressCallback = Callable[[float, str], None]
+
+
+def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None = None) -> Model:
+    """Load weights by name or path. name: "auto" (the best shipped ones), a shipped name, or a weights file.
+
+    Raises WeightsError when the weights are unknown or damaged, AnatomicalEmbeddingError when the device is not there.
+    """
+    found = find_weights(name)
+    return Model(
+        found.network, found.name, found.sha256, choose_device(device), found.card, cache, calibration=found.calibration
+    )
+
+
+@dataclass(eq=False)
+class Model:
+    """A network ready to embed scans.
+
+    weights_hash: SHA-256 of the weights file. card: what the model card says. cache: where maps are kept, or None.
+    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: what
+    answers by these weights are worth, or None.
+    """
+
+    network: Backbone
+    name: str
+    weights_hash: str
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    card: dict = field(default_factory=dict)
+    cache: MapCache | None = None
+    budget_bytes: int | None = None
+    calibration: Calibration | None = None
+
+    def __post_init__(self) -> None:
+        self.network.to(self.device).eval()
+
+    def predicted_bytes(self, volume: Volume) -> int:
+        """Peak memory of embedding `volume` whole, beyond the volume itself, in bytes (an upper estimate)."""
+        extent = volume.bounds_ras[1] - volume.bounds_ras[0]
+        voxels = np.prod(extent / self.network.spacing_mm + self.network.lattice + self.network.size_step)
+        return int(voxels * max(scale**3 * self._bytes_per_voxel(scale == 1.0) for scale in self.network.scales))
+
+    def _bytes_per_voxel(self, descriptors: bool) -> float:
+        return self.network.bytes_per_voxel + (self.network.descriptor_bytes_per_voxel if descriptors else 0.0)
+
+    def embed(
+        self,
+        volume: Volume,
+        progress: ProgressCallback | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> EmbeddingMap:
+        """Embed a scan; a cached map is returned at once.
+
+        progress: called with (share done, what is being done). cancelled: asked between steps; True raises
+        CancelledError. Raises VolumeError when no body is seen, MemoryLimitError when even slabs do not fit.
+        """
+
+        def step(share: float, what: str) -> None:
+            if cancelled is not None and cancelled():
+                raise CancelledError(f"embedding of {volume.name or 'the scan'} was cancelled; nothing was kept.")
+            if progress is not None:
+                progress(share, what)
+
+        step(0.0, "looking in the cache")
+        scan_hash = volume_hash(volume)
+        provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.unit_mm is not None)
+        result = self.cache.get(provenance) if self.cache is not None else None
+        if result is not None:  # the same content may have been kept under another name
+            result = replace(result, provenance=provenance, notes=volume.notes, calibration=self.calibration)
+        else:
+            result = self._compute(volume, provenance, step)
+            if self.cache is not None:
+                self.cache.put(result)
+        if progress is not None:
+            progress(1.0, "done")
+        return result
+
+    @torch.no_grad()
+    def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
+        network = self.network
+        grid, body = patient_on_grid(
+            volume,
+            network.spacing_mm,
+            network.lattice,
+            network.size_step,
+            lambda share, what: step(0.05 + 0.45 * share, what),
+        )
+        step(0.5, "embedding")
+        x = network.prepare(grid.hu)
+        found = self._run_scales(x, lambda share: step(0.5 + 0.45 * share, "embedding"))
+        cell_mm = np.asarray(grid.spacing_mm) * network.stride
+        cell_to_ras = np.diag([*cell_mm, 1.0])
+        cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(grid.spacing_mm)
+        share = F.avg_pool3d(torch.from_numpy(body).float()[None], network.stride)[0]
+        cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
+        if not cells.any():
+            raise no_patient(volume)
+        return EmbeddingMap(
+            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0),
+            cells,
+            cell_to_ras,
+            volume.ijk_to_ras,
+            volume.shape,
+            provenance,
+            volume.notes,
+            found.global_,
+            found.local,
+            self.calibration,
+        )
+
+    def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
+        """Features of input (1, k, j, i), without batch axis; the coordinate is the mean over the network's scales.
+
+        The network was trained to give the same coordinate at any scale, so what differs between scales is its error.
+        """
+        scales, found, coordinates = self.network.scales, Features(), []
+        for number, scale in enumerate(scales):
+            resized = x if scale == 1.0 else _resized(x, scale, self.network.size_step)
+            part = self._run(resized, scale == 1.0, lambda share, done=number: step((done + share) / len(scales)))
+            if scale == 1.0:
+                found = part
+            elif part.coordinate is not None:
+                part = Features(_resampled(part.coordinate, x.shape, scale, self.network.stride))
+            coordinates.append(part.coordinate)
+        return found if found.coordinate is None else found._replace(coordinate=sum(coordinates) / len(scales))
+
+    def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
+        budget = self.budget_bytes if self.budget_bytes is not None else memory_budget(self.device)
+        network, voxels = self.network, x[0].numel()
+        need = voxels * self._bytes_per_voxel(descriptors)
+        if need <= budget:
+            with self._precision():
+                found = network(x[None].to(self.device), descriptors)
+            step(1.0)
+            return _without_batch(found)
+        slab_cells = 0
+        if hasattr(network, "fine"):
+            left = budget - voxels * network.fixed_bytes_per_voxel
+            in_slabs = self._bytes_per_voxel(descriptors) - network.fixed_bytes_per_voxel
+            layer = x[0, 0].numel() * network.stride * in_slabs
+            reach = (network.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
+            slab_cells = int(left // layer - 2 * reach) // 2 * 2
+        if slab_cells < 2:
+            raise MemoryLimitError(
+                f"embedding needs about {need / 2**20:.0f} MB but "
+                f"{budget / 2**20:.0f} MB are allowed, too few even in slabs; close other programs or raise the limit."
+            )
+        with self._precision():
+            return _without_batch(run_in_slabs(network, x, slab_cells, self.device, step, descriptors))
+
+    def _precision(self) -> torch.autocast:
+        # on CUDA alone: most CPUs are slower in half precision, and what bfloat16 costs in accuracy is not measured
+        return torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda")
+
+
+def _without_batch(found: Features) -> Features:
+    """On the CPU: the coordinate in float32, descriptors in float16, which holds them to a thousandth.
+
+    Each cell's descriptor lies in one piece, as matching reads it.
+    """
+    coordinate, *descriptors = (None if value is None else value[0].cpu() for value in found)
+    rows = (in_rows(None if d is None else d.half()) for d in descriptors)
+    return Features(None if coordinate is None else coordinate.float(), *rows)
+
+
+def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
+    """Input (1, k, j, i) magnified about voxel corner 0; padded with air to multiples of `size_step`."""
+    size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
+    return _sampled(x, size, 1 / scale, padding="zeros")
+
+
+def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
+    """Map of a resized input, at the cells of the original input."""
+    return _sampled(cells, [n // stride for n in shape[1:]], scale, padding="border")
+
+
+def _sampled(x: torch.Tensor, size: list[int], step: float, padding: str) -> torch.Tensor:
+    """x (c, k, j, i) read linearly at (index + 0.5) * step - 0.5 along each axis."""
+    axes = [(torch.arange(n) + 0.5) * step * 2 / old - 1 for n, old in zip(size, x.shape[1:], strict=True)]
+    k, j, i = torch.meshgrid(*axes, indexing="ij")
+    grid = torch.stack([i, j, k], dim=-1)[None]
+    return F.grid_sample(x[None], grid, padding_mode=padding, align_corners=False)[0]
+
+
+def volume_hash(volume: Volume) -> str:
+    """Content hash of a scan: its voxels and where they are."""
+    digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels), digest_size=20)
+    digest.update(repr((volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())).encode())
+    return digest.hexdigest()
+
+
+def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
+    """(k, j, i) bool: cells whose centre lies inside the scan (oblique scans leave corners of the grid empty)."""
+    k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
+    points = transform_points(cell_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
+    return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))

@@ -1,0 +1,263 @@
+"""EmbeddingMap: where in a common body each cell of a scan is, and where that cell is in the patient.
+
+Only this file knows where a cell is: the centre of cell c sits at (c + 0.5) * stride - 0.5 in voxels of the working
+grid. Everything downstream (matching, boxes, follow-up) reads maps and never touches the network.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from ..errors import MapError, PointsError
+from ..files import atomic_path
+from ..scan.geometry import in_grid, transform_points
+from .calibration import Calibration, find_calibration
+from .grid_reading import in_rows, read_linear, read_rows, rows_of
+
+FORMAT_VERSION = 2  # 2: descriptors beside the coordinate
+_METADATA_KEY = "anatomical_embedding_map"
+_CHUNK_POINTS = 512  # whose distances to all body cells are held at a time
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What made a map. model, weights_hash: the network. scan, scan_hash: the volume's name and content hash.
+    metric: whether coordinates are mm of a common body frame (ours) or have no unit (published and paper recipes)."""
+
+    model: str
+    weights_hash: str
+    scan: str = ""
+    scan_hash: str = ""
+    metric: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingMap:
+    """What the network found in one scan, on grids aligned with the patient's axes.
+
+    coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. None: descriptors only.
+    body: bool (k, j, i), cells that may be an answer (tissue, not air or table, inside the scan).
+    cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; axis-aligned.
+    scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan, to tell what lies outside it.
+    global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors over twice the cell, or None.
+    local: float16 (l, 2k, 2j, 2i), unit descriptors over half the cell, or None.
+    calibration: what answers by these weights are worth, or None; not kept in the map's file.
+    """
+
+    coordinate: torch.Tensor | None
+    body: torch.Tensor
+    cell_to_ras: np.ndarray
+    scan_to_ras: np.ndarray
+    scan_shape: tuple[int, int, int]
+    provenance: Provenance
+    notes: tuple[str, ...] = field(default=())
+    global_: torch.Tensor | None = None
+    local: torch.Tensor | None = None
+    calibration: Calibration | None = None
+
+    @property
+    def cell_mm(self) -> np.ndarray:
+        """(3,) size of a cell along R, A, S."""
+        return np.diag(self.cell_to_ras)[:3]
+
+    @cached_property
+    def ras_to_cell(self) -> np.ndarray:
+        """(4, 4) RAS mm -> continuous cell i, j, k."""
+        return np.linalg.inv(self.cell_to_ras)
+
+    @cached_property
+    def cell_to_scan(self) -> np.ndarray:
+        """(4, 4) continuous cell -> continuous voxel of the scan."""
+        return np.linalg.inv(self.scan_to_ras) @ self.cell_to_ras
+
+    @cached_property
+    def scan_to_cell(self) -> np.ndarray:
+        """(4, 4) continuous voxel of the scan -> continuous cell."""
+        return np.linalg.inv(self.cell_to_scan)
+
+    @cached_property
+    def body_index(self) -> torch.Tensor:
+        """(n, 3) long indices i, j, k of the cells that may be an answer."""
+        return torch.nonzero(self.body).flip(1)
+
+    @cached_property
+    def body_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cells that may be an answer: (n, 3) long indices (i, j, k) and their (n, 3) coordinates."""
+        i, j, k = self.body_index.unbind(1)
+        return self.body_index, self.coordinate[:, k, j, i].T.contiguous()
+
+    @cached_property
+    def local_body(self) -> torch.Tensor:
+        """(2k, 2j, 2i) bool, local cells that may be an answer."""
+        body = self.body
+        for axis in range(3):
+            body = body.repeat_interleave(2, dim=axis)
+        return body
+
+    @cached_property
+    def local_rows(self) -> torch.Tensor:
+        """(n, l) the local descriptor of every local cell, those along i side by side, then j, then k."""
+        return rows_of(self.local)
+
+    @cached_property
+    def body_descriptors(self) -> torch.Tensor:
+        """(n, l) unit mean of the local descriptors in each body cell."""
+        i, j, k = self.body_index.unbind(1)
+        return F.normalize(F.avg_pool3d(self.local[None].float(), 2)[0][:, k, j, i].T.contiguous(), dim=1)
+
+    @cached_property
+    def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Of the body cells' coordinates: the mean (3,), the rows less the mean (n, 3), half their squares (n,)."""
+        cells = self.body_cells[1]
+        centred = cells - cells.mean(0)
+        return cells.mean(0), centred, centred.square().sum(1) / 2
+
+    @cached_property
+    def coordinate_rows(self) -> torch.Tensor:
+        """(n, 4) coordinate and body (1 or 0) of every cell, those along i side by side; all zero outside the body."""
+        return rows_of(self.coordinate_and_body[0])
+
+    @cached_property
+    def coordinate_and_body(self) -> torch.Tensor:
+        """(1, 4, k, j, i) coordinate and body (1 or 0), all zero outside the body."""
+        weight = self.body.float()
+        return torch.cat([self.coordinate * weight, weight[None]])[None]
+
+    def contains(self, points_ras: np.ndarray) -> np.ndarray:
+        """(N,) bool: is the point inside the scan (to the outer edges of its voxels)?"""
+        ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
+        return in_grid(ijk, self.scan_shape)
+
+    def precompute(self) -> None:
+        """Work out now what every match reads of a map, so that the first match is as quick as the next."""
+        if self.coordinate is not None:
+            _ = self.centred_cells, self.coordinate_rows
+        if self.local is not None:
+            _ = self.local_rows, self.local_body
+
+    @property
+    def body_bounds_ras(self) -> np.ndarray:
+        """(2, 3) lowest and highest RAS mm of the box about the body's cells; the body holds one at least."""
+        cells = self.body_index.numpy()
+        return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
+
+    def in_body(self, points_ras: np.ndarray) -> np.ndarray:
+        """(N,) bool: does the point lie in a cell of the body?"""
+        cells = np.rint(transform_points(self.ras_to_cell, as_points(points_ras))).astype(int)
+        inside = ((cells >= 0) & (cells < self.body.shape[::-1])).all(axis=1)
+        i, j, k = cells[inside].T
+        inside[inside] = self.body.numpy()[k, j, i]
+        return inside
+
+    def sample(self, points_ras: np.ndarray) -> np.ndarray:
+        """Coordinate (N, 3) at RAS points (N, 3): linear between body cells; beside the body, of the nearest body cell.
+
+        Raises PointsError for a point outside the scan, MapError when the scan holds no body.
+        """
+        points = self._inside(points_ras)
+        cells = torch.from_numpy(transform_points(self.ras_to_cell, points)).float()
+        mixed = read_linear(self.coordinate_and_body, cells[None])[0]
+        result = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
+        bare = mixed[:, 3] < 1e-3
+        if bare.any():
+            index, coordinate = self.body_cells
+            if not len(index):
+                raise MapError(f"{self.provenance.scan or 'scan'}: holds no body, so no point of it can be matched.")
+            scale = torch.from_numpy(self.cell_mm.copy()).float()
+            nearest = [torch.cdist(part * scale, index * scale).argmin(1) for part in cells[bare].split(_CHUNK_POINTS)]
+            result[bare] = coordinate[torch.cat(nearest)]
+        return result.double().numpy()
+
+    def _inside(self, points_ras: np.ndarray) -> np.ndarray:
+        """Points as (N, 3), refused where one lies outside the scan."""
+        points = as_points(points_ras)
+        outside = ~self.contains(points)
+        if outside.any():
+            r, a, s = points[np.argmax(outside)]
+            raise PointsError(
+                f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {self.provenance.scan or 'the scan'}; "
+                "choose a point inside it."
+            )
+        return points
+
+    def describe(self, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Local (N, l) and global (N, g) descriptor at RAS points, read linearly, of unit length.
+
+        Raises PointsError for a point outside the scan, MapError where the map holds no descriptors.
+        """
+        points = self._inside(points_ras)
+        if self.local is None:
+            raise MapError(f"{self.provenance.scan or 'map'}: was made by weights without descriptors.")
+        place = torch.from_numpy(transform_points(self.ras_to_cell, points))
+        local = read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5)
+        if self.global_ is None:
+            return F.normalize(local, dim=1), None
+        coarse = read_linear(self.global_[None].float(), ((place + 0.5) / 2 - 0.5)[None].float())[0]
+        return F.normalize(local, dim=1), F.normalize(coarse, dim=1)
+
+    def save(self, path: str | Path) -> None:
+        """Write the map as one safetensors file, complete or not at all. Raises MapError when it cannot be written."""
+        tensors = {
+            "body": self.body.contiguous(),
+            "cell_to_ras": torch.from_numpy(np.ascontiguousarray(self.cell_to_ras)),
+            "scan_to_ras": torch.from_numpy(np.ascontiguousarray(self.scan_to_ras)),
+        }
+        for name in ("coordinate", "global_", "local"):
+            if (grid := getattr(self, name)) is not None:
+                tensors[name] = grid.contiguous()
+        about = {
+            "format_version": FORMAT_VERSION,
+            "scan_shape": list(self.scan_shape),
+            "provenance": vars(self.provenance),
+            "notes": list(self.notes),
+        }
+        try:
+            with atomic_path(Path(path)) as temporary:
+                save_file(tensors, str(temporary), {_METADATA_KEY: json.dumps(about)})
+        except (SafetensorError, OSError):
+            raise MapError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> EmbeddingMap:
+        """Read a map written by `save`. Raises MapError when the file is not a map, damaged, or of a newer format."""
+        if not Path(path).is_file():
+            raise MapError(f"{path}: no such file; check the path.")
+        try:
+            with safe_open(str(path), "pt") as file:
+                about = json.loads((file.metadata() or {})[_METADATA_KEY])
+                if about["format_version"] > FORMAT_VERSION:
+                    raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.")
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+                provenance = Provenance(**about["provenance"])
+                return cls(
+                    tensors.get("coordinate"),
+                    tensors["body"],
+                    tensors["cell_to_ras"].numpy(),
+                    tensors["scan_to_ras"].numpy(),
+                    tuple(about["scan_shape"]),
+                    provenance,
+                    tuple(about["notes"]),
+                    tensors.get("global_"),
+                    in_rows(tensors.get("local")),
+                    find_calibration(provenance.weights_hash),
+                )
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+            raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
+
+
+def as_points(points_ras: np.ndarray) -> np.ndarray:
+    """Points as (N, 3) float64: one point and no point at all are welcome."""
+    points = np.asarray(points_ras, dtype=np.float64)
+    points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise PointsError(f"points of shape {points.shape} were given; give (N, 3): x, y, z in RAS mm for each point.")
+    return points

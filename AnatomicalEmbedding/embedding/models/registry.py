@@ -1,0 +1,116 @@
+"""Weights: which there are, reading them with their hash checked, writing them with their card."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from ...errors import WeightsError
+from ...files import atomic_path, file_sha256
+from ...resources import resource, weights_file
+from ..calibration import SUFFIX, Calibration, beside, find_calibration
+from .network import EmbeddingNetwork, NetworkSpec
+from .published_ape import load_published_ape
+
+PUBLISHED_MODEL = "ape-published"
+PUBLISHED_FILE = "ape.pt"
+_METADATA_KEY = "anatomical_embedding_model"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A network with its weights, its name, the SHA-256 of its file, its card (what it was trained on, limits) and its
+    calibration, if it has one.
+    """
+
+    network: torch.nn.Module
+    name: str
+    sha256: str
+    card: dict
+    calibration: Calibration | None = None
+
+
+def list_weights() -> list[str]:
+    """Names of the weights that ship with the engine."""
+    files = resource("Models").glob("*.safetensors")
+    return sorted(path.stem for path in files if not path.name.endswith(SUFFIX))
+
+
+def find_weights(name: str = "auto") -> Weights:
+    """Weights by name: "auto", a shipped name, a .safetensors file of ours, or a file of the published APE (.pt).
+
+    Raises WeightsError naming what is missing, damaged or altered.
+    """
+    path = Path(name)
+    if path.suffix == ".pt":
+        return Weights(load_published_ape(path), PUBLISHED_MODEL, file_sha256(path), {"source": str(path)})
+    if path.suffix == ".safetensors":
+        return read_weights(path)
+    if path.is_file():
+        raise WeightsError(f"{name}: is no weights file; give one that ends in .safetensors or .pt.")
+    shipped = weights_file(name)
+    if not shipped.is_file():
+        raise WeightsError(f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}.")
+    return read_weights(shipped)
+
+
+def read_weights(path: Path) -> Weights:
+    """Read a weights file of ours. A card beside it (same name, .json) that states a SHA-256 must agree with it."""
+    if not path.is_file():
+        raise WeightsError(f"{path}: no such file; give the path of a weights file.")
+    sha256 = file_sha256(path)
+    card_path = path.with_suffix(".json")
+    if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
+        raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; fetch it again.")
+    try:
+        with safe_open(str(path), "pt") as file:
+            about = json.loads((file.metadata() or {})[_METADATA_KEY])
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        name, spec = str(about["name"]), NetworkSpec.from_dict(about["network"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+        raise WeightsError(
+            f"{path}: not weights of this program, damaged, or of a newer version; fetch the file again."
+        ) from None
+    network = EmbeddingNetwork(spec)
+    try:
+        network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
+    except RuntimeError:
+        raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
+    return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
+
+
+def _calibration(weights: Path, sha256: str) -> Calibration | None:
+    """What lies beside the weights; that of other weights under the same name is none of theirs."""
+    path = beside(weights)
+    found = Calibration.load(path) if path.exists() else None
+    return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
+
+
+def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict) -> str:
+    """Write weights in half precision with what describes them; returns the file's SHA-256.
+
+    about: recipe, data, steps, figures: everything a model card needs, JSON-serialisable.
+    """
+    state = {
+        key: (value.half() if value.is_floating_point() and "running" not in key else value).contiguous().cpu()
+        for key, value in network.state_dict().items()
+    }
+    metadata = {_METADATA_KEY: json.dumps({"name": name, "network": network.spec.to_dict(), **about})}
+    try:
+        with atomic_path(path) as temporary:
+            save_file(state, str(temporary), metadata)
+    except SafetensorError as error:
+        raise WeightsError(f"{path}: could not be written whole; is the disk full?") from error
+    return file_sha256(path)
+
+
+def _stated_sha256(card: Path) -> str | None:
+    try:
+        return json.loads(card.read_text(encoding="utf-8")).get("sha256")
+    except (OSError, AttributeError, ValueError):
+        raise WeightsError(f"{card}: is not a model card (JSON), or damaged; fetch it again or delete it.") from None

@@ -1,0 +1,69 @@
+"""Is a scan stored the right way round? Headers lie; anatomy does not.
+
+The map of a mirrored patient is less like a body than that of the patient: liver and heart are where they cannot be,
+and upside down nothing fits at all. So the scan is embedded as it is stored and turned over along each axis, and the
+way that makes the better body, by the fit of an affine map, is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..scan.volume import Volume
+from .body_affine import misfit_mm
+from .inference import Model
+from .map import EmbeddingMap
+
+FAULTS = ("left and right are swapped", "front and back are swapped", "head and feet are swapped")
+_CLEARLY = 1.07  # times better that a turned scan must fit
+
+
+@dataclass(frozen=True)
+class OrientationCheck:
+    """misfit_mm: of the scan as stored. turned_mm: of the scan turned over along R, A, S.
+
+    fault: one of FAULTS, or None when no turned scan fits clearly better. A head or a leg alone looks the same in a
+    mirror: no fault does not prove that right is right.
+    """
+
+    misfit_mm: float
+    turned_mm: tuple[float, float, float]
+
+    @property
+    def fault(self) -> str | None:
+        axis = int(np.argmin(self.turned_mm))
+        return FAULTS[axis] if self.misfit_mm > _CLEARLY * self.turned_mm[axis] else None
+
+
+def check_orientation(
+    model: Model,
+    volume: Volume,
+    stored: EmbeddingMap,
+    progress: Callable[[float, str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> OrientationCheck:
+    """Compare a scan with its mirror images; three embeddings, not kept in the cache.
+
+    stored: the model's map of the scan as it is.
+    Raises what `Model.embed` raises, and AnatomicalEmbeddingError for weights without a body frame in mm.
+    """
+
+    plain = replace(model, cache=None)
+
+    def misfit_turned(axis: int) -> float:
+        def step(share: float, what: str) -> None:
+            if progress is not None:
+                progress((axis + share) / 3, what)
+
+        return misfit_mm(plain.embed(turn_over(volume, axis), step, cancelled))
+
+    return OrientationCheck(misfit_mm(stored), tuple(misfit_turned(axis) for axis in range(3)))
+
+
+def turn_over(volume: Volume, axis: int) -> Volume:
+    """The scan mirrored along the voxel axis nearest to R, A or S (0, 1, 2), within the same outlines."""
+    along = int(np.argmax(np.abs(volume.ijk_to_ras[axis, :3]) / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)))
+    return replace(volume, voxels=np.ascontiguousarray(np.flip(volume.voxels, 2 - along)))

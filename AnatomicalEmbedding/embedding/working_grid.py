@@ -1,0 +1,183 @@
+"""The one place where a scan becomes network input: the working grid.
+
+Training and inference both come through here, so that they see the same resampling. The grid is axis-aligned in
+RAS, has the spacing the network was trained with, and is anchored to a **world lattice** whose pitch is the
+network's total stride. A strided network is not shift-equivariant; anchoring makes the map of a scan independent
+of how its header happens to be written (axis order, flips, oblique encodings of the same space).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..scan.volume import Volume
+
+AIR_HU = -1000.0
+_ALIGNED_VOXELS = 0.05
+
+
+@dataclass(frozen=True)
+class WorkingGrid:
+    """A scan resampled for the network.
+
+    hu: float32 tensor (k, j, i), axes towards S, A, R; -1000 outside the scan.
+    origin_ras: (3,) RAS mm of the centre of voxel (0, 0, 0).
+    spacing_mm: (x, y, z) mm.
+    scan_box: (k, j, i) slices of the part that the scan's box covers; the rest is padding up to the lattice.
+    """
+
+    hu: torch.Tensor
+    origin_ras: np.ndarray
+    spacing_mm: tuple[float, float, float]
+    scan_box: tuple[slice, slice, slice] = (slice(None), slice(None), slice(None))
+
+    @property
+    def grid_to_ras(self) -> np.ndarray:
+        """4x4, from (i, j, k, 1) on this grid to RAS mm."""
+        matrix = np.diag([*self.spacing_mm, 1.0])
+        matrix[:3, 3] = self.origin_ras
+        return matrix
+
+
+def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
+    """View of the voxels with axes nearest to S, A, R (k, j, i), and its ijk_to_ras. No copy, no interpolation."""
+    direction = volume.ijk_to_ras[:3, :3] / np.asarray(volume.spacing)
+    axis_of_world = _assign_axes(np.abs(direction))
+    flips = [direction[world, axis] < 0 for world, axis in enumerate(axis_of_world)]
+    # voxel axis "i" is array axis 2; the result's array axes are (z, y, x)
+    voxels = volume.voxels.transpose([2 - axis_of_world[world] for world in (2, 1, 0)])
+    matrix = np.eye(4)
+    matrix[:3, 3] = volume.ijk_to_ras[:3, 3]
+    for world, axis in enumerate(axis_of_world):
+        step = volume.ijk_to_ras[:3, axis]
+        if flips[world]:
+            matrix[:3, 3] += step * (volume.voxels.shape[2 - axis] - 1)
+            step = -step
+        matrix[:3, world] = step
+    slices = tuple(slice(None, None, -1 if flips[world] else 1) for world in (2, 1, 0))
+    return voxels[slices], matrix
+
+
+def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, step: int) -> WorkingGrid:
+    """Resample a scan onto the world lattice.
+
+    Voxels finer than the grid are averaged in whole-number bins first (no aliasing of noise), then interpolated
+    linearly. The extent is the scan's; it starts on the lattice of `lattice` grid voxels and is a multiple of `step`.
+    """
+    array, ijk_to_ras = canonical_axes(volume)
+    spacing = np.asarray(spacing_mm)
+    low, high = volume.bounds_ras
+    start = np.floor(low / (spacing * lattice) + 1e-6) * spacing * lattice
+    size_ijk = np.maximum(np.ceil((high - start) / (spacing * step) - 1e-6), 1).astype(int) * step
+    origin = start + spacing / 2
+    grid_to_ras = WorkingGrid(torch.empty(0), origin, spacing_mm).grid_to_ras
+    bins = np.floor(spacing / np.linalg.norm(ijk_to_ras[:3, :3], axis=0) + 0.05).astype(int)
+    bins = np.clip(bins, 1, array.shape[::-1])
+    grid_to_ijk = np.linalg.inv(_binned(ijk_to_ras, bins)) @ grid_to_ras
+    tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk  # voxels that the axes drift over the grid
+    sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
+    first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
+    last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
+    box = tuple(slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
+    return WorkingGrid(sample(array, bins, grid_to_ijk, size_ijk), origin, tuple(spacing_mm), box)
+
+
+def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tuple[WorkingGrid, np.ndarray]:
+    """Cut a working grid (and the mask `inside`, same shape) to the mask's box, rounded outwards as in `resample`."""
+    if not inside.any():
+        return grid, inside
+    slices = []
+    for axis in range(3):
+        hit = np.flatnonzero(inside.any(axis=tuple(a for a in range(3) if a != axis)))
+        slices.append(slice(hit[0] // lattice * lattice, -(-(hit[-1] + 1) // step) * step))
+    start_ijk = np.array([s.start for s in reversed(slices)])
+    origin = grid.origin_ras + start_ijk * np.asarray(grid.spacing_mm)
+    cut = np.ascontiguousarray(inside[tuple(slices)])
+    return WorkingGrid(grid.hu[tuple(slices)].contiguous(), origin, grid.spacing_mm), cut
+
+
+def _assign_axes(strength: np.ndarray) -> list[int]:
+    """For each world axis the voxel axis that follows it best; a permutation even at 45 degrees."""
+    axis_of_world = [-1, -1, -1]
+    strength = strength.copy()
+    for _ in range(3):
+        world, axis = np.unravel_index(np.argmax(strength), (3, 3))
+        axis_of_world[world] = int(axis)
+        strength[world, :] = -1
+        strength[:, axis] = -1
+    return axis_of_world
+
+
+def _binned(ijk_to_ras: np.ndarray, bins: np.ndarray) -> np.ndarray:
+    """Voxel matrix after averaging whole bins of voxels."""
+    matrix = ijk_to_ras.copy()
+    matrix[:3, :3] *= bins
+    matrix[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
+    return matrix
+
+
+def _sample_aligned(
+    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
+) -> torch.Tensor:
+    """Averaging and interpolation of an axis-aligned scan: one small matrix an axis, in-plane slab by slab."""
+    along_i, along_j, along_k = (
+        _axis_matrix(array.shape[2 - axis], int(bins[axis]), grid_to_ijk[axis, axis], grid_to_ijk[axis, 3], int(size))
+        for axis, size in enumerate(size_ijk)
+    )
+    planes = torch.empty(array.shape[0], along_j.shape[0], along_i.shape[0])
+    for k in range(0, array.shape[0], slab):
+        part = torch.from_numpy(np.ascontiguousarray(array[k : k + slab])).float() - AIR_HU
+        planes[k : k + slab] = along_j @ (part @ along_i.T)
+    return torch.tensordot(along_k, planes, dims=1).add_(AIR_HU)
+
+
+def _axis_matrix(voxels: int, bins: int, scale: float, shift: float, size: int) -> torch.Tensor:
+    """(size, voxels): grid voxel n reads binned voxel scale * n + shift linearly; zero outside."""
+    binned = voxels // bins
+    position = scale * np.arange(size) + shift
+    lower = np.floor(position).astype(int)
+    matrix = np.zeros((size, binned))
+    for index, weight in ((lower, 1 - (position - lower)), (lower + 1, position - lower)):
+        inside = (index >= 0) & (index < binned)
+        matrix[np.flatnonzero(inside), index[inside]] += weight[inside]
+    wide = np.zeros((size, voxels))
+    wide[:, : binned * bins] = np.repeat(matrix / bins, bins, axis=1)
+    return torch.from_numpy(wide).float()
+
+
+def _sample_oblique(
+    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 32
+) -> torch.Tensor:
+    """The same for any header, point by point; slab by slab in k."""
+    source = _average_bins(array, bins)
+    ni, nj, nk = (int(n) for n in size_ijk)
+    shape_ijk = np.array(source.shape[::-1], dtype=float)
+    # grid index -> grid_sample's normalised coordinate of the source (align_corners=False)
+    normalise = np.diag([*(2 / shape_ijk), 1.0])
+    normalise[:3, 3] = 1 / shape_ijk - 1
+    theta = torch.from_numpy(normalise @ grid_to_ijk)
+    out = torch.empty(nk, nj, ni)
+    i = torch.arange(ni, dtype=torch.float64)
+    j = torch.arange(nj, dtype=torch.float64)
+    for k0 in range(0, nk, slab):
+        k = torch.arange(k0, min(k0 + slab, nk), dtype=torch.float64)
+        points = (
+            i[None, None, :, None] * theta[:3, 0]
+            + j[None, :, None, None] * theta[:3, 1]
+            + k[:, None, None, None] * theta[:3, 2]
+            + theta[:3, 3]
+        ).float()
+        out[k0 : k0 + len(k)] = F.grid_sample(source[None, None], points[None], align_corners=False)[0, 0]
+    return out.add_(AIR_HU)
+
+
+def _average_bins(array: np.ndarray, bins: np.ndarray) -> torch.Tensor:
+    """HU above air, averaged over bins (i, j, k) of voxels; the float copy never exceeds a few slices."""
+    bi, bj, bk = (int(b) for b in bins)
+    slabs = []
+    for k in range(0, array.shape[0] - bk + 1, bk):
+        slab = torch.from_numpy(np.ascontiguousarray(array[k : k + bk])).float().mean(0) - AIR_HU
+        slabs.append(F.avg_pool2d(slab[None, None], (bj, bi))[0, 0])
+    return torch.stack(slabs)

@@ -1,0 +1,247 @@
+"""Two records of one patient as one: lesions are the same by their Tracking UID, studies by key, DICOM series or name.
+
+`joined` puts reports together, of which the later counts. `taken_in` is the rule for what comes from an earlier
+session: what a person has said here stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from .lesions import MERGED, Finding, Lesion, Measurement, Point, Study
+from .record import FollowUp
+from .sr_codes import site_codes
+from .study_inputs import in_order, is_content
+
+_SAME_MM = 0.01  # structured reports keep places in single precision
+_SAME_SHARE = 1e-3  # of a volume
+
+
+@dataclass(frozen=True)
+class TakenIn:
+    """record: with what has come. kept: (lesion, study) of which the other record tells something else than is said
+    here, and stays. described: lesions that have another name, site, split_from, target or nodal there, which stay.
+    """
+
+    record: FollowUp
+    kept: tuple[tuple[str, str], ...]
+    described: tuple[str, ...]
+
+
+def taken_in(here: FollowUp, other: FollowUp) -> TakenIn:
+    """What a person has said here stays, and `other` fills in the rest: studies and their dates, lesions, their names
+    and sites, findings where nobody has looked here, and sizes that nobody has confirmed of what both saw in one place.
+
+    A merger of `other` with a lesion that a person here has looked for and not seen is one of those that are not taken.
+    Ids and keys are those of `here` where it knows lesion or study.
+    """
+    given = _moved(here, other)
+    known = {lesion.id: lesion for lesion in here.lesions}
+    kept = _contradicting(here, given)
+    fitting = [
+        replace(lesion, findings={key: found for key, found in lesion.findings.items() if (lesion.id, key) not in kept})
+        for lesion in given
+    ]
+    described = (each.id for each in given if each.id in known and _is_described_otherwise(known[each.id], each))
+    return TakenIn(_together(here, other, fitting, _filled), tuple(kept), tuple(described))
+
+
+def joined(one: FollowUp, other: FollowUp) -> FollowUp:
+    """All studies, by date as `in_order` has it, and all lesions. Where both know of a lesion in a study, what `other`
+    says counts, unless that is a proposal and a person has looked in `one`. Lesions keep their ids where these are
+    free; studies have the keys of `one`.
+    """
+    return _together(one, other, _moved(one, other), _as_one)
+
+
+def same_studies(one: FollowUp, other: FollowUp) -> dict[str, str]:
+    """Key in `other` -> key in `one` of the studies that both know: of one key or DICOM series, or else, without a
+    series, of one name that no other has and with nothing that tells them apart.
+    """
+    known = {study.key for study in one.studies}
+    keys = {study.key: study.key for study in other.studies if study.key in known}
+    series = {study.series_uid: study.key for study in one.studies if study.series_uid}
+    for study in other.studies:
+        here = series.get(study.series_uid)
+        if here is not None and study.key not in keys and here not in keys.values():
+            keys[study.key] = here
+    for name_in in (lambda study, _record: study.name, _file_name):
+        here, there = (
+            {study.key: (name_in(study, record), study) for study in record.studies if not study.series_uid}
+            for record in (one, other)
+        )
+        free = [entry for key, entry in here.items() if key not in keys.values()]
+        sought = [entry for key, entry in there.items() if key not in keys]
+        for entry in sought:
+            alike = [each for each in free if _may_be(each, entry)]
+            if len(alike) == 1 and sum(_may_be(alike[0], each) for each in sought) == 1:
+                keys[entry[1].key] = alike[0][1].key
+    return keys
+
+
+def _file_name(study: Study, record: FollowUp) -> str:
+    """Of two files of one name the second is called NAME_2 in a record, NAME_1 in Slicer: without that number."""
+    name, _, number = study.name.rpartition("_")
+    return name if number.isdigit() and any(each.name == name for each in record.studies) else study.name
+
+
+def _may_be(named: tuple[str, Study], other_named: tuple[str, Study]) -> bool:
+    """Of one name, and not known to be of two days, two DICOM studies or two contents."""
+    (name, one), (other_name, other) = named, other_named
+    days, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
+    apart = len(days) > 1 or len(uids) > 1 or (is_content(one.key) and is_content(other.key))
+    return name == other_name and not apart
+
+
+# -- the same ids and keys ---------------------------------------------------------------------------------------------
+
+
+def _moved(one: FollowUp, other: FollowUp) -> list[Lesion]:
+    """The lesions of `other` by the ids and keys that they have in the result."""
+    keys, ids = same_studies(one, other), _ids(one, other)
+    return [_renamed(lesion, ids, keys) for lesion in other.lesions]
+
+
+def _ids(one: FollowUp, other: FollowUp) -> dict[str, str]:
+    """Id in `other` -> id in the result."""
+    same = {lesion.tracking_uid: lesion.id for lesion in one.lesions}
+    taken = set(same.values())
+    reserved = {lesion.id for lesion in other.lesions}
+    ids = {}
+    for lesion in other.lesions:
+        new = same.get(lesion.tracking_uid, lesion.id)
+        if lesion.tracking_uid not in same and new in taken:
+            new = next(name for n in count(1) if (name := f"L{n}") not in taken | reserved)
+        taken.add(new)
+        ids[lesion.id] = new
+    return ids
+
+
+def _renamed(lesion: Lesion, ids: Mapping[str, str], keys: Mapping[str, str]) -> Lesion:
+    findings = {}
+    for key, found in lesion.findings.items():
+        guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))
+        findings[keys.get(key, key)] = replace(found, guess=guess, into=ids.get(found.into, found.into))
+    split_from = ids.get(lesion.split_from, lesion.split_from)
+    return replace(lesion, id=ids[lesion.id], split_from=split_from, findings=findings)
+
+
+def _together(
+    one: FollowUp, other: FollowUp, given: Iterable[Lesion], unite: Callable[[Lesion, Lesion], Lesion]
+) -> FollowUp:
+    """given: the lesions of `other` as `_moved`. unite: makes one of a lesion of `one` and the same of `other`."""
+    keys = same_studies(one, other)
+    dates = {keys[study.key]: study.date for study in other.studies if study.key in keys}
+    studies = [replace(study, date=study.date or dates.get(study.key)) for study in one.studies]
+    studies = in_order(studies, (study for study in other.studies if study.key not in keys)).studies
+    lesions = {lesion.id: lesion for lesion in one.lesions}
+    for lesion in given:
+        known = lesions.get(lesion.id)
+        lesions[lesion.id] = lesion if known is None else unite(known, lesion)
+    return replace(FollowUp().with_studies(studies), lesions=tuple(lesions.values()))
+
+
+# -- the same lesion in both -------------------------------------------------------------------------------------------
+
+
+def _as_one(known: Lesion, other: Lesion) -> Lesion:
+    findings = dict(known.findings)
+    for key, found in other.findings.items():
+        if found.reviewed or not _reviewed(findings.get(key)):
+            findings[key] = found
+    return _described(other, known, findings)
+
+
+def _filled(known: Lesion, other: Lesion) -> Lesion:
+    """What is known here, and what `other`, which contradicts nothing of it, tells beyond that."""
+    findings = dict(known.findings)
+    for key, found in other.findings.items():
+        mine = findings.get(key)
+        if mine is None or (found.reviewed and not mine.reviewed):
+            findings[key] = found
+        elif found.reviewed:
+            findings[key] = replace(mine, size=_sizes(mine.size, found.size))
+    return _described(known, other, findings)
+
+
+def _described(lesion: Lesion, other: Lesion, findings: dict[str, Finding]) -> Lesion:
+    """A lesion with these findings, and with the words of `other` where it has none itself."""
+    return replace(
+        lesion,
+        findings=findings,
+        name=lesion.name or other.name,
+        site=lesion.site or other.site,
+        split_from=lesion.split_from or other.split_from,
+    )
+
+
+def _sizes(mine: Measurement, other: Measurement) -> Measurement:
+    if not (mine.confirmed and other.confirmed):
+        return other if other.confirmed else mine
+    return Measurement(
+        mine.long_axis or other.long_axis,
+        mine.short_axis or other.short_axis,
+        other.volume_ml if mine.volume_ml is None else mine.volume_ml,
+        confirmed=True,
+    )
+
+
+# -- where persons differ ----------------------------------------------------------------------------------------------
+
+
+def _contradicting(here: FollowUp, given: Sequence[Lesion]) -> list[tuple[str, str]]:
+    """Lesion and study of what persons say in `given` and cannot be true beside what is said here."""
+    said, told = _said(here.lesions), _said(given)
+
+    def is_denied(cell: tuple[str, str]) -> bool:
+        return cell in said and not (cell in told and _agree(said[cell], told[cell]))
+
+    def is_unseen(cell: tuple[str, str]) -> bool:
+        return is_denied(cell) and not said[cell].visible
+
+    return [
+        (lesion, study)
+        for (lesion, study), found in told.items()
+        if is_denied((lesion, study))
+        or ((lesion, study) not in said and found.state == MERGED and is_unseen((found.into, study)))
+    ]
+
+
+def _said(lesions: Iterable[Lesion]) -> dict[tuple[str, str], Finding]:
+    """What persons have said, by lesion and study."""
+    return {(each.id, key): found for each in lesions for key, found in each.findings.items() if found.reviewed}
+
+
+def _agree(one: Finding, other: Finding) -> bool:
+    """Do persons say the same? Where one tells a size and the other none, they do."""
+    if not (one.visible and other.visible):
+        return (one.state, one.into) == (other.state, other.into)
+    pairs = [((one.point_ras,), (other.point_ras,))]
+    if one.size.confirmed and other.size.confirmed:
+        pairs += [(one.size.long_axis, other.size.long_axis), (one.size.short_axis, other.size.short_axis)]
+        volumes = one.size.volume_ml, other.size.volume_ml
+        if None not in volumes and not math.isclose(*volumes, rel_tol=_SAME_SHARE):
+            return False
+    return all(None in pair or _lie_together(*pair) for pair in pairs)
+
+
+def _lie_together(some: Sequence[Point], others: Sequence[Point]) -> bool:
+    return all(math.dist(one, other) <= _SAME_MM for one, other in zip(some, others, strict=True))
+
+
+def _is_described_otherwise(known: Lesion, other: Lesion) -> bool:
+    """Does a word of `other` stand against one that is known?"""
+    told = [(each.name, each.split_from, _organ(each.site)) for each in (known, other)]
+    differs = any(one and another and one != another for one, another in zip(*told, strict=True))
+    return differs or (known.target, known.nodal) != (other.target, other.nodal)
+
+
+def _organ(site: str) -> object:
+    return site_codes(site) or site.casefold().strip()
+
+
+def _reviewed(found: Finding | None) -> bool:
+    return found is not None and found.reviewed

@@ -1,0 +1,175 @@
+"""The visits of a follow-up as RECIST 1.1 takes them: which is the baseline, which lesions count, and which are new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, Finding, Lesion, Study
+from .record import FollowUp
+from .sizes import diameter_mm, is_normal, measured, why_unknown
+from .visits import Visits, visits_of
+
+
+@dataclass(frozen=True)
+class News:
+    """What one visit shows that the first did not. new: ids. unclear: ids of lesions that may be, and the question to
+    answer. notes: ids, and what to know.
+    """
+
+    new: tuple[str, ...] = ()
+    unclear: tuple[tuple[str, str], ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Of all lesions that are new or may be."""
+        return *self.new, *(lesion_id for lesion_id, _ in self.unclear)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """start: number of the first visit in which a person saw a lesion: what is first seen later is new. baseline:
+    number of the first visit from there on in which all targets of the start are measured, and one at least is there;
+    None where all are gone before, or a lesion is new.
+    """
+
+    visits: Visits
+    start: int | None
+    baseline: int | None
+
+    @property
+    def record(self) -> FollowUp:
+        """One study for each visit."""
+        return self.visits.record
+
+    @property
+    def first(self) -> Study:
+        """The visit that others are compared with to know what is new."""
+        return self.record.studies[self.start]
+
+    def counting(self, number: int) -> list[Lesion]:
+        """The targets of the start, and what has split from them by a visit."""
+        return _counting(self.record, self.start, number)
+
+    def news(self, number: int) -> News:
+        """What is new in a visit."""
+        return _news(self.record, self.start, number)
+
+    @property
+    def clean(self) -> tuple[Study, ...]:
+        """Visits before the start in which a person looked for lesions, and none was there."""
+        return tuple(
+            study
+            for study in self.record.studies[: self.start]
+            if any(_is_gone(lesion.findings.get(study.key)) for lesion in self.record.lesions)
+        )
+
+    def called_new(self, number: int) -> Iterator[tuple[str, str]]:
+        """Ids of lesions that were new, or may have been, before a visit and of which that visit says nothing, and why
+        it does not.
+        """
+        study = self.record.studies[number]
+        for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
+            shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
+            found = shown.findings.get(study.key)
+            if found is None or found.state in (PROPOSED, OUTSIDE):
+                yield shown.id, why_unknown(shown, found, study)
+
+
+def timeline_of(record: FollowUp) -> Timeline:
+    """The timeline of a follow-up."""
+    visits = visits_of(record)
+    record = visits.record
+    with_disease = (
+        number
+        for number, study in enumerate(record.studies)
+        if any(_is_seen(lesion.findings.get(study.key)) for lesion in record.lesions)
+    )
+    start = next(with_disease, None)
+    return Timeline(visits, start, None if start is None else _find_baseline(record, start))
+
+
+def _find_baseline(record: FollowUp, start: int) -> int | None:
+    for number in range(start, len(record.studies)):
+        if _news(record, start, number).new:
+            return None
+        sizes = measured(record, record.studies[number], _counting(record, start, number))
+        if not sizes.missing:
+            return number if sizes.at_least > 0 else None
+    return None
+
+
+def _counting(record: FollowUp, start: int, number: int) -> list[Lesion]:
+    first = record.studies[start].key
+    keys = {study.key for study in record.studies[: number + 1]}
+    targets = [lesion for lesion in record.lesions if lesion.target and _is_seen(lesion.findings.get(first))]
+    counting = {lesion.id for lesion in targets}
+    parts = [
+        lesion
+        for lesion in record.lesions
+        if lesion.target
+        and lesion.id not in counting
+        and any(key in keys and _is_seen(found) for key, found in lesion.findings.items())
+    ]
+    for _ in parts:  # a part may have split again
+        counting |= {part.id for part in parts if part.split_from in counting}
+    return targets + [part for part in parts if part.id in counting]
+
+
+def _news(record: FollowUp, start: int, number: int) -> News:
+    first, study = record.studies[start], record.studies[number]
+    new, unclear, notes = [], [], []
+    for lesion in record.lesions:
+        wholes = _wholes(record, lesion)
+        if any(_is_seen(each.findings.get(first.key)) for each in wholes):
+            continue
+        shown = _shown(record, lesion, start, number)
+        if shown is None:
+            continue
+        size = diameter_mm(shown, shown.findings.get(study.key))
+        if shown.nodal and is_normal(shown, size):
+            continue
+        if shown.nodal and size is None:
+            unclear.append((lesion.id, f"new? Draw its short axis in {study.label}: a node below 10 mm is normal."))
+            continue
+        told = (each.findings.get(first.key) for each in wholes)
+        then = next((found for found in told if found is not None and found.reviewed), None)
+        if then is None:
+            unclear.append((lesion.id, f"new? Look at the place in {first.label}, and say whether it is there."))
+            continue
+        new.append(lesion.id)
+        if then.state == OUTSIDE:
+            notes.append((lesion.id, f"its place is not in the scan of {first.label}; RECIST 1.1 counts it as new."))
+    return News(tuple(new), tuple(unclear), tuple(notes))
+
+
+def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
+    """A lesion, what it split from, what that split from, and so on: a part is judged like its whole."""
+    wholes = [lesion]
+    while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
+        wholes.append(whole)
+    return wholes
+
+
+def _shown(record: FollowUp, lesion: Lesion, start: int, number: int) -> Lesion | None:
+    """The lesion that shows this one in a visit: itself, or, where it was seen by itself before, the one that it has
+    merged with. None where nothing does.
+    """
+    key = record.studies[number].key
+    found = lesion.findings.get(key)
+    if found is not None and found.state == MERGED:
+        before = [lesion.findings.get(study.key) for study in record.studies[start:number]]
+        if not any(each is not None and each.visible for each in before):
+            return None
+        lesion = record.lesion(record.stands_for(lesion.id, key))
+        found = lesion.findings.get(key)
+    return lesion if found is not None and found.visible else None
+
+
+def _is_seen(found: Finding | None) -> bool:
+    return found is not None and (found.visible or found.state == MERGED)
+
+
+def _is_gone(found: Finding | None) -> bool:
+    return found is not None and found.state == NOT_VISIBLE

@@ -1,0 +1,1 @@
+"""The same anatomical points in other scans: first by body coordinate, then by descriptors, with a confidence."""

@@ -1,0 +1,273 @@
+"""The fine step: blocks of local descriptors around a point, compared with the target and made to agree.
+
+A single descriptor has look-alikes nearby; the tissue around a point has fewer. Descriptors of a lattice of nodes
+around the template's point are compared with the target at every displacement of a small box about the first answer.
+Each node then judges by the mean similarity over the nodes around it (a block), and a robust affine function fitted to
+the nodes' answers gives the point's own (UAE, Bai 2023, does so with the answers of neighbouring points).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..embedding.grid_reading import flat_index, read_rows
+from ..embedding.map import EmbeddingMap
+from .neighbourhood import box_offsets, reach_of, vertex
+from .target_rows import TargetRows
+
+_NODE_STEP = 2  # local cells between nodes
+_NODE_MM = 22.0  # nodes that answer lie within, about the point
+_BLOCK_MM = 16.0  # nodes that take part in a node's answer lie within, about it
+_BLOCK_SIGMA_MM = 14.0
+_SEARCH_MM = 16.0
+_AGAIN_MM = 6.0  # from the first answer, beyond which the search is repeated about what was found
+_PRIOR_MM = 12.0  # how far the truth is usually from the first answer
+_PRIOR_WEIGHT = 0.02  # mean similarity that one such distance costs
+_UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
+_FIT_SIGMA_MM = 20.0
+_FIT_ROUNDS = 6
+_FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
+_SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform where few nodes answer
+_DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])  # evenly spread in 3-D (Roberts 2018)
+_GROUPS = 2  # of nodes; more compute less and start more products
+_CHUNK_POINTS = 128
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What is known around n template points: descriptors (n, m, l) of nodes, and which of them lie in the body."""
+
+    descriptors: torch.Tensor
+    seen: torch.Tensor
+
+    def repeat(self, times: int) -> Blocks:
+        """The same points, asked of several targets."""
+        return Blocks(self.descriptors.repeat(times, 1, 1), self.seen.repeat(times, 1))
+
+    def select(self, index: torch.Tensor) -> Blocks:
+        """The points with these numbers."""
+        return Blocks(self.descriptors[index], self.seen[index])
+
+
+@dataclass(frozen=True)
+class BlockAnswers:
+    """cells: (n, 3) places in target cells (i, j, k). similarity: (n,) mean of the nodes' blocks where they answer,
+    -1..1. spread_mm: (n,) how far the nodes' answers lie from the affine function. moved_mm: (n,) from the first
+    answer.
+    """
+
+    cells: torch.Tensor
+    similarity: torch.Tensor
+    spread_mm: torch.Tensor
+    moved_mm: torch.Tensor
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
+
+    nodes: (m, 3). dither: (m, 3) parts of a cell by which the template is read beside its node, so that the bias that
+    cells give a peak is another for each node and averages out. answering: (a,) those that answer. block: (a, m)
+    weights of their blocks, rows sum to 1.
+    low, size: (3,) corner and extent i, j, k of the box of target cells that nodes reach. displacements: (d, 3) and
+    their shape (dk, dj, di). groups: nodes that lie one after the other along k, and the cells of the box they reach:
+    (first node, last + 1, first cell, last + 1). cell: (m * d) the cell of the box where a node and a displacement
+    meet. pick: (m * d) the same in the products (cells, nodes) of all groups, laid end to end.
+    """
+
+    nodes: torch.Tensor
+    dither: torch.Tensor
+    answering: torch.Tensor
+    block: torch.Tensor
+    low: torch.Tensor
+    size: torch.Tensor
+    displacements: torch.Tensor
+    shape: tuple[int, int, int]
+    groups: tuple[tuple[int, int, int, int], ...]
+    cell: torch.Tensor
+    pick: torch.Tensor
+
+
+@cache
+def _layout(local_mm: tuple[float, float, float]) -> _Layout:
+    cell = torch.tensor(local_mm)
+    nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
+    place = nodes * cell
+    nodes = nodes[place.norm(dim=1) <= _NODE_MM + _BLOCK_MM]
+    nodes = nodes[nodes[:, 2].argsort(stable=True)]
+    place = nodes * cell
+    answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
+    apart = torch.cdist(place[answering], place)
+    block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
+    reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)))
+    i, j, k = (torch.arange(-int(r), int(r) + 1) for r in reach)
+    displacements = torch.cartesian_prod(k, j, i).flip(1)
+    low = nodes.amin(0) - reach
+    size = nodes.amax(0) + reach - low + 1
+    block = block / block.sum(1, keepdim=True)
+    dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float()
+    reached = nodes[:, None] + displacements - low
+    cells = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
+    plane, groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
+    for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
+        first, last = int(members[0]), int(members[-1]) + 1
+        begin, end = int(reached[members, :, 2].min()) * plane, (int(reached[members, :, 2].max()) + 1) * plane
+        pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
+        groups.append((first, last, begin, end))
+        done += (end - begin) * (last - first)
+    return _Layout(
+        nodes, dither, answering, block, low, size, displacements, (len(k), len(j), len(i)),
+        tuple(groups), cells.flatten(), pick.flatten(),
+    )  # fmt: skip
+
+
+def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
+    """Nodes around template places, (n, 3) continuous cells (i, j, k)."""
+    layout = _layout(_local_mm(template))
+    place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
+    around = place[:, None] + layout.nodes + layout.dither
+    found = read_rows(template.local_rows, template.local.shape[1:], around)
+    index, on_grid = flat_index(around.round().long(), template.local_body.shape)
+    return Blocks(F.normalize(found, dim=2), on_grid & template.local_body.flatten()[index])
+
+
+def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
+    """Places of the blocks' points in their targets, near first answers (n, 3) in continuous target cells (i, j, k)."""
+    layout = _layout(_local_mm(rows.maps[0]))
+    first = (first_cells.double() + 0.5) * 2 - 0.5
+    found = _in_parts(blocks, rows, first, first, layout)
+    # far from the first answer the best displacement may lie beyond the box: look again, about what was found
+    far = torch.nonzero(found.moved_mm > _AGAIN_MM).flatten()
+    if len(far):
+        again = _in_parts(blocks.select(far), rows.select(far), found.cells[far], first[far], layout)
+        for name in ("cells", "similarity", "spread_mm", "moved_mm"):
+            getattr(found, name)[far] = getattr(again, name)
+    return replace(found, cells=(found.cells + 0.5) / 2 - 0.5)
+
+
+def _in_parts(
+    blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
+) -> BlockAnswers:
+    """One round for all points, about places (n, 3) in local cells; the answers' cells are local ones."""
+    every = (blocks.descriptors, blocks.seen, about, first)
+    parts = [
+        _match(Blocks(d, s), part, a, f, layout)
+        for part, d, s, a, f in zip(
+            rows.split(_CHUNK_POINTS), *(values.split(_CHUNK_POINTS) for values in every), strict=True
+        )
+    ]
+    return BlockAnswers(*(torch.cat(values) for values in zip(*parts, strict=True)))
+
+
+def _match(
+    blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    local_mm = torch.tensor(_local_mm(rows.maps[0]))
+    start = about.round().long()
+    similarity, body = _similarities(blocks.descriptors, rows, start + layout.low, layout)
+    similarity, held = (
+        x.view(len(start), len(layout.nodes), -1) for x in (similarity, body.index_select(1, layout.cell).float())
+    )
+    held = held * blocks.seen[..., None]
+    # what each node sees at each displacement, then the mean over its block
+    similarity = layout.block @ (similarity * held)
+    share, seen = layout.block @ held, (layout.block @ blocks.seen[..., None].float())
+    score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * seen).clamp_min(1e-6)
+    away = (layout.displacements + (start - first)[:, None]) * local_mm
+    prior = _PRIOR_WEIGHT * away.square().sum(-1).float() / _PRIOR_MM**2
+    possible = held[:, layout.answering] > 0
+    judged = (score - prior[:, None]).masked_fill(~possible, -torch.inf)
+    best = judged.argmax(2)
+    step = _peaks(judged.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
+    # a block's peak lies where its nodes were read, in the mean
+    beside = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
+    displaced = (layout.displacements[best] + step - beside) * local_mm
+    answers = possible.any(2)
+    peak = score.gather(2, best[..., None])[..., 0].masked_fill(~answers, 0.0)
+    place = (layout.nodes[layout.answering] * local_mm).double()
+    trust = torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2)) * peak.clamp_min(0.02).square() * answers
+    moved, spread = _agree(place, displaced.double(), trust.double())
+    found = torch.where(answers.any(1, keepdim=True), start + moved / local_mm, first)
+    mean = (peak * trust).sum(1) / trust.sum(1).clamp_min(1e-9)
+    return found, mean, spread.float(), ((found - first) * local_mm).norm(dim=1).float()
+
+
+def _similarities(
+    descriptors: torch.Tensor, rows: TargetRows, corners: torch.Tensor, layout: _Layout
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(n, m * d) similarity of nodes (n, m, l) to the cells they may be displaced to, in boxes with corners (n, 3).
+
+    Also returns which cells of the boxes lie in the body, (n, b). A product of a group of nodes with all the cells it
+    reaches computes far too much and is still faster than gathering the cells of each node.
+    """
+    shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
+    # buffers used again and again: to fetch new memory for each point takes longer than to fill it
+    near = torch.empty(*shape, length)
+    sizes = [(end - begin, last - first) for first, last, begin, end in layout.groups]
+    every = torch.empty(sum(reached * asking for reached, asking in sizes))
+    parts = every.split([reached * asking for reached, asking in sizes])
+    products = [part.view(of) for part, of in zip(parts, sizes, strict=True)]
+    found = torch.empty(len(descriptors), len(layout.pick))
+    body = torch.empty(len(descriptors), *shape, dtype=torch.bool)
+    questions = zip(rows, descriptors.transpose(1, 2), corners.tolist(), strict=True)
+    for n, (target, nodes, corner) in enumerate(questions):
+        _copy_box(target.local_rows.view(*target.local_body.shape, length), corner[::-1], near)
+        _copy_box(target.local_body, corner[::-1], body[n])
+        # the other order of the product, nodes first, takes three times as long
+        for (first, last, begin, end), product in zip(layout.groups, products, strict=True):
+            torch.mm(near.view(cells, length)[begin:end], nodes[:, first:last], out=product)
+        torch.index_select(every, 0, layout.pick, out=found[n])
+    return found, body.flatten(1)
+
+
+def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
+    """Fill a box (k, j, i, ...) with the cells of a grid from a corner k, j, i on; zero beyond the grid."""
+    first = [max(low, 0) for low in corner]
+    last = [max(min(low + n, m), f) for low, n, m, f in zip(corner, box.shape, grid.shape, first, strict=False)]
+    part = grid[first[0] : last[0], first[1] : last[1], first[2] : last[2]]
+    if part.shape != box.shape:
+        box.zero_()
+        k, j, i = (f - low for f, low in zip(first, corner, strict=True))
+        box = box[k : k + part.shape[0], j : j + part.shape[1], i : i + part.shape[2]]
+    box.copy_(part)
+
+
+def _peaks(score: torch.Tensor, best: torch.Tensor, layout: _Layout) -> torch.Tensor:
+    """Offset (n, 3) to the vertex of the parabola through the best displacement and its neighbours on each axis."""
+    k, j, i = layout.shape
+    at = torch.stack([best % i, best // i % j, best // (i * j)], dim=1)
+    offset = torch.zeros(len(best), 3)
+    row = torch.arange(len(best))
+    for axis, (stride, size) in enumerate(((1, i), (i, j), (i * j, k))):
+        free = (at[:, axis] > 0) & (at[:, axis] < size - 1)
+        low, high = (score[row, torch.where(free, best + s, best)] for s in (-stride, stride))
+        offset[:, axis] = vertex(low, score[row, best], high, free)
+    return offset
+
+
+def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The displacement (n, 3) at the point itself of a robust affine fit, and the nodes' weighted spread about it (n,).
+
+    place: (a, 3) nodes, mm from the point. displaced: (n, a, 3) mm. trust: (n, a) weights.
+    """
+    design = torch.cat([place, torch.ones(len(place), 1, dtype=place.dtype)], dim=1)
+    damping = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [1e-9], dtype=place.dtype))
+    weight, fit = trust, torch.zeros(len(displaced), 4, 3, dtype=place.dtype)
+    error = torch.zeros_like(trust)
+    for _ in range(_FIT_ROUNDS):
+        weighted = design * weight[..., None]
+        fit = torch.linalg.solve(weighted.transpose(1, 2) @ design + damping, weighted.transpose(1, 2) @ displaced)
+        error = (displaced - design @ fit).norm(dim=2)
+        knee = error.masked_fill(trust == 0, torch.nan).nanmedian(1, keepdim=True).values.nan_to_num(_FIT_KNEE_MM)
+        weight = trust / (1 + (error / knee.clamp_min(_FIT_KNEE_MM)).square())
+    spread = ((error.square() * trust).sum(1) / trust.sum(1).clamp_min(1e-12)).sqrt()
+    return fit[:, 3], spread
+
+
+def _local_mm(embedding: EmbeddingMap) -> tuple[float, float, float]:
+    return tuple(float(s) / 2 for s in embedding.cell_mm)

@@ -1,0 +1,207 @@
+"""The same anatomical points in other scans, with what may be expected of each answer.
+
+Coordinates of the common body give a first answer (`coordinates`). Where maps hold descriptors, those of the
+tissue around the point settle the last centimetres (`blocks`), or the point's own alone (`descriptors`)
+where speed counts more; `candidates` does more where time does not count. `confidence` says what each answer is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+
+from ..embedding.calibration import Calibration
+from ..embedding.map import EmbeddingMap, as_points
+from ..errors import AnatomicalEmbeddingError, MapError
+from ..scan.geometry import transform_points
+from . import candidates, descriptors
+from .blocks import match_blocks
+from .confidence import Evidence, judge
+from .coordinates import find_coordinates, into_body
+from .query import Query
+from .target_rows import TargetRows
+
+EFFORTS = ("coordinates", "fast", "standard", "thorough")  # the least first
+_SCORE_MM = 10.0
+_AT_ONCE = 2000  # points in a target: what is read of the template for each is kept, 13 kB
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Answers for N points in one target scan.
+
+    points_ras: (N, 3) RAS mm. score: (N,) in 0..1, how well the place found agrees with the template's point: in
+    coordinates, or in appearance where the weights have descriptors (1: exactly).
+    status: (N,) "matched", "uncertain" or "absent" (not in this scan). expected_error_mm: (N,) mean error of such
+    answers where the point is in the scan. probability, probability_20: (N,) that the point is in the scan and the
+    answer within 10 mm, or 20 mm, of it. All are None where the weights carry no calibration.
+    evidence: (N, len(confidence.EVIDENCE)) what they are judged by, or None where weights know no coordinates.
+    """
+
+    points_ras: np.ndarray
+    score: np.ndarray
+    status: np.ndarray | None = None
+    expected_error_mm: np.ndarray | None = None
+    probability: np.ndarray | None = None
+    probability_20: np.ndarray | None = None
+    evidence: np.ndarray | None = None
+
+
+def match(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard") -> Matches:
+    """Find points of one scan in another, all in one call; see `match_all`."""
+    return match_all(template, points_ras, [target], effort)[0]
+
+
+def match_all(
+    template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
+) -> list[Matches]:
+    """Find points of one scan in several others, all in one call: much quicker than one after the other.
+
+    points_ras: (N, 3) RAS mm in the template; continuous, never snapped to a voxel.
+    effort: "standard"; "fast" compares the points' own descriptors alone, not the tissue around them: a tenth of a
+    millisecond a point instead of half of one, and less exact, for crosshairs that follow the mouse and for tens of
+    thousands of points; "thorough" also looks elsewhere for displaced organs and asks back from each answer: three
+    times as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
+    Every answer lies in its target scan and in one of its body cells, even where the point is said to be absent.
+    Raises PointsError for a point outside the template, MapError when the maps are of different weights or a target
+    holds no body, AnatomicalEmbeddingError for another effort.
+    """
+    if effort not in EFFORTS:
+        raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS)}.")
+    for target in targets:
+        if template.provenance.weights_hash != target.provenance.weights_hash:
+            raise MapError(
+                f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
+                f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
+            )
+        _check_body(target)
+    points_ras = as_points(points_ras)
+    size = max(1, min(len(points_ras), _AT_ONCE))
+    together = max(1, _AT_ONCE // size)
+    found = []
+    for first in range(0, len(targets), together):
+        group = targets[first : first + together]
+        parts = [
+            _match(template, part, group, effort) for part in np.split(points_ras, range(size, len(points_ras), size))
+        ]
+        found += [_joined(of_target) for of_target in zip(*parts, strict=True)]
+    return found
+
+
+def _match(
+    template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str
+) -> list[Matches]:
+    if any(target.coordinate is None for target in targets):
+        return [_searched(template, points_ras, target) for target in targets]
+    if not len(points_ras):
+        return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
+    if template.local is None or any(target.local is None for target in targets):
+        effort = "coordinates"
+    rows = TargetRows.each(targets, len(points_ras))
+    cells, score, evidence = _find(Query(template, points_ras), rows, effort)
+    if effort == "thorough":
+        back = _asked_back(template, cells, rows)
+        cells, cycle_mm = candidates.corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
+        evidence.add_cycle(cycle_mm)
+    return _judged(cells, score, evidence, rows, template.calibration, effort)
+
+
+def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
+    """As `match_all`, for points whose template need not be at hand.
+
+    effort: not "thorough", which asks the template back; "fast" where the query holds no blocks.
+    Raises AnatomicalEmbeddingError for another effort, MapError for a target of other weights, without body or without
+    coordinates.
+    """
+    if effort not in EFFORTS[:-1]:
+        raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS[:-1])}.")
+    for target in targets:
+        if target.provenance.weights_hash != query.weights_hash:
+            raise MapError(
+                f"the map of {target.provenance.scan!r} was made by other weights ({target.provenance.model}) than the "
+                "examples; embed it with the same."
+            )
+        if target.coordinate is None:
+            raise MapError(f"{target.provenance.model}: knows no coordinates of the body, which this needs.")
+        _check_body(target)
+    if not targets or not len(query.coordinates):
+        return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
+    if query.descriptors is None or any(target.local is None for target in targets):
+        effort = "coordinates"
+    elif effort == "standard" and query.blocks is None:
+        effort = "fast"
+    rows = TargetRows.each(targets, len(query.coordinates))
+    return _judged(*_find(query, rows, effort), rows, targets[0].calibration, effort)
+
+
+def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
+    """Places in target cells (n, 3), in the body, their scores (n,) and the evidence so far."""
+    times = len(rows.maps)
+    coordinates = query.coordinates.repeat(times, 1)
+    first = find_coordinates(coordinates, rows)
+    evidence = Evidence(first, coordinates, query.sizes.repeat(times))
+    if effort == "coordinates":
+        metric = rows.maps[0].provenance.metric
+        scale = _SCORE_MM if metric else 0.1 * float(rows.maps[0].body_cells[1].std())
+        return first.cells, torch.exp(-first.residual / scale), evidence
+    if effort == "fast":
+        cells, score = descriptors.refine(query.descriptors.repeat(times, 1), rows, first.cells)
+        evidence.add_appearance(score)
+        return rows.read(into_body, cells), score, evidence
+    blocks = query.blocks.repeat(times)
+    found = match_blocks(blocks, rows, first.cells)
+    if effort == "thorough":
+        found = candidates.elsewhere(found, blocks, query.descriptors.repeat(times, 1), coordinates, rows)
+    evidence.add_appearance(found.similarity, found.spread_mm)
+    return rows.read(into_body, found.cells), found.similarity, evidence
+
+
+def _judged(
+    cells: torch.Tensor,
+    score: torch.Tensor,
+    evidence: Evidence,
+    rows: TargetRows,
+    calibration: Calibration | None,
+    effort: str,
+) -> list[Matches]:
+    """The answers of each target."""
+    table = evidence.table(cells, rows)
+    verdicts = judge(table, calibration, effort)
+    parts = zip(rows.maps, cells.split(rows.counts), strict=True)
+    places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
+    known = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
+    known |= {} if verdicts is None else vars(verdicts)
+    split = {name: np.split(values, len(rows.maps)) for name, values in known.items()}
+    return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
+
+
+def _check_body(target: EmbeddingMap) -> None:
+    if not len(target.body_index):
+        raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
+
+
+def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
+    """By descriptors over the whole scan, where weights know no coordinates."""
+    cells, similarity = descriptors.search(*template.describe(points_ras), target)
+    places = transform_points(target.cell_to_ras, into_body(target, cells).numpy())
+    return Matches(places, similarity.clamp(0, 1).double().numpy())
+
+
+def _asked_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
+    """(n, 3) RAS mm where the template holds what targets hold at cells (n, 3)."""
+    return np.concatenate(
+        [
+            match(target, transform_points(target.cell_to_ras, part.numpy()), template).points_ras
+            for target, part in zip(rows.maps, cells.split(rows.counts), strict=True)
+        ]
+    )
+
+
+def _joined(parts: Sequence[Matches]) -> Matches:
+    if len(parts) == 1:
+        return parts[0]
+    values = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Matches)}
+    return Matches(**{name: None if v[0] is None else np.concatenate(v) for name, v in values.items()})

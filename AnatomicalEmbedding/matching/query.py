@@ -1,0 +1,90 @@
+"""What matching reads of a template at given points: all that is needed to find them in any scan."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from ..embedding.map import EmbeddingMap
+from ..errors import PointsError
+from ..scan.geometry import transform_points
+from .blocks import Blocks, describe_blocks
+from .coordinates import read_coordinates
+
+
+class Query:
+    """n points of a template, (n, 3) RAS mm, and what the template holds there, read when it is first asked for."""
+
+    def __init__(self, template: EmbeddingMap, points_ras: np.ndarray) -> None:
+        self._template, self._points_ras = template, points_ras
+        self.weights_hash = template.provenance.weights_hash
+
+    @cached_property
+    def coordinates(self) -> torch.Tensor:
+        """(n, 3) float64 in the unit of the map."""
+        return self._read[0]
+
+    @cached_property
+    def sizes(self) -> torch.Tensor:
+        """(n,) coordinate volume that a volume of the template holds."""
+        return self._read[1]
+
+    @cached_property
+    def descriptors(self) -> torch.Tensor | None:
+        """(n, l) of the points themselves, or None where the map has none."""
+        return None if self._template.local is None else self._template.describe(self._points_ras)[0]
+
+    @cached_property
+    def blocks(self) -> Blocks | None:
+        """Descriptors of the tissue around the points, or None where the map has none."""
+        if self._template.local is None:
+            return None
+        return describe_blocks(self._template, self._cells)
+
+    @cached_property
+    def _cells(self) -> torch.Tensor:
+        return torch.from_numpy(transform_points(self._template.ras_to_cell, self._points_ras))
+
+    @cached_property
+    def _read(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return read_coordinates(self._template, self._points_ras)
+
+
+class StoredQuery(Query):
+    """The same, read before and kept without the template."""
+
+    def __init__(
+        self,
+        weights_hash: str,
+        coordinates: torch.Tensor,
+        sizes: torch.Tensor,
+        descriptors: torch.Tensor | None = None,
+        blocks: Blocks | None = None,
+    ) -> None:
+        self.weights_hash, self.coordinates, self.sizes = weights_hash, coordinates, sizes
+        self.descriptors, self.blocks = descriptors, blocks
+
+    @classmethod
+    def of(cls, query: Query, with_blocks: bool = True) -> StoredQuery:
+        """All of a query, read now. with_blocks: also the tissue around the points, which "fast" does not need."""
+        blocks = query.blocks if with_blocks else None
+        return cls(query.weights_hash, query.coordinates, query.sizes, query.descriptors, blocks)
+
+    @classmethod
+    def joined(cls, parts: list[StoredQuery]) -> StoredQuery:
+        """The points of several queries, one after the other. Raises PointsError where they do not fit together."""
+        if len({part.weights_hash for part in parts}) > 1:
+            raise PointsError("these examples were read with different weights; read them again with the same.")
+        if len({(part.descriptors is None, part.blocks is None) for part in parts}) > 1:
+            raise PointsError("some of these points were read with descriptors and some without; read them again.")
+        descriptors = blocks = None
+        if parts[0].descriptors is not None:
+            descriptors = torch.cat([part.descriptors for part in parts])
+        if parts[0].blocks is not None:
+            every = [part.blocks for part in parts]
+            blocks = Blocks(torch.cat([b.descriptors for b in every]), torch.cat([b.seen for b in every]))
+        sizes = torch.cat([part.sizes for part in parts])
+        coordinates = torch.cat([part.coordinates for part in parts])
+        return cls(parts[0].weights_hash, coordinates, sizes, descriptors, blocks)

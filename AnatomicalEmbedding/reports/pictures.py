@@ -1,0 +1,155 @@
+"""Slice pictures of a scan about a point, upright and to scale whatever the header: what the report shows.
+
+Pictures are cut along the patient's planes in RAS, in radiological convention: seen from the feet (axial), from the
+front (coronal) and from the patient's left (sagittal), anterior or superior up.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import AnatomicalEmbeddingError
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
+
+CROP_MM = 160.0
+PIXEL_MM = 0.5
+# Below the darkest grey of every window: what lies outside the scan is black, unlike air in it.
+OUTSIDE_HU = -10_000.0
+_JPEG_QUALITY = 80
+
+# What makes a neighbourhood lung or bone: enough of it within these HU, within this radius of the point.
+_NEIGHBOURHOOD_MM = 12.0
+_LUNG_HU = (-990.0, -500.0)  # in deep inspiration -960; air is -1000
+_LUNG_SHARE = 0.5
+_BONE_HU = 250.0
+_BONE_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One viewing plane: the RAS directions of a picture's rightward and downward axes, and its border letters."""
+
+    name: str
+    right: tuple[float, float, float]
+    down: tuple[float, float, float]
+    left_letter: str
+    right_letter: str
+    top_letter: str
+    bottom_letter: str
+
+
+AXIAL = Plane("axial", (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), "R", "L", "A", "P")
+CORONAL = Plane("coronal", (-1.0, 0.0, 0.0), (0.0, 0.0, -1.0), "R", "L", "S", "I")
+SAGITTAL = Plane("sagittal", (0.0, -1.0, 0.0), (0.0, 0.0, -1.0), "A", "P", "S", "I")
+PLANES = (AXIAL, CORONAL, SAGITTAL)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Display window in HU: `level` is mid-grey, `width` spans black to white."""
+
+    name: str
+    level: float
+    width: float
+
+    def to_grey(self, hu: np.ndarray) -> np.ndarray:
+        """uint8 grey of an array of HU, same shape."""
+        scaled = (np.asarray(hu, dtype=np.float32) - self.level) / self.width + 0.5
+        return np.rint(np.clip(scaled, 0.0, 1.0) * 255.0).astype(np.uint8)
+
+
+SOFT_TISSUE = Window("soft tissue", 40.0, 400.0)
+LUNG = Window("lung", -600.0, 1500.0)
+BONE = Window("bone", 400.0, 1800.0)
+
+
+def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
+    """Return the window that shows what lies about a (3,) RAS mm point: lung, bone, else soft tissue."""
+    steps = np.arange(-_NEIGHBOURHOOD_MM, _NEIGHBOURHOOD_MM + 1e-6, 3.0)
+    offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
+    offsets = offsets[np.linalg.norm(offsets, axis=1) <= _NEIGHBOURHOOD_MM]
+    hu = volume.sample(np.asarray(point_ras, dtype=np.float64) + offsets, outside=OUTSIDE_HU)
+    hu = hu[hu > OUTSIDE_HU]
+    if hu.size == 0:
+        return SOFT_TISSUE
+    if np.mean((hu > _LUNG_HU[0]) & (hu < _LUNG_HU[1])) >= _LUNG_SHARE:
+        return LUNG
+    if np.mean(hu > _BONE_HU) >= _BONE_SHARE:
+        return BONE
+    return SOFT_TISSUE
+
+
+def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
+    """Pixels along a side: odd, so that one pixel is centred on the point."""
+    return 2 * round(crop_mm / pixel_mm / 2) + 1
+
+
+def slice_points(
+    point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
+) -> np.ndarray:
+    """(n * n, 3) RAS mm of the pixels of a square through a point, row by row downwards; as `slice_hu` cuts it."""
+    n = pixels_across(crop_mm, pixel_mm)
+    offsets = (np.arange(n) - n // 2) * pixel_mm
+    right = offsets[None, :, None] * np.array(plane.right)
+    down = offsets[:, None, None] * np.array(plane.down)
+    return (np.asarray(point_ras, dtype=np.float64) + right + down).reshape(-1, 3)
+
+
+def slice_hu(
+    volume: Volume, point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
+) -> np.ndarray:
+    """Cut a square of HU through a point, linear between voxels.
+
+    point_ras: (3,) RAS mm, the middle of the centre pixel. Returns (n,n) float32, rows downwards, with
+    n = `pixels_across(crop_mm, pixel_mm)`; `OUTSIDE_HU` where the scan ends.
+    """
+    n = pixels_across(crop_mm, pixel_mm)
+    points_ras = slice_points(point_ras, plane, crop_mm, pixel_mm)
+    inside = volume.contains(points_ras)
+    if not inside.any():
+        return np.full((n, n), OUTSIDE_HU, dtype=np.float32)
+    ijk = transform_points(volume.ras_to_ijk, points_ras)
+    hu = np.where(inside, _interpolate(volume.voxels, ijk, inside), np.float32(OUTSIDE_HU))
+    return hu.reshape(n, n)
+
+
+def encode_jpeg(pixels: np.ndarray) -> bytes:
+    """Compress a uint8 picture, grey (n,m) or in colours (n,m,3).
+
+    Raises AnatomicalEmbeddingError when pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise AnatomicalEmbeddingError(
+            'pictures need pillow, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
+        ) from error
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
+    return stream.getvalue()
+
+
+def data_uri(pixels: np.ndarray) -> str:
+    """A picture, as `encode_jpeg` takes it, as text that a page can hold. Raises as `encode_jpeg`."""
+    return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(pixels)).decode("ascii")
+
+
+def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Trilinear HU at (N,3) continuous indices; only the box of voxels that the points `inside` touch is converted."""
+    import torch
+    import torch.nn.functional as F
+
+    last = np.array(voxels.shape[::-1]) - 1
+    low = np.clip(np.floor(ijk[inside].min(axis=0)), 0, last).astype(int)
+    high = np.clip(np.ceil(ijk[inside].max(axis=0)), 0, last).astype(int)
+    box = voxels[low[2] : high[2] + 1, low[1] : high[1] + 1, low[0] : high[0] + 1]
+    size = high - low + 1
+    where = (ijk - low + 0.5) / size * 2 - 1
+    source = torch.from_numpy(np.ascontiguousarray(box, dtype=np.float32))[None, None]
+    grid = torch.from_numpy(where.astype(np.float32))[None, None, None]
+    return F.grid_sample(source, grid, padding_mode="border", align_corners=False).numpy().ravel()

@@ -1,0 +1,62 @@
+"""The page of a registration: fixed and moving scan in two colours, before and after. One self-contained HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..files import atomic_path
+from ..registration.transform import Registration
+from ..scan.volume import Volume
+from . import pictures
+from .page import load_page, package_versions
+from .pictures import OUTSIDE_HU, PLANES, Plane, Window
+
+_PIXELS = 320
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One plane: before and after, as data URIs."""
+
+    plane: Plane
+    before: str
+    after: str
+
+
+def write_registration_report(
+    path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
+) -> Path:
+    """Write one page. facts: what else to tell of the registration, name -> words.
+
+    "before" lays the middles of the two scans on each other. Raises AnatomicalEmbeddingError when pillow or jinja2 is
+    not installed. The page is complete or not written.
+    """
+    page = load_page("reports/registration.html.j2")
+    middle = fixed.bounds_ras.mean(axis=0)
+    shift = moving.bounds_ras.mean(axis=0) - middle
+    side_mm = float(np.ptp(fixed.bounds_ras, axis=0).max())
+    window = pictures.choose_window(fixed, middle)
+    pairs = []
+    for plane in PLANES:
+        own = pictures.slice_hu(fixed, middle, plane, side_mm, side_mm / _PIXELS)
+        points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
+        drawn = []
+        for places in (points + shift, found.transform_points(points)):
+            other = moving.sample(places, outside=OUTSIDE_HU).reshape(own.shape)
+            drawn.append(pictures.data_uri(_two_colours(window, own, other)))
+        pairs.append(_Pair(plane, *drawn))
+    path = Path(path)
+    with atomic_path(path) as temporary:
+        html = page.render(found=found, facts=facts, pairs=pairs, window=window.name, versions=package_versions())
+        temporary.write_text(html, encoding="utf-8")
+    return path
+
+
+def _two_colours(window: Window, fixed: np.ndarray, moving: np.ndarray) -> np.ndarray:
+    """(n, n, 3) uint8: the moving scan red, the fixed one cyan; grey where they agree."""
+    red, cyan = window.to_grey(moving), window.to_grey(fixed)
+    return np.stack([red, cyan, cyan], axis=-1)

@@ -1,0 +1,100 @@
+"""Boxes along the patient's axes, (2, 3) lowest and highest corner in RAS mm, and their files for Slicer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import PointsError
+from .geometry import LPS_FROM_RAS, RAS_FROM_LPS
+from .markups import ORIENTATION, control_point, markup, write_file
+
+SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # of a box, raveled: lowest R, A, S, highest
+_TO_RAS = {"LPS": RAS_FROM_LPS[:3, :3], "RAS": np.eye(3)}
+OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+
+
+def intersection_over_union(one: np.ndarray, other: np.ndarray) -> float:
+    """Of two boxes (2, 3): 1 the same, 0 apart."""
+    shared = _volume(np.stack([np.maximum(one[0], other[0]), np.minimum(one[1], other[1])]))
+    return float(shared / (_volume(one) + _volume(other) - shared)) if shared > 0 else 0.0
+
+
+def grown(box: np.ndarray, margins_mm: np.ndarray) -> np.ndarray:
+    """The box with each of its SIDES moved outward by so many mm (6,)."""
+    return box + (OUTWARD * margins_mm).reshape(2, 3)
+
+
+def enclosing(boxes: list[np.ndarray]) -> np.ndarray:
+    """The smallest box around all of them."""
+    return np.stack([np.min([box[0] for box in boxes], axis=0), np.max([box[1] for box in boxes], axis=0)])
+
+
+def _volume(box: np.ndarray) -> float:
+    return float(np.clip(box[1] - box[0], 0.0, None).prod())
+
+
+def write_rois(
+    path: str | Path, boxes: Mapping[str, np.ndarray], descriptions: Mapping[str, str] | None = None
+) -> None:
+    """Write boxes by name as one .mrk.json of ROI markups (LPS mm) that Slicer >= 5 opens as boxes.
+
+    Raises PointsError when the file cannot be written or is not named .json.
+    """
+    said = descriptions or {}
+    write_file(Path(path), [_roi(name, box, said.get(name, "")) for name, box in boxes.items()])
+
+
+def _roi(name: str, box: np.ndarray, description: str) -> dict:
+    centre = (LPS_FROM_RAS[:3, :3] @ box.mean(axis=0)).tolist()
+    return markup("ROI", name, [control_point(1, name, centre, description)]) | {
+        "roiType": "Box",
+        "center": centre,
+        "orientation": list(ORIENTATION),
+        "size": (box[1] - box[0]).tolist(),
+        "insideOut": False,
+    }
+
+
+def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
+    """Boxes (2, 3) RAS mm by name from a Slicer ROI markups file; of a turned one, the box around it.
+
+    unnamed: the name of an ROI without one; Slicer itself writes none. Raises PointsError when the file is missing or
+    damaged, holds no ROI, two of one name, or other coordinates than LPS or RAS in mm.
+    """
+    path = Path(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise PointsError(f"{path}: no such file; check the path.") from None
+    except (OSError, ValueError):
+        raise PointsError(f"{path}: cannot be read as JSON; save the ROI again from Slicer.") from None
+    entries = document.get("markups", ()) if isinstance(document, dict) else ()
+    boxes: dict[str, np.ndarray] = {}
+    try:
+        for entry in entries:
+            if entry.get("type") == "ROI":
+                name = str(entry.get("name") or unnamed)
+                if name in boxes:
+                    raise PointsError(f"{path}: holds two boxes named {name}; save each to a file of its own.")
+                boxes[name] = _box(entry, path)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise PointsError(f"{path}: holds an ROI without centre and size; save it again from Slicer.") from None
+    if not boxes:
+        raise PointsError(f"{path}: holds no ROI; draw a box (Markups, ROI) in Slicer and save it.")
+    return boxes
+
+
+def _box(entry: dict, path: Path) -> np.ndarray:
+    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")
+    if system not in _TO_RAS or (units if isinstance(units, str) else units[0]) != "mm":
+        raise PointsError(f"{path}: a box in {system!r}, {units!r} is not understood; save it in LPS or RAS and mm.")
+    centre = _TO_RAS[system] @ np.array(entry["center"], dtype=np.float64)
+    axes = _TO_RAS[system] @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(3, 3)
+    half = np.abs(axes) @ np.array(entry["size"], dtype=np.float64) / 2
+    if centre.shape != (3,) or not np.isfinite([centre, half]).all():
+        raise ValueError
+    return np.stack([centre - half, centre + half])

@@ -1,0 +1,141 @@
+"""What makes an array and a matrix a CT this engine can embed; every refusal is one sentence.
+
+Each function takes `where`, the file or name the message starts with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import VolumeError
+
+MIN_SLICES = 16
+MIN_EXTENT_MM = 60.0
+MIN_SPACING_MM = 0.1
+MAX_SPACING_MM = 12.0
+# Cosine between two voxel axes that still counts as a rounded header: 0.05 mm over 500 mm.
+MAX_SHEAR = 1e-4
+# Scanners and resamplers mark voxels outside the field of view with -2000, -3024, -32768...; noise in air stays above.
+PADDING_BELOW_HU = -1500
+PADDING_HU = -1024
+
+_AXIS_NAMES = "ijk"
+_MAX_LABELS = 150
+_SAMPLES = 500_000
+
+
+def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
+    """Return voxels as a (k,j,i) array of int16 (integers that fit) or float32.
+
+    Raises VolumeError when the array is not 3-D, not real numbers, empty, or holds NaN or infinity.
+    """
+    voxels = np.asarray(voxels)
+    if voxels.ndim != 3:
+        raise VolumeError(f"{where}: holds a {voxels.ndim}-D array of shape {voxels.shape}; give one 3-D CT volume.")
+    if voxels.size == 0:
+        raise VolumeError(f"{where}: holds no voxels (shape {voxels.shape}); give one 3-D CT volume.")
+    if voxels.dtype.kind not in "iuf":
+        raise VolumeError(f"{where}: voxels are of type {voxels.dtype}; give integers or floats in Hounsfield units.")
+    if voxels.dtype.kind == "f":
+        bad = voxels.size - int(np.count_nonzero(np.isfinite(voxels)))
+        if bad:
+            raise VolumeError(f"{where}: {bad} voxels are NaN or infinite; replace them by -1024 HU and try again.")
+        return voxels.astype(np.float32, copy=False)
+    if voxels.dtype != np.int16:
+        limits = np.iinfo(np.int16)
+        fits = voxels.min() >= limits.min and voxels.max() <= limits.max
+        return voxels.astype(np.int16 if fits else np.float32)
+    return voxels
+
+
+def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
+    """Return ijk_to_ras as a (4,4) float64 matrix with finite, perpendicular axes and a sane spacing in mm.
+
+    Raises VolumeError otherwise.
+    """
+    affine = np.array(ijk_to_ras, dtype=np.float64)
+    if affine.shape != (4, 4) or not np.allclose(affine[3], (0, 0, 0, 1)):
+        raise VolumeError(f"{where}: ijk_to_ras has shape {affine.shape}; give a 4x4 affine with last row 0 0 0 1.")
+    if not np.isfinite(affine).all():
+        raise VolumeError(f"{where}: the header's position or orientation is not a number; repair the header.")
+    check_spacing(np.linalg.norm(affine[:3, :3], axis=0), where)
+    cosine, first, second = worst_shear(affine)
+    if cosine > MAX_SHEAR:
+        angle = np.degrees(np.arccos(min(cosine, 1.0)))
+        raise VolumeError(
+            f"{where}: voxel axes {_AXIS_NAMES[first]} and {_AXIS_NAMES[second]} meet at {angle:.2f} degrees, not 90;"
+            " resample the volume to perpendicular axes first."
+        )
+    return affine
+
+
+def check_spacing(spacing: np.ndarray, where: str) -> None:
+    """Raise VolumeError unless the three voxel sizes are finite and between 0.1 and 12 mm."""
+    spacing = np.asarray(spacing, dtype=np.float64)
+    if not np.all(np.isfinite(spacing) & (spacing >= MIN_SPACING_MM) & (spacing <= MAX_SPACING_MM)):
+        seen = " x ".join(f"{s:.4g}" for s in spacing)
+        raise VolumeError(
+            f"{where}: the voxel spacing is {seen} mm, outside {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm;"
+            " repair the header or export the scan again."
+        )
+
+
+def worst_shear(affine: np.ndarray) -> tuple[float, int, int]:
+    """Return (|cosine|, axis, axis) of the two voxel axes of a (4,4) affine furthest from perpendicular."""
+    axes = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
+    return max((abs(float(axes[:, a] @ axes[:, b])), a, b) for a, b in ((0, 1), (0, 2), (1, 2)))
+
+
+def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) -> None:
+    """Raise VolumeError when there are fewer than 16 slices or any axis is shorter than 60 mm.
+
+    shape is (nk,nj,ni). Slices are counted along the axis closest to superior-inferior.
+    """
+    counts = np.array(shape[::-1])
+    spacing = np.linalg.norm(affine[:3, :3], axis=0)
+    slices = counts[np.argmax(np.abs(affine[2, :3]) / spacing)]
+    if slices < MIN_SLICES:
+        raise VolumeError(f"{where}: has {slices} axial slices; at least {MIN_SLICES} are needed, give a volume scan.")
+    extent = counts * spacing
+    if extent.min() < MIN_EXTENT_MM:
+        seen = " x ".join(f"{e:.0f}" for e in extent)
+        raise VolumeError(
+            f"{where}: covers only {seen} mm; at least {MIN_EXTENT_MM:.0f} mm are needed along each axis,"
+            " give a larger part of the scan."
+        )
+
+
+def check_hounsfield(voxels: np.ndarray, where: str) -> None:
+    """Raise VolumeError, saying what was seen, unless the voxels look like CT in Hounsfield units.
+
+    The rule must accept crops without any air, scans flattened to -1000 outside the body and clipped windows: a body
+    holds fat (below -30 HU) and soft tissue (-150 to 250 HU) that differ by more than 150 HU, or it is a crop of nearly
+    nothing but brain or liver (10 to 90 HU, with noise or fat below 0).
+    """
+    stride = max(1, voxels.size // _SAMPLES)
+    # An odd stride does not fall into step with the usual even row lengths.
+    sample = voxels.reshape(-1)[:: stride | 1]
+    inside = sample[sample > PADDING_BELOW_HU]
+    if inside.size == 0 or inside.min() == inside.max():
+        raise VolumeError(f"{where}: all voxels are {sample[0]:g}; the image is empty, export the scan again.")
+    p1, p50, p99 = np.percentile(inside, (1, 50, 99))
+    low, high = float(inside.min()), float(inside.max())
+    seen = f"values {low:g} to {high:g}, percentiles 1/50/99 = {p1:.4g}/{p50:.4g}/{p99:.4g}"
+    integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
+    if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
+        raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT it belongs to.")
+    # Fat to contrast-filled vessels, as stored: nearly all that is denser than lung.
+    dense, shifted = np.count_nonzero(inside > 500), np.count_nonzero((inside > 850) & (inside < 1300))
+    if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):
+        raise VolumeError(
+            f"{where}: looks like a CT stored without its rescale intercept ({seen}); subtract 1024 or export it again."
+        )
+    has_fat = np.mean(inside < -30) >= 0.005
+    tissue = np.count_nonzero((inside >= -150) & (inside <= 250))
+    # In a wide field of view nearly all is air, so tissue is compared with what is not air.
+    has_tissue = tissue >= max(0.01 * inside.size, 0.3 * np.count_nonzero(inside > -500))
+    p10, p90 = np.percentile(inside, (10, 90))
+    is_organ = low < -5 and p10 > -30 and 10 <= p50 <= 90 and p90 < 150
+    is_body = has_fat and has_tissue and p99 - p1 >= 150
+    if not (is_body or is_organ):
+        raise VolumeError(f"{where}: not a CT in Hounsfield units ({seen}); give a CT, not MR, PET or a picture.")

@@ -1,0 +1,77 @@
+"""Parts of scans: exact voxels, or resampled, with air where the box leaves the scan."""
+
+from __future__ import annotations
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..errors import VolumeError
+from .geometry import LPS_FROM_RAS, transform_points
+from .simpleitk_bridge import OUTSIDE_HU
+from .volume import Volume
+
+_MOST_VOXELS = 10**9  # four times a long scan of the whole body; of them, 4 GB are worked on
+
+
+def voxel_block(
+    ijk_to_ras: np.ndarray, shape: tuple[int, int, int], box_ras: np.ndarray, name: str = ""
+) -> tuple[slice, slice, slice]:
+    """Where in the (k, j, i) voxels of a scan the ones are that a box (2, 3) RAS mm touches, clipped to the scan.
+
+    ijk_to_ras: (4, 4) voxel to RAS mm. shape: (k, j, i). In an oblique scan: the smallest block of voxels around the
+    box. Raises VolumeError, which names the scan, where the box misses it.
+    """
+    corners = np.array([[r, a, s] for r in box_ras[:, 0] for a in box_ras[:, 1] for s in box_ras[:, 2]])
+    ijk = transform_points(np.linalg.inv(ijk_to_ras), corners)
+    # a voxel reaches half its size to either side; what is touched by rounding alone stays out
+    first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
+    last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), np.array(shape[::-1]) - 1).astype(int)
+    if (last < first).any():
+        raise VolumeError(f"{name or 'the scan'}: the box lies outside this scan; nothing can be cropped.")
+    i, j, k = (slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
+    return k, j, i
+
+
+def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
+    """The voxels that a box (2, 3) RAS mm touches, as they are, clipped to the scan; geometry exact.
+
+    In an oblique scan: the smallest block of voxels around the box. Raises VolumeError where the box misses the scan.
+    """
+    block = voxel_block(volume.ijk_to_ras, volume.shape, box_ras, volume.name)
+    first = np.array([part.start for part in reversed(block)])
+    ijk_to_ras = volume.ijk_to_ras.copy()
+    ijk_to_ras[:3, 3] = transform_points(volume.ijk_to_ras, first[None])[0]
+    return Volume(np.ascontiguousarray(volume.voxels[block]), ijk_to_ras, volume.name, "", volume.notes)
+
+
+def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]) -> Volume:
+    """A box (2, 3) RAS mm on a grid along the patient's axes, linear between voxels, -1000 HU outside the scan.
+
+    The grid starts at the box's lowest corner and ends with the last whole voxel. Raises VolumeError for a spacing that
+    is not positive, and for a box smaller than a voxel or of more than a thousand million.
+    """
+    spacing = np.asarray(spacing_mm, dtype=np.float64)
+    if spacing.shape != (3,) or not (spacing > 0).all():
+        raise VolumeError(f"spacing {spacing_mm}: give three sizes of a voxel in mm, such as 1,1,2.")
+    size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6)
+    with np.errstate(over="ignore"):
+        voxels = float(np.prod(size))
+    if voxels > _MOST_VOXELS:
+        raise VolumeError(
+            f"{volume.name or 'the scan'}: the box has {voxels:.2g} voxels of {spacing_mm} mm, more than "
+            f"{_MOST_VOXELS:.0e}; give larger ones."
+        )
+    size = size.astype(int)
+    if (size < 1).any():
+        raise VolumeError(f"{volume.name or 'the scan'}: the box is smaller than a voxel of {spacing_mm} mm.")
+    ijk_to_ras = np.diag([*spacing, 1.0])
+    ijk_to_ras[:3, 3] = box_ras[0] + spacing / 2
+    to_lps = LPS_FROM_RAS @ ijk_to_ras
+    image = sitk.Resample(
+        volume.to_sitk(), size.tolist(), sitk.Transform(), sitk.sitkLinear, to_lps[:3, 3].tolist(), spacing.tolist(),
+        (to_lps[:3, :3] / spacing).ravel().tolist(), OUTSIDE_HU, sitk.sitkFloat32,
+    )  # fmt: skip
+    hu = sitk.GetArrayFromImage(image)
+    if volume.voxels.dtype.kind == "i":
+        hu = np.rint(hu).astype(volume.voxels.dtype)
+    return Volume(hu, ijk_to_ras, volume.name, "", volume.notes)

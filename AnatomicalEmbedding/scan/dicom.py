@@ -1,0 +1,278 @@
+"""DICOM folders: which series there are, and one CT series as an array with its place in the patient.
+
+Tags and pixels are read through SimpleITK (GDCM). Slice order, spacing and tilt come from Image Position and
+Image Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instance numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..errors import VolumeError
+from .checks import MIN_SLICES
+from .dicom_geometry import arrange_slices, fill_gaps
+
+_CT_STORAGE = b"1.2.840.10008.5.1.4.1.1.2"
+_TAGS = {
+    "series": "0020|000e", "description": "0008|103e", "modality": "0008|0060", "image_type": "0008|0008",
+    "instance": "0008|0018", "position": "0020|0032", "orientation": "0020|0037", "pixel_spacing": "0028|0030",
+    "frames": "0028|0008", "study": "0020|000d", "date": "0008|0020",
+    "patient": "0010|0020",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SeriesInfo:
+    """One series of a folder. slices: images with a position, localizers left out. spacing: (i,j,k) mm or None.
+    study_uid: of the study that it is part of. date: of that study, as DICOM writes it (YYYYMMDD), or "". patient: the
+    Patient ID, or "".
+    """
+
+    uid: str
+    description: str
+    modality: str
+    slices: int
+    spacing: tuple[float, float, float] | None
+    study_uid: str = ""
+    date: str = ""
+    patient: str = ""
+
+
+@dataclass(frozen=True)
+class DicomSeries:
+    """One series as read: voxels (k,j,i) in HU, ijk_to_ras (4,4) that may be sheared, and notes for the user."""
+
+    voxels: np.ndarray
+    ijk_to_ras: np.ndarray
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """The header of one file, as far as it matters here; geometry is None for images without a place."""
+
+    path: Path
+    series: str
+    description: str
+    modality: str
+    instance: str
+    size: tuple[int, int]
+    position_lps: np.ndarray | None
+    orientation_lps: np.ndarray | None
+    pixel_spacing: np.ndarray | None
+    is_localizer: bool
+    frames: int
+    study: str
+    date: str
+    patient: str
+
+
+def is_dicom_file(path: Path) -> bool:
+    """Does the file carry the DICOM mark (or, for files without the preamble, the suffix .dcm)?"""
+    if path.suffix.lower() in (".dcm", ".ima"):
+        return True
+    with path.open("rb") as stream:
+        return stream.read(132)[128:] == b"DICM"
+
+
+def list_series(folder: str | Path) -> list[SeriesInfo]:
+    """List the image series of a folder and its subfolders, the one with most slices first.
+
+    Raises VolumeError when the folder holds no DICOM image.
+    """
+    slices, _ = _scan(Path(folder))
+    infos = [_info(uid, group) for uid, group in _by_series(slices).items()]
+    return sorted(infos, key=lambda info: -info.slices)
+
+
+def read_series(path: Path, series: str | None = None) -> DicomSeries:
+    """Read one CT series of a folder, or the series that a single file belongs to.
+
+    series: SeriesInstanceUID; needed when the folder holds more than one CT series of 16 slices or more.
+    Raises VolumeError when there is no such series or no choice was made, when it is not CT, and when slices are
+    damaged, missing in a block, or do not form one stack.
+    """
+    chosen = _chosen_slices(path, series)
+    unique = list({s.instance or str(s.path): s for s in chosen}.values())
+    stack = arrange_slices(
+        np.array([s.position_lps for s in unique]),
+        np.array([s.orientation_lps for s in unique]),
+        np.array([s.pixel_spacing for s in unique]),
+        np.array([s.size for s in unique]),
+        str(path),
+    )
+    voxels = _read_pixels([unique[n].path for n in stack.order])
+    copies = len(chosen) - len(unique)
+    notes = (f"{copies} copies of slices left out",) if copies else ()
+    return DicomSeries(fill_gaps(voxels, stack), stack.ijk_to_ras, notes + stack.notes)
+
+
+def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
+    """About the series that `read_series` reads, which raises the same."""
+    chosen = _chosen_slices(path, series)
+    return _info(chosen[0].series, chosen)
+
+
+def _chosen_slices(path: Path, series: str | None) -> list[_Slice]:
+    slices, damaged = _scan(path if path.is_dir() else path.parent, recursive=path.is_dir())
+    if damaged:
+        raise VolumeError(f"{damaged[0]}: is a damaged or truncated CT slice; copy the series again or remove it.")
+    if path.is_file() and series is None:
+        series = next((s.series for s in slices if s.path == path), None)
+        if series is None:
+            raise VolumeError(f"{path}: holds no image that can be read; give a CT series.")
+    return _choose(_by_series(slices), path, series)
+
+
+def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path]]:
+    """Return the headers of all images, and the CT files that cannot be read."""
+    files = sorted(p for p in (folder.rglob("*") if recursive else folder.glob("*")) if p.is_file())
+    slices, damaged = [], []
+    reader = sitk.ImageFileReader()
+    reader.SetImageIO("GDCMImageIO")
+    for file in files:
+        if not is_dicom_file(file):
+            continue
+        try:
+            slices.append(_read_header(reader, file))
+        except (RuntimeError, ValueError):
+            if _is_ct_storage(file):
+                damaged.append(file)
+    if not slices and not damaged:
+        raise VolumeError(
+            f"{folder}: holds no DICOM image ({len(files)} file{'' if len(files) == 1 else 's'} seen);"
+            " give a folder with a CT series, or name an image file in it."
+        )
+    return slices, damaged
+
+
+def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
+    reader.SetFileName(str(path))
+    reader.ReadImageInformation()
+    tags = {name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else "" for name, tag in _TAGS.items()}
+    scalar = reader.GetNumberOfComponents() == 1
+    return _Slice(
+        path=path,
+        series=tags["series"],
+        description=tags["description"],
+        modality=tags["modality"] or "unknown",
+        instance=tags["instance"],
+        size=reader.GetSize()[:2],
+        position_lps=_numbers(tags["position"], 3) if scalar else None,
+        orientation_lps=_numbers(tags["orientation"], 6),
+        pixel_spacing=_numbers(tags["pixel_spacing"], 2),
+        is_localizer="LOCALIZER" in tags["image_type"].upper(),
+        frames=int(tags["frames"] or 1),
+        study=tags["study"],
+        date=tags["date"],
+        patient=tags["patient"],
+    )
+
+
+def _numbers(text: str, count: int) -> np.ndarray | None:
+    """Parse a DICOM multi-value of numbers; None unless there are `count` finite ones."""
+    try:
+        values = np.array([float(part) for part in text.split("\\")])
+    except ValueError:
+        return None
+    return values if values.size == count and np.isfinite(values).all() else None
+
+
+def _is_ct_storage(path: Path) -> bool:
+    """Does the file meta header say CT Image Storage? Told from bytes, for files that GDCM refuses."""
+    with path.open("rb") as stream:
+        head = stream.read(1024)
+    start = head.find(b"\x02\x00\x02\x00UI")
+    if start < 0:
+        return False
+    length = int.from_bytes(head[start + 6 : start + 8], "little")
+    return head[start + 8 : start + 8 + length].rstrip(b"\0 ") == _CT_STORAGE
+
+
+def _by_series(slices: Iterable[_Slice]) -> dict[str, list[_Slice]]:
+    groups = defaultdict(list)
+    for item in slices:
+        groups[item.series].append(item)
+    return groups
+
+
+def _placed(group: Iterable[_Slice]) -> list[_Slice]:
+    """The images of a series that can be part of a volume: with a place in the patient, and no localizers."""
+    return [
+        s
+        for s in group
+        if not (s.is_localizer or s.position_lps is None or s.orientation_lps is None or s.pixel_spacing is None)
+    ]
+
+
+def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
+    placed = _placed(group)
+    spacing = None
+    if len(placed) > 1:
+        normal = np.cross(placed[0].orientation_lps[:3], placed[0].orientation_lps[3:])
+        steps = np.diff(np.unique(np.round([s.position_lps @ normal for s in placed], 3)))
+        row, column = placed[0].pixel_spacing
+        spacing = (float(column), float(row), float(np.median(steps))) if steps.size else None
+    first = group[0]
+    about = (first.study, first.date, first.patient)
+    return SeriesInfo(uid, first.description, first.modality, len(placed), spacing, *about)
+
+
+def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
+    """Return the placed slices of the series asked for, or of the only CT volume there is."""
+    if series is not None and series not in groups:
+        raise VolumeError(f"{path}: has no series {series}; choose one of {_describe(groups, list(groups))}.")
+    volumes = [uid for uid, group in groups.items() if group[0].modality == "CT" and len(_placed(group)) >= MIN_SLICES]
+    if series is None and len(volumes) > 1:
+        raise VolumeError(
+            f"{path}: holds {len(volumes)} CT series; choose one by --series UID: {_describe(groups, volumes)}."
+        )
+    uid = series or (volumes[0] if volumes else max(groups, key=lambda u: _rank(groups[u])))
+    group = groups[uid]
+    if group[0].modality != "CT":
+        kinds = Counter(s.modality for g in ([group] if series else groups.values()) for s in g)
+        seen = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        raise VolumeError(f"{path}: holds no CT series but {seen} images; give a CT.")
+    if any(s.frames > 1 for s in group):
+        raise VolumeError(f"{path}: is a multi-frame (enhanced) DICOM file; convert it to NIfTI, as with dcm2niix.")
+    placed = _placed(group)
+    if len(placed) < MIN_SLICES:
+        raise VolumeError(
+            f"{path}: the CT series has {len(placed)} slices with a position in the patient,"
+            f" at least {MIN_SLICES} are needed; give a volume scan."
+        )
+    return placed
+
+
+def _rank(group: list[_Slice]) -> tuple[bool, int]:
+    """Order for naming one series when none is a CT volume: CT first, then by size."""
+    return group[0].modality == "CT", len(group)
+
+
+def _describe(groups: dict[str, list[_Slice]], uids: Iterable[str]) -> str:
+    infos = [_info(uid, groups[uid]) for uid in uids]
+    return "; ".join(f"{i.uid} ({i.description or 'no description'}, {i.modality}, {i.slices} slices)" for i in infos)
+
+
+def _read_pixels(paths: list[Path]) -> np.ndarray:
+    """Read slices in the given order into (k,j,i); GDCM applies each slice's own rescale slope and intercept."""
+    reader = sitk.ImageFileReader()
+    reader.SetImageIO("GDCMImageIO")
+    planes = []
+    for path in paths:
+        reader.SetFileName(str(path))
+        try:
+            plane = sitk.GetArrayFromImage(reader.Execute())
+        except RuntimeError as error:
+            raise VolumeError(
+                f"{path}: the pixels of this slice cannot be read; the file is damaged or truncated, copy it again."
+            ) from error
+        plane = plane.reshape(plane.shape[-2:])
+        planes.append(plane.astype(np.float32) if plane.dtype.kind == "f" else plane)
+    return np.stack(planes)

@@ -1,0 +1,173 @@
+"""From the positions of single slices to one grid: order, spacing, tilt, missing slices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import VolumeError
+from .checks import MIN_SLICES
+from .geometry import RAS_FROM_LPS
+
+# A slice this far from its place on the even grid, in steps, is uneven rather than rounded.
+_EVEN = 0.1
+# A step this many times the median is a gap.
+_GAP = 1.5
+# Two missing slices in a row can still be interpolated, a block cannot.
+_MAX_STEP = 3.2
+_MAX_STEP_MM = 15.0
+_MAX_MISSING = 0.1
+_MAX_DUPLICATES = 0.1
+# Slices may lie this far off a straight line through all of them.
+_MAX_OFF_LINE_MM = 1.0
+
+
+@dataclass(frozen=True)
+class SliceStack:
+    """How to stack slices.
+
+    order: indices of the slices to use, by position along the normal. positions: their place along the normal in
+    steps of the output grid, 0 first, increasing. slices: number of slices of the output grid.
+    ijk_to_ras: (4,4) of the output grid; sheared when the gantry was tilted. notes: what was left out or uneven.
+    """
+
+    order: np.ndarray
+    positions: np.ndarray
+    slices: int
+    ijk_to_ras: np.ndarray
+    notes: tuple[str, ...]
+
+
+def arrange_slices(
+    positions_lps: np.ndarray,
+    orientations_lps: np.ndarray,
+    pixel_spacings: np.ndarray,
+    sizes: np.ndarray,
+    where: str,
+) -> SliceStack:
+    """Find the grid on which N slices lie.
+
+    positions_lps: (N,3) mm; orientations_lps: (N,6) row and column direction; pixel_spacings: (N,2) mm between rows and
+    between columns; sizes: (N,2) columns and rows. Slices of another size or orientation than most are left out, one of
+    several at the same position is kept. Raises VolumeError, starting with `where`, when there are several images at
+    most positions, when the slices lie on no straight line, or when steps are too uneven to be interpolated.
+    """
+    keys = [tuple(key) for key in np.round(np.hstack((orientations_lps, pixel_spacings, sizes)), 3)]
+    common = Counter(keys).most_common(1)[0][0]
+    order = np.array([n for n, key in enumerate(keys) if key == common])
+    others = len(keys) - len(order)
+    notes = [f"{others} slices of another size or orientation left out"] if others else []
+
+    row, column, normal = _axes(orientations_lps[order[0]], where)
+    order = order[np.argsort(positions_lps[order] @ normal, kind="stable")]
+    distance = positions_lps[order] @ normal
+    first_of_position = np.diff(distance, prepend=-np.inf) > 0.01
+    duplicates = int(np.count_nonzero(~first_of_position))
+    if duplicates > _MAX_DUPLICATES * len(order):
+        raise VolumeError(
+            f"{where}: {duplicates} of {len(order)} slices share their position with another;"
+            " the series mixes several phases or reconstructions, export one of them."
+        )
+    if duplicates:
+        notes.append(f"{duplicates} slices at the position of another left out")
+    order, distance = order[first_of_position], distance[first_of_position]
+    if len(order) < MIN_SLICES:
+        raise VolumeError(
+            f"{where}: only {len(order)} slices form a stack, at least {MIN_SLICES} are needed; give a volume scan."
+        )
+
+    placed = positions_lps[order]
+    slices, uneven = _grid_length(placed, distance, normal, where)
+    notes += uneven
+    step = (distance[-1] - distance[0]) / (slices - 1)
+    spacing = pixel_spacings[order[0]]
+    origin, along = _line(placed, distance, normal, half_pixel=spacing.min() / 2, where=where)
+    lps = np.eye(4)
+    lps[:3, :3] = np.column_stack((row * spacing[1], column * spacing[0], along * step))
+    lps[:3, 3] = origin
+    return SliceStack(order, _in_steps(distance, slices), slices, RAS_FROM_LPS @ lps, tuple(notes))
+
+
+def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
+    """Interpolate (k,j,i) slices that lie at stack.positions linearly onto the even grid of the stack."""
+    if len(voxels) == stack.slices and _is_even(stack.positions):
+        return voxels
+    grid = np.arange(stack.slices)
+    lower = np.clip(np.searchsorted(stack.positions, grid, side="right") - 1, 0, len(voxels) - 2)
+    width = stack.positions[lower + 1] - stack.positions[lower]
+    fraction = np.clip((grid - stack.positions[lower]) / width, 0, 1)
+    # A slice within rounding of its place is kept as it is.
+    fraction = np.where(fraction < _EVEN, 0.0, np.where(fraction > 1 - _EVEN, 1.0, fraction)).astype(np.float32)
+    filled = np.empty((stack.slices, *voxels.shape[1:]), dtype=voxels.dtype)
+    for k, (n, f) in enumerate(zip(lower, fraction, strict=True)):
+        plane = voxels[n] * (1 - f) + voxels[n + 1] * f
+        filled[k] = np.rint(plane) if voxels.dtype.kind in "iu" else plane
+    return filled
+
+
+def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row direction, column direction and normal as unit vectors, freed of the rounding in the header."""
+    row, column = orientation_lps[:3], orientation_lps[3:]
+    lengths = np.linalg.norm(row), np.linalg.norm(column)
+    if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
+        raise VolumeError(f"{where}: Image Orientation (Patient) is not two perpendicular axes; repair the header.")
+    row = row / lengths[0]
+    column = column - (column @ row) * row
+    column /= np.linalg.norm(column)
+    return row, column, np.cross(row, column)
+
+
+def _line(
+    positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit the straight line of slice origins: the first origin, and the direction per mm along the normal."""
+    centred = distance - distance.mean()
+    along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
+    off_line = positions - positions.mean(axis=0) - centred[:, None] * along
+    worst = np.linalg.norm(off_line, axis=1).max()
+    if worst > _MAX_OFF_LINE_MM:
+        raise VolumeError(
+            f"{where}: slices lie up to {worst:.1f} mm off a straight line; the series mixes several scans, export one."
+        )
+    if np.linalg.norm(along - normal) * np.ptp(distance) < half_pixel:
+        along = normal
+    return positions.mean(axis=0) + centred[0] * along, along
+
+
+def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
+    """Number of slices of the even grid, and a note when slices are missing or uneven."""
+    steps = np.diff(distance)
+    median = float(np.median(steps))
+    # The mean of the ordinary steps: positions rounded in the header bias the median.
+    slices = round((distance[-1] - distance[0]) / steps[steps < _GAP * median].mean()) + 1
+    missing = slices - len(distance)
+    widest = int(np.argmax(steps))
+    axis = int(np.argmax(np.abs(normal)))
+    ends = (np.diag(RAS_FROM_LPS)[axis] * positions[widest : widest + 2, axis]).tolist()
+    gap = f"{'xyz'[axis]} = {min(ends):.1f} and {max(ends):.1f} mm"
+    if steps[widest] > _MAX_STEP * median or (steps[widest] > _GAP * median and steps[widest] > _MAX_STEP_MM):
+        raise VolumeError(
+            f"{where}: a block of slices is missing between {gap} (the usual step is {median:.2f} mm);"
+            " export the whole series again."
+        )
+    if missing > _MAX_MISSING * slices:
+        raise VolumeError(
+            f"{where}: slices are {steps.min():.2f} to {steps.max():.2f} mm apart and {missing} of {slices} are missing"
+            f" (widest gap between {gap}); export the series with even steps."
+        )
+    if missing:
+        return slices, [f"{missing} missing slice{'s' if missing > 1 else ''} interpolated (widest gap between {gap})"]
+    if _is_even(_in_steps(distance, slices)):
+        return slices, []
+    return slices, [f"uneven slice steps of {steps.min():.2f} to {steps.max():.2f} mm interpolated"]
+
+
+def _in_steps(distance: np.ndarray, slices: int) -> np.ndarray:
+    """Distances along the normal in steps of an even grid from the first slice to the last."""
+    return (distance - distance[0]) * (slices - 1) / (distance[-1] - distance[0])
+
+
+def _is_even(positions: np.ndarray) -> bool:
+    return bool(np.abs(positions - np.arange(len(positions))).max() <= _EVEN)

@@ -1,0 +1,133 @@
+"""Image files other than DICOM through SimpleITK, with the checks that SimpleITK leaves out."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..errors import VolumeError
+from .checks import check_spacing
+from .geometry import transform_points
+from .nifti_header import NiftiGeometry, check_nifti
+from .simpleitk_bridge import image_affine
+
+IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
+WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
+# A qform further than this from the sform, at a corner of the volume, is worth a note.
+_FORMS_AGREE_MM = 0.5
+
+
+def image_suffix(path: Path) -> str:
+    """Return the suffix of an image file that can be read, such as ".nii.gz", or "" for any other name."""
+    return next((suffix for suffix in IMAGE_SUFFIXES if path.name.lower().endswith(suffix)), "")
+
+
+def display_name(path: Path) -> str:
+    """Return the file or folder name without an image suffix."""
+    suffix = image_suffix(path)
+    return path.name[: -len(suffix)] if suffix else path.name
+
+
+def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
+    """Read one scalar 3-D image; return it with notes on what had to be assumed.
+
+    A fourth dimension of length 1 is dropped. Raises VolumeError for an unknown suffix, a damaged or truncated file,
+    colour or vector pixels, any other number of dimensions, and a spacing outside 0.1 to 12 mm.
+    """
+    suffix = image_suffix(path)
+    if not suffix:
+        raise VolumeError(
+            f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert it, or rename it to what it is."
+        )
+    geometry = check_nifti(path) if suffix.startswith(".nii") else None
+    reader = sitk.ImageFileReader()
+    try:
+        with _unambiguous(path) as unambiguous:
+            reader.SetFileName(str(unambiguous))
+            reader.ReadImageInformation()
+            _select_volume(reader, path)
+            if suffix in (".mha", ".mhd"):
+                _check_meta_data(reader, path)
+            image = reader.Execute()
+    except RuntimeError as error:
+        raise VolumeError(
+            f"{path}: cannot be read as {suffix}; the file is damaged, truncated or of another kind, copy it again."
+        ) from error
+    return image, _nifti_notes(geometry, image) if geometry else ()
+
+
+@contextmanager
+def _unambiguous(path: Path) -> Iterator[Path]:
+    """Give a path that SimpleITK reads the right voxels from.
+
+    Asked for scan.nii.gz, its NIfTI library takes the voxels of scan.nii where that lies beside it (ITK 5.4), without
+    a word; a copy in a folder of its own has no such neighbour.
+    """
+    if image_suffix(path) == ".nii.gz" and path.with_suffix("").exists():
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(shutil.copy(path, folder))
+    else:
+        yield path
+
+
+def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
+    """Refuse what is not one scalar volume; make the reader drop a fourth dimension of one frame."""
+    size = reader.GetSize()
+    shape = " x ".join(str(n) for n in size)
+    if reader.GetNumberOfComponents() != 1:
+        raise VolumeError(
+            f"{path}: has {reader.GetNumberOfComponents()} values per voxel (a colour picture or vector field);"
+            " give a CT with one value per voxel."
+        )
+    if len(size) < 3 or size[2] == 1:
+        raise VolumeError(f"{path}: is a single 2-D picture ({shape}); give the 3-D scan it was taken from.")
+    if any(n > 1 for n in size[3:]):
+        raise VolumeError(f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give that.")
+    check_spacing(np.array(reader.GetSpacing()[:3]), str(path))
+    if len(size) > 3:
+        reader.SetExtractSize([*size[:3], *(0 for _ in size[3:])])
+
+
+def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
+    """Refuse a MetaImage whose data are missing or short, before SimpleITK does so and prints lines of its own."""
+    with path.open("rb") as stream:
+        head = stream.read(1 << 16)
+    start = head.find(b"ElementDataFile")
+    keys = dict(re.findall(rb"(\w+) *= *([^\r\n]*)", head[:start]))
+    name, _, _ = head[start:].partition(b"=")[2].partition(b"\n")
+    name = name.strip().decode(errors="replace")
+    if name == "LOCAL":
+        present = path.stat().st_size - head.index(b"\n", start) - 1
+    elif name.startswith("LIST") or "%" in name:
+        return
+    elif not (path.parent / name).is_file():
+        raise VolumeError(f"{path}: its data file {name} is not beside it; copy both files.")
+    else:
+        present = (path.parent / name).stat().st_size
+    if keys.get(b"CompressedData", b"").lower() == b"true":
+        needed = int(keys.get(b"CompressedDataSize", 0))
+    else:
+        bytes_per_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
+        needed = math.prod(reader.GetSize()) * bytes_per_voxel
+    if present < needed:
+        raise VolumeError(f"{path}: is truncated ({present} of {needed} bytes of voxels); copy or download it again.")
+
+
+def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
+    if not geometry.oriented:
+        return ("the header gives no position or orientation (neither qform nor sform); right and left are assumed",)
+    if geometry.sform is None:
+        return ()
+    corners = np.array(list(product(*((0, n - 1) for n in image.GetSize()))))
+    apart = transform_points(image_affine(image), corners) - transform_points(geometry.sform, corners)
+    distance = np.linalg.norm(apart, axis=1).max()
+    return (f"qform used; the sform lies up to {distance:.1f} mm away",) if distance > _FORMS_AGREE_MM else ()

@@ -1,0 +1,121 @@
+"""What SimpleITK does not say about a NIfTI file: that it is cut short, or that its geometry contradicts itself.
+
+SimpleITK (its NIfTI library) fills the missing end of a truncated file with whatever memory holds, turns NaN into 0,
+replaces a zero spacing by 1 and drops a sheared sform in favour of the qform, all without an error; so the header, the
+length and floating-point voxels are checked here first.
+Layout: nifti1.h, https://nifti.nimh.nih.gov/nifti-1.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ..errors import VolumeError
+from .checks import MAX_SHEAR, check_spacing, worst_shear
+
+_CHUNK = 1 << 20
+# With a qform to fall back on, SimpleITK reads past a slight shear of the sform: 0.5 mm over 500 mm.
+_MAX_SHEAR_WITH_QFORM = 1e-3
+_HEADER_BYTES = 348
+_NIFTI2_HEADER_BYTES = 540
+# Field of the NIfTI-1 header -> (offset, struct format).
+_LAYOUT = {
+    "dim": (40, "8h"), "datatype": (70, "h"), "bitpix": (72, "h"), "pixdim": (76, "8f"), "vox_offset": (108, "f"),
+    "codes": (252, "2h"), "srow": (280, "12f"), "magic": (344, "3s"),
+}  # fmt: skip
+_FLOAT_CODES = {16: "f4", 64: "f8"}
+
+
+@dataclass(frozen=True)
+class NiftiGeometry:
+    """sform: (4,4) ijk_to_ras or None when not set. oriented: is there a qform or sform at all?"""
+
+    sform: np.ndarray | None
+    oriented: bool
+
+
+def check_nifti(path: Path) -> NiftiGeometry:
+    """Read a .nii or .nii.gz to its end without keeping it, and return what its header says about geometry.
+
+    Raises VolumeError when it is no NIfTI file, is truncated or damaged, holds NaN or infinite voxels, or has a spacing
+    or sform of no use.
+    """
+    try:
+        with path.open("rb") as raw:
+            compressed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            stream = gzip.GzipFile(fileobj=raw) if compressed else raw
+            fields = _read_fields(stream, path)
+            geometry = _geometry(fields, path)
+            _check_data(stream, fields, path)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise VolumeError(f"{path}: is truncated or damaged (compressed data ends early); copy it again.") from error
+    return geometry
+
+
+def _read_fields(stream: BinaryIO, path: Path) -> dict[str, tuple]:
+    """Return the header's fields, and "order", the byte order as a struct prefix."""
+    header = stream.read(_HEADER_BYTES)
+    for order in "<>" if len(header) == _HEADER_BYTES else "":
+        length = struct.unpack_from(order + "i", header)[0]
+        if length == _NIFTI2_HEADER_BYTES:
+            raise VolumeError(f"{path}: is a NIfTI-2 file, which SimpleITK cannot read; convert it to NIfTI-1 or NRRD.")
+        fields = {name: struct.unpack_from(order + code, header, at) for name, (at, code) in _LAYOUT.items()}
+        dim, offset = fields["dim"], fields["vox_offset"][0]
+        # Another magic means voxels in a second file.
+        known = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
+        if known and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
+            return fields | {"order": (order,)}
+    raise VolumeError(f"{path}: is not a NIfTI file, or its header is damaged; copy or export it again.")
+
+
+def _check_data(stream: BinaryIO, fields: dict[str, tuple], path: Path) -> None:
+    """Read all voxels, which also verifies the checksum of compressed files; refuse missing ones, NaN and infinity."""
+    dim, start = fields["dim"], int(fields["vox_offset"][0])
+    needed = start + math.prod(dim[1 : dim[0] + 1]) * fields["bitpix"][0] // 8
+    code = _FLOAT_CODES.get(fields["datatype"][0])
+    stream.seek(start)
+    length, bad = start, 0
+    while chunk := stream.read(_CHUNK):
+        if code:
+            dtype = np.dtype(fields["order"][0] + code)
+            count = min(len(chunk), max(0, needed - length)) // dtype.itemsize
+            bad += np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count)))
+        length += len(chunk)
+    if length < needed:
+        raise VolumeError(f"{path}: is truncated ({length} of {needed} bytes); copy or download it again.")
+    if bad:
+        raise VolumeError(f"{path}: {bad} voxels are NaN or infinite; replace them by -1024 HU and try again.")
+
+
+def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
+    spacing = np.array(fields["pixdim"][1:4])
+    if fields["dim"][0] >= 3:
+        check_spacing(spacing, str(path))
+    qform_code, sform_code = fields["codes"]
+    if sform_code <= 0:
+        return NiftiGeometry(sform=None, oriented=qform_code > 0)
+    sform = np.vstack((np.reshape(fields["srow"], (3, 4)), (0, 0, 0, 1)))
+    columns = np.linalg.norm(sform[:3, :3], axis=0)
+    if not np.isfinite(sform).all() or columns.min() == 0:
+        raise VolumeError(f"{path}: the sform in the header is empty or not a number; repair the header.")
+    if worst_shear(sform)[0] > (_MAX_SHEAR_WITH_QFORM if qform_code > 0 else MAX_SHEAR):
+        raise VolumeError(f"{path}: the sform in the header is sheared; resample the scan to perpendicular axes first.")
+    if not np.allclose(columns, spacing, rtol=1e-2):
+        raise VolumeError(
+            f"{path}: the header gives two spacings ({_mm(spacing)} in pixdim, {_mm(columns)} in the sform);"
+            " repair the header."
+        )
+    return NiftiGeometry(sform=sform, oriented=True)
+
+
+def _mm(spacing: np.ndarray) -> str:
+    return " x ".join(f"{s:.4g}" for s in spacing) + " mm"

@@ -1,0 +1,171 @@
+"""Lists of anatomical points: Slicer markups (.mrk.json, LPS), CSV (label,r,a,s) and `x,y,z` on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import PointsError
+from .geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from .markups import control_point, markup, write_file
+
+_TO_RAS = {"RAS": np.eye(4), "LPS": RAS_FROM_LPS}
+
+
+@dataclass(frozen=True, eq=False)
+class PointList:
+    """Named points. points_ras: (N,3) float64 RAS mm; labels and descriptions: one per point (or no descriptions).
+
+    Raises PointsError when the numbers do not fit together or a coordinate is not finite.
+    """
+
+    labels: tuple[str, ...]
+    points_ras: np.ndarray
+    descriptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        points = np.array(self.points_ras, dtype=np.float64)
+        object.__setattr__(self, "labels", tuple(self.labels))
+        object.__setattr__(self, "points_ras", points.reshape(-1, 3) if points.size == 0 else points)
+        object.__setattr__(self, "descriptions", tuple(self.descriptions))
+        if self.points_ras.shape != (len(self.labels), 3):
+            raise PointsError(
+                f"{len(self.labels)} labels but points of shape {points.shape}; give one x, y, z in RAS mm per label."
+            )
+        if self.descriptions and len(self.descriptions) != len(self.labels):
+            raise PointsError(f"{len(self.descriptions)} descriptions of {len(self.labels)} points; give one each.")
+        if not np.isfinite(self.points_ras).all():
+            raise PointsError("A point has a coordinate that is NaN or infinite; give x, y, z in RAS mm.")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def read_points(path: str | Path) -> PointList:
+    """Read points of a Slicer markups file (.mrk.json, .json) or a .csv with columns label,r,a,s in RAS mm.
+
+    Markups in LPS or RAS are understood, and the tables with label,l,p,s that Slicer exports; points without a defined
+    position are left out.
+    Raises PointsError when the file is missing, of another kind or damaged, or holds no point.
+    """
+    path = Path(path)
+    readers = {".json": _read_markups, ".csv": _read_csv}
+    if path.suffix.lower() not in readers:
+        raise PointsError(f"{path}: is not a list of points; give a Slicer .mrk.json or a .csv with label,r,a,s.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise PointsError(f"{path}: no such file; check the path.") from error
+    except UnicodeDecodeError as error:
+        raise PointsError(
+            f"{path}: is not UTF-8 text; save it again, as comma-separated UTF-8 or .mrk.json."
+        ) from error
+    except OSError as error:
+        raise PointsError(f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv.") from error
+    rows = readers[path.suffix.lower()](text, path)
+    if not rows:
+        raise PointsError(f"{path}: holds no point with a position; place at least one point.")
+    labels, points, descriptions = zip(*rows, strict=True)
+    return PointList(labels, np.array(points), descriptions if any(descriptions) else ())
+
+
+def parse_point(text: str) -> np.ndarray:
+    """Parse "x,y,z" in RAS mm into a (3,) array. Raises PointsError otherwise."""
+    try:
+        point = np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        point = np.empty(0)
+    if point.shape != (3,) or not np.isfinite(point).all():
+        raise PointsError(f"{text!r} is not a point; give three numbers x,y,z in RAS mm, such as 12.5,-40,310.")
+    return point
+
+
+def write_markups(path: str | Path, points: PointList, name: str = "", missing: Sequence[bool] | None = None) -> None:
+    """Write a .mrk.json point list (Fiducial, LPS mm, schema 1.0.3) that Slicer >= 5 opens.
+
+    name: of the list in Slicer; the file's name if empty. missing: which points are said not to be in the scan; Slicer
+    lists and does not draw them. Raises PointsError when the file cannot be written.
+    """
+    path = Path(path)
+    descriptions = points.descriptions or ("",) * len(points)
+    missing = [False] * len(points) if missing is None else missing
+    positions_lps = transform_points(LPS_FROM_RAS, points.points_ras).tolist()
+    rows = zip(points.labels, positions_lps, descriptions, missing, strict=True)
+    control_points = [
+        control_point(number, label, position, description, "missing" if gone else "defined")
+        for number, (label, position, description, gone) in enumerate(rows, start=1)
+    ]
+    name = name or path.name.removesuffix(".json").removesuffix(".mrk")
+    write_file(path, [markup("Fiducial", name, control_points)])
+
+
+_Row = tuple[str, np.ndarray, str]
+
+
+def _read_markups(text: str, path: Path) -> list[_Row]:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise PointsError(f"{path}: line {error.lineno} is not JSON ({error.msg}); save the points again.") from error
+    markups = document.get("markups") if isinstance(document, dict) else None
+    if not isinstance(markups, list) or not all(isinstance(entry, dict) for entry in markups):
+        raise PointsError(f"{path}: is JSON but no Slicer markups file (no list 'markups'); save points from Slicer.")
+    return [row for entry in markups for row in _control_points(entry, path)]
+
+
+def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
+    # Slicer takes LPS and mm when the file does not say.
+    system = markup.get("coordinateSystem", "LPS")
+    if system not in _TO_RAS:
+        raise PointsError(f"{path}: unknown coordinate system {system!r}; save the points in LPS or RAS.")
+    units = markup.get("coordinateUnits", "mm")
+    if units != "mm" and (not isinstance(units, list) or units[:1] != ["mm"]):
+        raise PointsError(f"{path}: coordinates are in {units!r}; save the points in mm.")
+    rows = []
+    for number, point in enumerate(markup.get("controlPoints") or (), start=1):
+        try:
+            if point.get("positionStatus", "defined") != "defined":
+                continue
+            position = np.array(point["position"], dtype=np.float64).reshape(1, 3)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            position = np.full((1, 3), math.nan)
+        if not np.isfinite(position).all():
+            raise PointsError(f"{path}: control point {number} has no position of three numbers; save it again.")
+        label = str(point.get("label") or number)
+        rows.append((label, transform_points(_TO_RAS[system], position)[0], str(point.get("description") or "")))
+    return rows
+
+
+def _read_csv(text: str, path: Path) -> list[_Row]:
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    reader.fieldnames = [str(name).strip().lower() for name in reader.fieldnames or ()]
+    # Slicer's own point tables have l,p,s and a column `defined`.
+    system = "LPS" if {"l", "p"} <= set(reader.fieldnames) else "RAS"
+    columns = tuple(system.lower())
+    missing = [column for column in ("label", *columns) if column not in reader.fieldnames]
+    if missing and ";" in "".join(reader.fieldnames):
+        raise PointsError(f"{path}: is separated by ';'; save it again with commas between and points in numbers.")
+    if missing:
+        raise PointsError(f"{path}: no column {', '.join(missing)}; the first line must be label,r,a,s (RAS mm).")
+    rows = []
+    for row in reader:
+        if (row.get("defined") or "1").strip() == "0":
+            continue
+        try:
+            position = np.array([[float(row[column]) for column in columns]])
+        except (TypeError, ValueError):
+            position = np.full((1, 3), math.nan)
+        if not np.isfinite(position).all():
+            numbers = ", ".join(columns)
+            raise PointsError(f"{path}: line {reader.line_num} has no three numbers in {numbers}; correct that line.")
+        label = (row["label"] or "").strip() or str(len(rows) + 1)
+        rows.append((label, transform_points(_TO_RAS[system], position)[0], (row.get("description") or "").strip()))
+    return rows

@@ -1,0 +1,191 @@
+"""Volume: the voxels of one CT and where they are in the patient. Reads and writes NIfTI, NRRD, MHA and DICOM.
+
+World coordinates are RAS mm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..errors import VolumeError
+from . import dicom
+from .checks import (
+    MAX_SHEAR,
+    PADDING_BELOW_HU,
+    PADDING_HU,
+    as_affine,
+    as_hu_array,
+    check_extent,
+    check_hounsfield,
+    check_spacing,
+    worst_shear,
+)
+from .geometry import bounds_of, in_grid, transform_points
+from .image_files import display_name, read_image
+from .image_writing import write_image
+from .simpleitk_bridge import OUTSIDE_HU, image_affine, resample_upright, to_image
+
+# A tilt beyond this is no gantry but a damaged header.
+_MAX_TILT_DEG = 45.0
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """One CT: voxels in Hounsfield units and their place in the patient.
+
+    voxels: (k,j,i) array, int16 or float32.
+    ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
+    name: what to call the scan in messages and reports. path: where it came from. notes: what the reader had to do.
+
+    Raises VolumeError when voxels are not 3-D, not finite, or the geometry is not usable.
+    """
+
+    voxels: np.ndarray
+    ijk_to_ras: np.ndarray
+    name: str = ""
+    path: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = self.path or self.name or "volume"
+        object.__setattr__(self, "voxels", as_hu_array(self.voxels, where))
+        object.__setattr__(self, "ijk_to_ras", as_affine(self.ijk_to_ras, where))
+
+    @classmethod
+    def read(cls, path: str | Path, series: str | None = None) -> Volume:
+        """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or one DICOM file (its whole series).
+
+        series: DICOM SeriesInstanceUID, needed when a folder holds several CT volumes (see `dicom.list_series`).
+        Raises VolumeError when the file is missing, damaged or not a CT volume in Hounsfield units.
+        """
+        path = Path(path)
+        try:
+            if not path.exists():
+                raise VolumeError(f"{path}: no such file or folder; check the path.")
+            if path.is_dir() or dicom.is_dicom_file(path):
+                found = dicom.read_series(path, series)
+                volume = _from_arrays(found.voxels, found.ijk_to_ras, display_name(path), path, found.notes)
+            elif series is not None:
+                raise VolumeError(f"{path}: series can be chosen in a DICOM folder only; leave series out.")
+            else:
+                image, notes = read_image(path)
+                volume = cls.from_sitk(image, display_name(path), path, notes)
+        except OSError as error:
+            raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
+        check_ct(volume)
+        return volume
+
+    def write(self, path: str | Path) -> None:
+        """Write .nii, .nii.gz, .nrrd or .mha, compressed where the format can; nothing is left half-written.
+
+        Raises VolumeError for another suffix, or when the file cannot be written.
+        """
+        write_image(self.to_sitk(), path)
+
+    @classmethod
+    def from_array(cls, voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str = "") -> Volume:
+        """A CT of voxels (k,j,i) that another program read, treated as `read` treats a file: padding flattened, shear
+        resampled upright. Raises VolumeError when it is not a CT volume in Hounsfield units.
+        """
+        volume = _from_arrays(voxels, np.asarray(ijk_to_ras, dtype=np.float64), name, "", ())
+        check_ct(volume)
+        return volume
+
+    @classmethod
+    def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
+        """Take over a SimpleITK image (LPS). A sheared image is resampled upright, which is noted."""
+        where = str(path) or name or "image"
+        if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
+            kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"
+            raise VolumeError(f"{where}: is not one scalar 3-D image but {kind}; give a CT volume.")
+        return _from_arrays(sitk.GetArrayFromImage(image), image_affine(image), name, path, notes)
+
+    def to_sitk(self) -> sitk.Image:
+        """Return a copy as a SimpleITK image in LPS."""
+        return to_image(self.voxels, self.ijk_to_ras)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(nk, nj, ni)."""
+        return self.voxels.shape
+
+    @cached_property
+    def spacing(self) -> tuple[float, float, float]:
+        """Voxel size (si, sj, sk) in mm."""
+        return tuple(float(s) for s in np.linalg.norm(self.ijk_to_ras[:3, :3], axis=0))
+
+    @cached_property
+    def ras_to_ijk(self) -> np.ndarray:
+        """(4,4): RAS mm to continuous (i,j,k)."""
+        return np.linalg.inv(self.ijk_to_ras)
+
+    @cached_property
+    def bounds_ras(self) -> np.ndarray:
+        """(2,3): lowest and highest RAS mm of the box of voxel outer edges."""
+        return bounds_of(self.ijk_to_ras, self.shape)
+
+    def contains(self, points_ras: np.ndarray) -> np.ndarray:
+        """(N,) bool: does the point lie within the outer edges of the voxels? points_ras: (N,3) RAS mm."""
+        ijk = transform_points(self.ras_to_ijk, points_ras)
+        return in_grid(ijk, self.shape)
+
+    def sample(self, points_ras: np.ndarray, outside: float = OUTSIDE_HU) -> np.ndarray:
+        """(N,) float64 HU at (N,3) RAS mm points, trilinear; `outside` where `contains` is False.
+
+        Between the outermost voxel centres and the edge of the volume the outermost value holds.
+        """
+        points_ras = np.asarray(points_ras, dtype=np.float64)
+        inside = self.contains(points_ras)
+        last = np.array(self.shape[::-1]) - 1
+        ijk = np.clip(transform_points(self.ras_to_ijk, points_ras[inside]), 0, last)
+        lower = np.minimum(ijk.astype(np.intp), np.maximum(last - 1, 0))
+        upper = np.minimum(lower + 1, last)
+        fraction = ijk - lower
+        values = np.zeros(len(ijk))
+        for corner in product((0, 1), repeat=3):
+            index = np.where(corner, upper, lower)
+            weight = np.where(corner, fraction, 1 - fraction).prod(axis=-1)
+            values += weight * self.voxels[index[:, 2], index[:, 1], index[:, 0]]
+        result = np.full(len(points_ras), float(outside))
+        result[inside] = values
+        return result
+
+
+def check_ct(volume: Volume) -> None:
+    """Raise VolumeError unless the volume is large enough and looks like CT in Hounsfield units."""
+    where = volume.path or volume.name or "volume"
+    check_extent(volume.shape, volume.ijk_to_ras, where)
+    check_hounsfield(volume.voxels, where)
+
+
+def _from_arrays(
+    voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str, path: str | Path, notes: tuple[str, ...]
+) -> Volume:
+    """Build a Volume of what a reader found: padding flattened, whole numbers as int16, shear resampled away."""
+    where = str(path) or name or "image"
+    voxels = _whole_as_int16(as_hu_array(voxels, where))
+    if voxels.min() < PADDING_BELOW_HU:
+        notes = (*notes, f"padding of {voxels.min():g} HU set to {PADDING_HU}")
+        voxels = np.where(voxels < PADDING_BELOW_HU, voxels.dtype.type(PADDING_HU), voxels)
+    check_spacing(np.linalg.norm(ijk_to_ras[:3, :3], axis=0), where)
+    tilt = np.degrees(np.arcsin(min(worst_shear(ijk_to_ras)[0], 1.0)))
+    if tilt > _MAX_TILT_DEG:
+        raise VolumeError(f"{where}: the voxel axes are {tilt:.0f} degrees from perpendicular; repair the header.")
+    if worst_shear(ijk_to_ras)[0] > MAX_SHEAR:
+        voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
+        notes = (*notes, f"gantry tilt {tilt:.1f} deg resampled upright")
+    return Volume(voxels, ijk_to_ras, name, str(path), notes)
+
+
+def _whole_as_int16(voxels: np.ndarray) -> np.ndarray:
+    """Store floats that are all whole numbers within range as int16; others stay as they are."""
+    if voxels.dtype == np.int16 or np.abs(voxels).max() > np.iinfo(np.int16).max:
+        return voxels
+    whole = voxels.astype(np.int16)
+    return whole if np.array_equal(whole, voxels) else voxels

@@ -1,0 +1,106 @@
+"""Structures located in scans where they are known, by examples of other patients: what margins are learnt from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
+from ..errors import PointsError
+from .examples import SYNTHETIC, BoxCase, KnownStructure
+from .labelled_scans import patient_of, refuse_twins
+from .locating import Example, Located, locate, make_example
+from .margins import KnownBox, Margins, learn_margins
+
+# (examples by structure, target, maps by scan) -> boxes (2, 3) of other methods, by structure and method
+PeerBoxes = Callable[
+    [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]], dict[str, dict[str, np.ndarray]]
+]
+
+
+@dataclass(frozen=True, eq=False)
+class FoundBox:
+    """One structure in one target: what was found, by us and by peers, and the truth."""
+
+    target: str
+    name: str
+    located: Located
+    truth: KnownStructure
+    scan_box: np.ndarray
+    shots: int
+    peers: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def recall(self, box: np.ndarray) -> float:
+        """Share of the structure inside a box."""
+        return float(((self.truth.voxels_ras >= box[0]) & (self.truth.voxels_ras <= box[1])).all(axis=1).mean())
+
+    def volume_ratio(self, box: np.ndarray) -> float:
+        """Volume of the scan over that of the box, clipped to the scan; of a box outside it, infinite."""
+        low, high = np.maximum(box[0], self.scan_box[0]), np.minimum(box[1], self.scan_box[1])
+        size = np.clip(high - low, 0, None).prod()
+        return float((self.scan_box[1] - self.scan_box[0]).prod() / size) if size > 0 else float("inf")
+
+
+def find_boxes(
+    cases: Sequence[BoxCase],
+    model: Model,
+    shots: int,
+    templates: Sequence[BoxCase] = (),
+    peers: PeerBoxes | None = None,
+    progress: Callable[[float, str], None] = lambda share, what: None,
+    effort: str = "standard",
+) -> tuple[list[FoundBox], float]:
+    """Every structure of every case from up to `shots` other patients, and the mean seconds that a scan took.
+
+    templates: further scans that are examples alone. peers: boxes of other methods, kept next to ours.
+    Raises PointsError when no two patients share a structure.
+    """
+    every = [*cases, *templates]
+    refuse_twins(every)
+    maps = {case.id: model.embed(case.volume) for case in every}
+    found, seconds = [], []
+    for number, target in enumerate(cases):
+        progress(number / len(cases), target.id)
+        chosen = {name: _examples_of(name, target, every, shots, number) for name in target.structures}
+        chosen = {name: sources for name, sources in chosen.items() if sources}
+        if not chosen:
+            continue
+        examples = {
+            name: [_example(maps[c.id], c.structures[name]) for c in sources] for name, sources in chosen.items()
+        }
+        start = time.perf_counter()
+        boxes = locate(examples, maps[target.id], effort)
+        seconds.append(time.perf_counter() - start)
+        other = peers(chosen, target, maps) if peers else {}
+        for name, sources in chosen.items():
+            known, scan = target.structures[name], target.volume.bounds_ras
+            found.append(FoundBox(target.id, name, boxes[name], known, scan, len(sources), other.get(name, {})))
+    if not found:
+        raise PointsError("no structure is whole in scans of two patients; add labelled scans of the same body part.")
+    return found, float(np.mean(seconds))
+
+
+def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
+    """Up to `shots` scans of other patients that hold the structure, others for each target."""
+    others = [case for case in every if case.patient != target.patient and name in case.structures]
+    start = turn % max(len(others), 1)
+    return [*others[start:], *others[:start]][:shots]
+
+
+def _example(embedding: EmbeddingMap, known: KnownStructure) -> Example:
+    return make_example(embedding, known.box_ras, known.extremes_ras)
+
+
+def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
+    """Margins learnt from what was found."""
+    known = [
+        KnownBox(
+            b.located, b.truth.box_ras, b.truth.voxels_ras, patient_of(b.target), not b.target.startswith(SYNTHETIC)
+        )
+        for b in found
+    ]
+    return learn_margins(known, by_structure)

@@ -1,0 +1,92 @@
+"""Scans with known structures for the evaluation of boxes: from a labelled folder, or synthetic patients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..phantom import Phantom, make_phantom
+from ..scan.geometry import transform_points
+from ..scan.image_files import IMAGE_SUFFIXES, read_image
+from ..scan.simpleitk_bridge import image_affine
+from ..scan.volume import Volume
+from .label_names import find_structures, normalise_name
+from .labelled_scans import Case, read_names
+
+SYNTHETIC = "phantom-"  # how ids of synthetic patients begin
+_VOXELS = 4000  # of a structure, spread over it, by which recall is measured
+_PHANTOM_MM = (2.0, 2.0, 3.0)
+_NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
+
+
+@dataclass(frozen=True, eq=False)
+class KnownStructure:
+    """extremes_ras: (6, 3) RAS mm, as boxes.SIDES. voxels_ras: (n, 3) some of its voxels, spread over it."""
+
+    box_ras: np.ndarray
+    extremes_ras: np.ndarray
+    voxels_ras: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class BoxCase:
+    """One scan: its patient, how to get its volume, and its whole structures by name."""
+
+    id: str
+    patient: str
+    case: Case | Volume
+    structures: dict[str, KnownStructure]
+
+    @property
+    def volume(self) -> Volume:
+        """The scan."""
+        return self.case.volume if isinstance(self.case, Case) else self.case
+
+
+def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
+    """The labelled scans among `cases` that hold a whole structure."""
+    for case in cases:
+        if case.structures:
+            base = case.path.with_name(case.id)
+            labels = next(p for p in (Path(f"{base}.seg{suffix}") for suffix in IMAGE_SUFFIXES) if p.exists())
+            image, _ = read_image(labels)
+            names = read_names(Path(f"{base}.labels.json"))
+            found = _known(sitk.GetArrayFromImage(image), image_affine(image), names)
+            yield BoxCase(case.id, case.patient, case, found)
+
+
+def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
+    """Whole synthetic patients."""
+    for seed in seeds:
+        phantom = make_phantom(seed, spacing=_PHANTOM_MM)
+        yield BoxCase(f"{SYNTHETIC}{seed}", f"{SYNTHETIC}{seed}", phantom.volume, phantom_structures(phantom))
+
+
+def structure_names(phantom: Phantom) -> dict[int, str]:
+    """Label -> normalised name of what has a place and an extent in a synthetic patient."""
+    return {number: normalise_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
+
+
+def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
+    """The whole structures of a synthetic patient; without ribs, which few would crop."""
+    names = {number: name for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
+    return _known(phantom.labels, phantom.volume.ijk_to_ras, names)
+
+
+def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) -> dict[str, KnownStructure]:
+    structures, _ = find_structures(labels, ijk_to_ras, names)
+    half_voxel = np.abs(ijk_to_ras[:3, :3]).sum(axis=1) / 2
+    known = {}
+    for value, name in names.items():
+        if name not in structures:
+            continue
+        voxels = np.argwhere(labels == value)[:, ::-1]
+        ras = transform_points(ijk_to_ras, voxels)
+        extremes = structures[name].points_ras[[2, 4, 6, 1, 3, 5]]  # from the order of KINDS to that of SIDES
+        box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
+        known[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
+    return known

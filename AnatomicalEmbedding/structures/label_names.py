@@ -1,0 +1,147 @@
+"""Named structures of a label map and the points the APE protocol measures: a centre and six extremes of each.
+
+Protocol: Goncharov et al., MICCAI 2024, section 3 (organ centres and extreme points).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..scan.geometry import transform_points
+
+MIN_VOXELS = 50
+
+# Words of a name (regular expressions) that say the structure is no place shared by patients, and why.
+LEFT_OUT_WORDS = {
+    "a finding, at another place in every patient": (
+        "tumor", "tumour", "lesion", "cyst", "nodule", "metastas[ei]s", "lymph_?node", "gtv", "ctv", "ptv",
+    ),
+}  # fmt: skip
+# Whole names of structures whose centre and extremes are no place in the body, and why.
+LEFT_OUT_NAMES = {
+    "spread over the body": (
+        "arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles", "skeleton", "skin",
+        "soft_tissue", "table", "veins", "vessels",
+    ),
+    # Radiotherapy contours hold the part near the target volume, so both ends are the drawer's choice.
+    "longer than most scans and often drawn in part": ("spinal_cord", "spinal_canal"),
+}  # fmt: skip
+
+# Data sets spell the same structure differently; the right-hand side is TotalSegmentator's way.
+_SIDES = {"left": "left", "lt": "left", "l": "left", "right": "right", "rt": "right", "r": "right"}
+_SYNONYMS = {
+    "oesophagus": "esophagus",
+    "gall_bladder": "gallbladder",
+    "bladder": "urinary_bladder",
+    "brain_stem": "brainstem",
+    "spinalcord": "spinal_cord",
+    "ivc": "inferior_vena_cava",
+    "postcava": "inferior_vena_cava",
+    "parotid_gland": "parotid",
+    "adrenal": "adrenal_gland",
+    "femoral_head": "femur_head",
+    "clavicula": "clavicle",
+}
+_NUMBERED = {"vertebrae": "vertebra"}  # first words of names that go on with a level
+
+# Group of points -> its heading. An extreme point is any of the six.
+GROUPS = {
+    "centre": "Organ centres, different patients",
+    "extreme": "Extreme points of organs, different patients",
+    "landmark": "Landmarks, same patient",
+}
+LANDMARK = "landmark"
+KINDS = ("centre", "right", "left", "anterior", "posterior", "superior", "inferior")
+# RAS direction in which each extreme lies; rows as KINDS[1:].
+_DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The points of one structure in one scan: `points_ras` is (7,3) RAS mm, rows as KINDS."""
+
+    name: str
+    points_ras: np.ndarray
+    voxels: int
+
+
+def group_of(kind: str) -> str:
+    """The group, a key of GROUPS, of a point of this kind."""
+    return kind if kind in GROUPS else "extreme"
+
+
+def normalise_name(name: str) -> str:
+    """Spell a structure one way: lower case, words joined by `_`, the side last (`Left Parotid` -> `parotid_left`)."""
+    words = [word for word in re.split(r"[^a-z0-9]+", name.strip().lower()) if word]
+    sides = [_SIDES[word] for word in words if word in _SIDES]
+    plain = "_".join(word for word in words if word not in _SIDES)
+    plain = _SYNONYMS.get(plain, plain)
+    first, _, level = plain.partition("_")
+    plain = f"{_NUMBERED.get(first, first)}_{level}" if level else plain
+    return "_".join([plain, *sides]) if plain else "_".join(words)
+
+
+def reason_left_out(name: str) -> str | None:
+    """Why a structure of this (normalised) name has no place in the protocol; None when it has."""
+    for reason, words in LEFT_OUT_WORDS.items():
+        # Whole words, so that `gallbladder` or `systolic` never match by accident; plural and numbered forms do.
+        if any(re.search(rf"(^|_){word}(s|es)?\d*(_|$)", name) for word in words):
+            return reason
+    return next((reason for reason, names in LEFT_OUT_NAMES.items() if name in names), None)
+
+
+def find_structures(
+    labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]
+) -> tuple[dict[str, Structure], dict[str, str]]:
+    """Measure every usable structure of a label map.
+
+    labels: (k,j,i) integers, 0 = background. ijk_to_ras: (4,4). names: label value -> normalised name, each name once.
+    Returns the structures by name, and the reason for each one left out: its name is in LEFT_OUT_WORDS or
+    LEFT_OUT_NAMES, it has fewer than MIN_VOXELS voxels, or the border of the scan cuts it, so that its centre and
+    extremes are not the organ's own.
+    """
+    found, left_out = {}, {}
+    voxels_of = _voxels_by_label(labels)
+    last = np.array(labels.shape[::-1]) - 1
+    for value, name in names.items():
+        reason = reason_left_out(name)
+        ijk = voxels_of.get(value, np.empty((0, 3), dtype=np.intp))
+        if reason is None and len(ijk) < MIN_VOXELS:
+            reason = f"only {len(ijk)} voxels"
+        if reason is None and bool(((ijk == 0) | (ijk == last)).any()):
+            reason = "cut by the border of the scan"
+        if reason is None:
+            found[name] = Structure(name, _measure(ijk, ijk_to_ras), len(ijk))
+        else:
+            left_out[name] = reason
+    return found, left_out
+
+
+def _voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
+    """Label value -> (n,3) voxel indices (i,j,k), in one pass over the volume."""
+    flat = np.ascontiguousarray(labels).reshape(-1)
+    where = np.flatnonzero(flat)
+    values = flat[where]
+    order = np.argsort(values, kind="stable")
+    where, values = where[order], values[order]
+    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]]) if len(values) else np.empty(0, dtype=np.intp)
+    return {
+        int(values[start]): np.column_stack(np.unravel_index(part, labels.shape)[::-1])
+        for start, part in zip(starts, np.split(where, starts[1:]), strict=False)
+    }
+
+
+def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
+    """(7,3) RAS mm: centre of mass, then the centroid of the outermost layer in each of six directions."""
+    ras = transform_points(ijk_to_ras, ijk)
+    points = [ras.mean(axis=0)]
+    for direction in _DIRECTIONS:
+        along = ras @ direction
+        # Half a voxel, measured along the direction: exactly one layer of an axis-aligned grid, about one of an
+        # oblique grid.
+        half_layer = 0.5 * np.abs(direction @ ijk_to_ras[:3, :3]).max()
+        points.append(ras[along > along.max() - half_layer].mean(axis=0))
+    return np.array(points)

@@ -1,0 +1,212 @@
+"""A folder of labelled scans, read as cases: `<id>.nii.gz` with what is known about it beside it.
+
+* `<id>.seg.nii.gz` and `<id>.labels.json` ({"1": "liver", ...}): a label map on the scan's grid and its names;
+* `<id>.landmarks.json` ({"frame": "RAS", "unit": "mm", "points": {"carina": [r, a, s], ...}}): named points.
+
+Scans of one patient carry names that differ only in a time point at the end: `_t0`, `_tp1`, `_baseline`, `_followup`,
+`_followup2`, `_visit1`, `_pre`, `_post`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..errors import PointsError, VolumeError
+from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
+from ..scan.simpleitk_bridge import image_affine
+from ..scan.volume import Volume
+from .label_names import Structure, find_structures, normalise_name
+
+_TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
+_GRIDS_AGREE_MM = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMap:
+    """voxels: (k, j, i) whole numbers. ijk_to_ras: (4, 4). values: of each structure, by normalised name."""
+
+    voxels: np.ndarray
+    ijk_to_ras: np.ndarray
+    values: dict[str, int]
+
+    def at(self, points_ras: np.ndarray) -> np.ndarray:
+        """(n,) label of the nearest voxel to (n, 3) RAS mm points, 0 beyond the map."""
+        ijk = np.rint(transform_points(np.linalg.inv(self.ijk_to_ras), points_ras))
+        inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # NaN is not
+        found = np.zeros(len(ijk), dtype=self.voxels.dtype)
+        i, j, k = ijk[inside].astype(int).T
+        found[inside] = self.voxels[k, j, i]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One scan and what is known about it.
+
+    structures: by normalised name. landmarks: by name, (3,) RAS mm. left_out: structure -> why it is not measured.
+    labels: file of the label map, or None.
+    """
+
+    id: str
+    path: Path
+    structures: dict[str, Structure] = field(default_factory=dict)
+    landmarks: dict[str, np.ndarray] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    labels: Path | None = None
+
+    @property
+    def label_map(self) -> LabelMap:
+        """Its labels voxel by voxel, read when asked for. Raises PointsError for a case without."""
+        if self.labels is None:
+            raise PointsError(f"{self.id}: has no label map; put {self.id}.seg.nii.gz beside it.")
+        return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
+
+    @property
+    def patient(self) -> str:
+        """The id without a time point at its end."""
+        return patient_of(self.id)
+
+    @property
+    def volume(self) -> Volume:
+        """The scan, read when asked for; the few used last stay in memory."""
+        return _read_volume(self.path)
+
+
+def patient_of(scan: str) -> str:
+    """The patient whose scan has this name: the name without a time point at its end."""
+    return _TIME_POINT.sub("", scan)
+
+
+@lru_cache(maxsize=6)
+def _read_volume(path: Path) -> Volume:
+    return Volume.read(path)
+
+
+def load_cases(folder: str | Path) -> list[Case]:
+    """Read the labels and landmarks of every labelled scan in a folder, sorted by id; scans themselves are read later.
+
+    Raises PointsError for a folder without labelled scans and for a damaged .json, VolumeError for a label map that is
+    damaged or on another grid than its scan.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise PointsError(f"{folder}: no such folder; give a folder of labelled scans.")
+    cases = [case for case in map(load_case, list_scans(folder)) if case is not None]
+    if not cases:
+        raise PointsError(
+            f"{folder}: holds no labelled scan; put <id>.seg.nii.gz with <id>.labels.json, or <id>.landmarks.json,"
+            " beside each <id>.nii.gz."
+        )
+    return cases
+
+
+def refuse_twins(cases: Sequence[Case]) -> None:
+    """Raise PointsError where two cases, as of several folders, have one id: their maps are kept by it."""
+    seen: set[str] = set()
+    for case in cases:
+        if case.id in seen:
+            raise PointsError(f"two scans are called {case.id}; rename one, or leave one of the folders out.")
+        seen.add(case.id)
+
+
+def list_scans(folder: Path) -> list[Path]:
+    """The image files of a folder that are no label maps, sorted."""
+    images = [path for path in sorted(folder.iterdir()) if image_suffix(path)]
+    return [path for path in images if not display_name(path).endswith(".seg")]
+
+
+def load_case(scan: Path) -> Case | None:
+    """What is known about one scan file, or None where nothing lies beside it. Raises as `load_cases`."""
+    case_id = display_name(scan)
+    labels = next(filter(Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)), None)
+    names = scan.with_name(f"{case_id}.labels.json")
+    landmarks = scan.with_name(f"{case_id}.landmarks.json")
+    if labels is None and not landmarks.exists():
+        return None
+    structures, left_out = _read_structures(scan, labels, names) if labels else ({}, {})
+    points = _read_landmarks(landmarks) if landmarks.exists() else {}
+    return Case(case_id, scan, structures, points, left_out, labels)
+
+
+def _read_structures(scan: Path, labels: Path, names: Path) -> tuple[dict[str, Structure], dict[str, str]]:
+    image, _ = read_image(labels)
+    _check_same_grid(scan, labels, image)
+    return find_structures(_as_labels(labels, image), image_affine(image), read_names(names))
+
+
+@lru_cache(maxsize=2)
+def _read_label_map(labels: Path, names: Path) -> LabelMap:
+    image, _ = read_image(labels)
+    values = {name: value for value, name in read_names(names).items()}
+    return LabelMap(_as_labels(labels, image), image_affine(image), values)
+
+
+def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
+    """(k, j, i) whole numbers. Raises VolumeError where they are none."""
+    voxels = sitk.GetArrayFromImage(image)
+    if voxels.dtype.kind != "f":
+        return voxels
+    if not np.array_equal(voxels, np.rint(voxels)):
+        raise VolumeError(f"{labels}: holds fractions, not labels; give a label map of whole numbers.")
+    return voxels.astype(np.int32)
+
+
+def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
+    """Refuse a label map that does not lie on its scan: its borders would not be the scan's borders."""
+    reader = sitk.ImageFileReader()
+    reader.SetFileName(str(scan))
+    try:
+        reader.ReadImageInformation()
+    except RuntimeError as error:
+        raise VolumeError(f"{scan}: cannot be read; the file is damaged or of another kind, copy it again.") from error
+    size = reader.GetSize()[:3]
+    corners = np.array([(0, 0, 0), np.array(size) - 1])
+    apart = transform_points(image_affine(reader), corners) - transform_points(image_affine(image), corners)
+    if size != image.GetSize() or np.abs(apart).max() > _GRIDS_AGREE_MM:
+        raise VolumeError(f"{labels}: is not on the grid of {scan.name}; resample the label map to its scan.")
+
+
+def read_names(path: Path) -> dict[int, str]:
+    """Label -> normalised name from a `.labels.json`. Raises PointsError where it is not one."""
+    content = _read_json(path)
+    try:
+        names = {int(value): normalise_name(name) for value, name in content.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise PointsError(f'{path}: is not a list of label names; write {{"1": "liver", ...}}.') from error
+    twice = sorted({name for name in names.values() if list(names.values()).count(name) > 1})
+    if twice:
+        raise PointsError(f"{path}: several labels are called {twice[0]}; give each structure its own name.")
+    return names
+
+
+def _read_landmarks(path: Path) -> dict[str, np.ndarray]:
+    content = _read_json(path)
+    try:
+        to_ras = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS}[content.get("frame", "RAS")]
+        names = list(content["points"])
+        points = np.array([content["points"][name] for name in names], dtype=np.float64).reshape(len(names), 3)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise PointsError(
+            f'{path}: is not a list of landmarks; write {{"frame": "RAS", "points": {{"carina": [r, a, s], ...}}}}.'
+        ) from error
+    if content.get("unit", "mm") != "mm" or not np.isfinite(points).all():
+        raise PointsError(f"{path}: coordinates must be finite numbers in mm; repair the file.")
+    return dict(zip(names, transform_points(to_ras, points), strict=True))
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise PointsError(f"{path}: is missing; it names the structures or points of the scan beside it.") from error
+    except (OSError, ValueError) as error:
+        raise PointsError(f"{path}: cannot be read as JSON; repair the file.") from error

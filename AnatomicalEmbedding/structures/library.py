@@ -1,0 +1,154 @@
+"""Libraries of structures: examples of many scans in one file, so that a user locates organs without any template.
+
+NAME.structures.safetensors holds, for each structure, what each example scan holds at its points: coordinates and
+single descriptors, a kilobyte an example. Scans themselves are not in it and cannot be had from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from ..errors import WeightsError, did_you_mean
+from ..files import atomic_path
+from ..matching.query import StoredQuery
+from ..resources import resource
+from .locating import Example
+from .margins import Margins
+
+SUFFIX = ".structures.safetensors"
+FORMAT_VERSION = 1
+_METADATA_KEY = "anatomical_structures"
+
+
+@dataclass(frozen=True, eq=False)
+class StructureLibrary:
+    """examples: structure -> its examples, for maps by the weights of this hash.
+
+    effort: of matching that the examples suffice for. margins: of boxes by this library, or None. example_margins:
+    of boxes by a few examples of a user's own, or None. about: where it comes from.
+    """
+
+    weights_hash: str
+    examples: dict[str, list[Example]]
+    effort: str = "fast"
+    margins: Margins | None = None
+    example_margins: Margins | None = None
+    about: dict = field(default_factory=dict)
+
+    def merged(self, other: StructureLibrary) -> StructureLibrary:
+        """Both libraries' examples; where both have a structure, those of both. The margins of this one stay.
+
+        Raises WeightsError when they are for different weights or ways of matching.
+        """
+        if (self.weights_hash, self.effort) != (other.weights_hash, other.effort):
+            raise WeightsError("the libraries are for different weights or ways of matching; build both with the same.")
+        names = sorted(self.examples.keys() | other.examples.keys())
+        both = {name: [*self.examples.get(name, ()), *other.examples.get(name, ())] for name in names}
+        return StructureLibrary(
+            self.weights_hash,
+            both,
+            self.effort,
+            self.margins,
+            self.example_margins,
+            {"merged": [self.about, other.about]},
+        )
+
+    def select(self, names: Sequence[str]) -> dict[str, list[Example]]:
+        """Examples of some structures. Raises WeightsError naming one that is not here and some that are."""
+        for name in names:
+            if name not in self.examples:
+                held = ", ".join(sorted(self.examples))
+                raise WeightsError(f"{name}: not in this library{did_you_mean(name, self.examples)}; it holds {held}.")
+        return {name: self.examples[name] for name in names}
+
+    def check(self, weights_hash: str, path: str | Path = "the structure library") -> None:
+        """Raise WeightsError unless the library is for these weights."""
+        if weights_hash != self.weights_hash:
+            raise WeightsError(f"{path}: was built with other weights; load those with --model, or build it again.")
+
+    def save(self, path: str | Path) -> None:
+        """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
+        tensors, index = {}, {}
+        for number, (name, examples) in enumerate(sorted(self.examples.items())):
+            index[name] = [example.scan for example in examples]
+            for n, example in enumerate(examples):
+                key = f"{number}.{n}"
+                tensors[f"{key}.box"] = torch.from_numpy(example.box_ras).float()
+                tensors[f"{key}.points"] = torch.from_numpy(example.points_ras).float()
+                tensors[f"{key}.coordinates"] = example.query.coordinates.float()
+                tensors[f"{key}.sizes"] = example.query.sizes.float()
+                if example.query.descriptors is not None:
+                    tensors[f"{key}.descriptors"] = example.query.descriptors.half()
+        about = {
+            "format_version": FORMAT_VERSION,
+            "weights_sha256": self.weights_hash,
+            "effort": self.effort,
+            "structures": index,
+            "margins": None if self.margins is None else self.margins.to_dict(),
+            "example_margins": None if self.example_margins is None else self.example_margins.to_dict(),
+            "about": self.about,
+        }
+        try:
+            with atomic_path(Path(path)) as temporary:
+                save_file(
+                    {k: t.contiguous() for k, t in tensors.items()}, str(temporary), {_METADATA_KEY: json.dumps(about)}
+                )
+        except (SafetensorError, OSError):
+            raise WeightsError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> StructureLibrary:
+        """Read a file written by `save`. Raises WeightsError when it is no library, damaged, or of a newer format."""
+        if not Path(path).is_file():
+            raise WeightsError(f"{path}: no such file; give the path of a structure library.")
+        try:
+            with safe_open(str(path), "pt") as file:
+                about = json.loads((file.metadata() or {})[_METADATA_KEY])
+                if about["format_version"] > FORMAT_VERSION:
+                    raise WeightsError(f"{path}: written by a newer version of this program; update it.")
+                keys = set(file.keys())
+                examples = {
+                    name: [
+                        _read(file, keys, f"{number}.{n}", scan, about["weights_sha256"])
+                        for n, scan in enumerate(scans)
+                    ]
+                    for number, (name, scans) in enumerate(sorted(about["structures"].items()))
+                }
+            margins, own = (
+                None if about[key] is None else Margins.from_dict(about[key]) for key in ("margins", "example_margins")
+            )
+            return cls(about["weights_sha256"], examples, about["effort"], margins, own, about["about"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError):
+            raise WeightsError(f"{path}: not a structure library, or damaged; fetch it again.") from None
+
+
+def _read(file: safe_open, keys: set[str], key: str, scan: str, weights_hash: str) -> Example:
+    described = f"{key}.descriptors" in keys
+    query = StoredQuery(
+        weights_hash,
+        file.get_tensor(f"{key}.coordinates").double(),
+        file.get_tensor(f"{key}.sizes").double(),
+        file.get_tensor(f"{key}.descriptors").float() if described else None,
+    )
+    return Example(
+        scan,
+        file.get_tensor(f"{key}.box").double().numpy(),
+        file.get_tensor(f"{key}.points").double().numpy(),
+        query,
+    )
+
+
+def shipped_library(weights_hash: str) -> StructureLibrary | None:
+    """The library that ships for these weights, or None."""
+    for path in sorted(resource("Structures").glob("*" + SUFFIX)):
+        found = StructureLibrary.load(path)
+        if found.weights_hash == weights_hash:
+            return found
+    return None

@@ -1,0 +1,205 @@
+"""Boxes of structures from a few examples (Goncharov 2024, section 2.3).
+
+The paper matches the six extreme points of an example and takes the box of the answers, the mean over the examples.
+Here further points inside the example's box are matched as well, and an affine function fitted robustly to all answers
+says where the six sides lie: an extreme point is often ambiguous, a box as a whole less so. Examples are combined by
+the median of each side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..embedding.calibration import ABSENT
+from ..embedding.map import EmbeddingMap, as_points
+from ..errors import MapError, PointsError
+from ..matching.match import Matches, match_query
+from ..matching.query import Query, StoredQuery
+from ..scan.boxes import SIDES
+from ..scan.geometry import bounds_of, transform_points
+
+_INNER_SHARE = 0.7  # of the box's half size, where its inner points lie
+_FEWEST = 4  # points with an answer, for an affine function
+_ROUNDS = 5
+_SLOPE_MM = 14.0  # keeps the displacement uniform where points lie within so many mm
+_KNEE_MM = 3.0
+_EXPECTED_MM = (2.0, 60.0)
+_DISAGREES_MM = 15.0
+_DISAGREES_TIMES = 3.0  # the usual distance of the others' boxes
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One structure in one scan, kept without the scan.
+
+    box_ras: (2, 3) RAS mm in that scan. points_ras: (p, 3) the points asked; the first six are, or stand for, the
+    SIDES. query: what the scan holds there.
+    """
+
+    scan: str
+    box_ras: np.ndarray
+    points_ras: np.ndarray
+    query: Query
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """One structure in one target.
+
+    box_ras: (2, 3) RAS mm, the best guess, not clipped to the scan. sigma_mm: (6,) likely error of each of its SIDES.
+    present: (0..1) share of its points that the target holds; at 0 the box is where the structure would be.
+    cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree.
+    """
+
+    name: str
+    box_ras: np.ndarray
+    sigma_mm: np.ndarray
+    present: float
+    cut: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """ "whole", "cut" or "absent"."""
+        return "absent" if self.present == 0 else "cut" if self.cut or self.present < 0.5 else "whole"
+
+
+def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
+    """An example from a box (2, 3) RAS mm; extremes_ras: (6, 3) points of the structure that touch the SIDES, if known.
+
+    Raises PointsError for a box without volume or that lies mostly outside the scan, MapError for a map without
+    coordinates.
+    """
+    box_ras = np.asarray(box_ras, dtype=np.float64)
+    name = embedding.provenance.scan or "the scan"
+    if embedding.coordinate is None:
+        raise MapError(f"{embedding.provenance.model}: knows no coordinates of the body, which boxes need.")
+    if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
+        raise PointsError(f"{name}: a box needs a lowest and a highest corner in RAS mm, with volume between them.")
+    middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
+    if extremes_ras is None:
+        extremes_ras = middle + np.concatenate([-np.eye(3), np.eye(3)]) * half
+    signs = np.array([[r, a, s] for r in (-1, 1) for a in (-1, 1) for s in (-1, 1)], dtype=np.float64)
+    points = np.concatenate([as_points(extremes_ras), middle[None], middle + _INNER_SHARE * signs * half])
+    inside = embedding.contains(points)
+    if inside[6:].sum() < _FEWEST:
+        raise PointsError(f"{name}: the box lies mostly outside this scan; check that it was drawn in it.")
+    held = held_in(embedding, points)
+    return Example(name, box_ras, held, Query(embedding, held))
+
+
+def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+    """Points (n, 3) RAS mm, those beyond the scan brought to its border, where it can still be asked."""
+    ijk = transform_points(np.linalg.inv(embedding.scan_to_ras), points_ras)
+    return transform_points(embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51))
+
+
+def example_from_points(embedding: EmbeddingMap, extremes_ras: np.ndarray) -> Example:
+    """An example from six clicked points (6, 3) RAS mm in any order: the most extreme along each axis touches its side.
+
+    Raises PointsError for another number of points, and as `make_example`.
+    """
+    points = as_points(extremes_ras)
+    if len(points) != 6:
+        raise PointsError(f"{len(points)} points were given; a structure needs its six extreme points.")
+    order = [*points.argmin(axis=0), *points.argmax(axis=0)]
+    return make_example(embedding, np.stack([points.min(axis=0), points.max(axis=0)]), points[order])
+
+
+def stored(example: Example, effort: str = "standard") -> Example:
+    """The example with all read now that matching with this effort needs, so that the scan can go."""
+    query = StoredQuery.of(example.query, effort == "standard")
+    return Example(example.scan, example.box_ras, example.points_ras, query)
+
+
+def locate(
+    structures: dict[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
+) -> dict[str, Located]:
+    """The box of each structure, given by its examples, in one target; all in one batch.
+
+    Raises PointsError for a structure without example, and as `matching.match_query`.
+    """
+    for name, examples in structures.items():
+        if not examples:
+            raise PointsError(f"{name}: has no example; give at least one scan in which it is marked.")
+    every = [example for examples in structures.values() for example in examples]
+    if not every:
+        return {}
+    parts = [StoredQuery.of(example.query, effort == "standard") for example in every]
+    query = StoredQuery.joined(parts)
+    answers = match_query(query, [target], effort)[0]
+    ends = np.cumsum([len(example.points_ras) for example in every])[:-1]
+    places = np.split(answers.points_ras, ends)
+    trusts = np.split(_trust(answers), ends)
+    guesses = [_sides(*one) for one in zip(every, places, trusts, strict=True)]
+    found, first = {}, 0
+    for name, examples in structures.items():
+        these = slice(first, first + len(examples))
+        found[name] = _combined(name, guesses[these], trusts[these], target)
+        first += len(examples)
+    return found
+
+
+def _trust(answers: Matches) -> np.ndarray:
+    """(n, 2) weight of each answer, 0 where the target does not hold the point, and its expected error, mm."""
+    if answers.status is None:
+        expected = np.full(len(answers.score), 10.0)
+        return np.stack([np.ones(len(expected)), expected], axis=1)
+    expected = np.clip(answers.expected_error_mm, *_EXPECTED_MM)
+    return np.stack([np.where(answers.status == ABSENT, 0.0, 1 / expected**2), expected], axis=1)
+
+
+def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
+    """(6,) SIDES in the target by one example: its own, carried by an affine function through the answers."""
+    points, middle = example.points_ras, example.points_ras.mean(axis=0)
+    weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST else 1 / trust[:, 1] ** 2
+    weight = weight / weight.sum()
+    moved = places - points
+    design = np.column_stack([points - middle, np.ones(len(points))])
+    damping = np.diag([_SLOPE_MM**2] * 3 + [0.0])
+    fit, robust = np.zeros((4, 3)), weight
+    for _ in range(_ROUNDS):
+        normal = design.T @ (design * robust[:, None]) + damping * robust.sum()
+        fit = np.linalg.solve(normal, design.T @ (moved * robust[:, None]))
+        left = np.linalg.norm(moved - design @ fit, axis=1)
+        robust = weight / (1 + (left / max(float(np.median(left)), _KNEE_MM)) ** 2)
+    extremes = points[:6] + design[:6] @ fit
+    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # a mask's layer is half a voxel thick
+    return extremes.ravel()[_OWN_AXIS] + beyond
+
+
+_OWN_AXIS = np.arange(6) * 3 + np.arange(6) % 3  # of point n, the axis that its side is perpendicular to
+
+
+def _combined(name: str, guesses: list[np.ndarray], trusts: list[np.ndarray], target: EmbeddingMap) -> Located:
+    sides = np.array(guesses)
+    middle = np.median(sides, axis=0)
+    held = np.array([float((trust[:, 0] > 0).mean()) for trust in trusts])
+    expected = np.array([np.median(trust[:, 1]) for trust in trusts])
+    spread = 1.48 * np.median(np.abs(sides - middle), axis=0) if len(sides) > 2 else np.zeros(6)
+    sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
+    box = np.sort(middle.reshape(2, 3), axis=0)
+    low, high = bounds_of(target.scan_to_ras, target.scan_shape)
+    outside = np.concatenate([box[0] < low, box[1] > high])
+    cut = tuple(side for side, beyond in zip(SIDES, outside, strict=True) if beyond)
+    present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
+    return Located(name, box, sigma, present, cut, _disagreements(sides))
+
+
+def _disagreements(sides: np.ndarray) -> tuple[str, ...]:
+    """A sentence for each example whose box lies much further from the others' than theirs do."""
+    if len(sides) < 3:
+        return ()
+    middles = sides.reshape(-1, 2, 3).mean(axis=1)
+    remarks = []
+    for n in range(len(middles)):
+        others = np.delete(middles, n, axis=0)
+        centre = np.median(others, axis=0)
+        usual = float(np.median(np.linalg.norm(others - centre, axis=1)))
+        off = float(np.linalg.norm(middles[n] - centre))
+        if off > max(_DISAGREES_MM, _DISAGREES_TIMES * usual):
+            remarks.append(f"example {n + 1} is {off:.0f} mm off the others")
+    return tuple(remarks)

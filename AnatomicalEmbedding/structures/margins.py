@@ -1,0 +1,166 @@
+"""Margins with a stated recall: how far boxes must be grown so that they hold a given share of what they are for.
+
+Conformal risk control (Angelopoulos 2022, theorem 1): from boxes with known truth, none of them in the scan at hand.
+The margin of a side is a multiple of its likely error, so that doubtful sides get more: the error that matching
+expects, times how far sides of this kind, and of this structure where it is known, were off before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..embedding.map import EmbeddingMap
+from ..errors import AnatomicalEmbeddingError, WeightsError
+from ..scan.boxes import OUTWARD, grown
+from .locating import Example, Located, locate
+
+TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
+_DOUBT = 4.0  # boxes by which what is known of a structure's sides must outweigh what is known of all
+_COMMON = ""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownBox:
+    """A located structure whose truth is known: its box (2, 3) and some of its points (n, 3), RAS mm.
+
+    patient: of the target. real: whether it is a person's scan, not a synthetic one.
+    """
+
+    located: Located
+    truth_ras: np.ndarray
+    points_ras: np.ndarray
+    patient: str
+    real: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """recall: (len(TIMES),) mean share of a structure that lies in its box when each side is grown by so many times its
+    likely error; of real scans or of synthetic ones, whichever is less. boxes: of how many with known truth.
+    scales: structure -> (6,) true over likely error of each side; "" for structures not named.
+    """
+
+    recall: np.ndarray
+    boxes: int
+    scales: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def times_for(self, recall: float) -> float:
+        """The least growth whose expected recall in a new scan is as stated.
+
+        Raises AnatomicalEmbeddingError where the boxes are too few for so high a recall, or it is never reached.
+        """
+        if not 0 < recall < 1:
+            raise AnatomicalEmbeddingError(f"recall {recall}: give a share between 0 and 1, such as 0.99.")
+        lost = (self.boxes * (1 - self.recall) + 1) / (self.boxes + 1)
+        enough = np.flatnonzero(lost <= 1 - recall)
+        if not len(enough):
+            raise AnatomicalEmbeddingError(
+                f"recall {recall}: cannot be promised from {self.boxes} boxes with known truth; ask for less."
+            )
+        return float(TIMES[enough[0]])
+
+    def margins_mm(self, located: Located, recall: float) -> np.ndarray:
+        """(6,) mm by which each side of a box is to be moved outward for an expected recall."""
+        return self.times_for(recall) * _likely(located, self.scales)
+
+    def box(self, located: Located, recall: float) -> np.ndarray:
+        """The box (2, 3) RAS mm with these margins, not clipped to the scan."""
+        return grown(located.box_ras, self.margins_mm(located, recall))
+
+    def adapted(self, known: Sequence[KnownBox]) -> Margins:
+        """The same margins, where a user's own examples, each located by the others, tell how far sides are off."""
+        if not known:
+            return self
+        off, names = _errors(known), np.array([box.located.name for box in known])
+        own = {str(name): _drawn(off[names == name], self.scales[_COMMON]) for name in np.unique(names)}
+        return Margins(self.recall, self.boxes, self.scales | own)
+
+    def to_dict(self) -> dict:
+        """As plain values for a file."""
+        scales = {name: np.round(scale, 3).tolist() for name, scale in self.scales.items()}
+        return {"recall": np.round(self.recall, 5).tolist(), "boxes": self.boxes, "scales": scales}
+
+    @classmethod
+    def from_dict(cls, values: dict) -> Margins:
+        """Read what `to_dict` gave. Raises WeightsError for anything else."""
+        try:
+            recall = np.array(values["recall"], dtype=np.float64)
+            scales = {str(name): np.array(scale, dtype=np.float64) for name, scale in values["scales"].items()}
+            if recall.shape == TIMES.shape and all(scale.shape == (6,) for scale in scales.values()):
+                return cls(recall, int(values["boxes"]), scales)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            pass
+        raise WeightsError("margins are damaged or of another version; fetch the file again.")
+
+
+def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
+    """Margins from boxes with known truth.
+
+    by_structure: also learn how far each structure's own sides are off, where real scans show it; what a patient's
+    boxes are judged by is then learnt from the other patients. How far sides are off in general is learnt from real
+    scans if there are any: synthetic patients are easier. Raises AnatomicalEmbeddingError for no box.
+    """
+    if not known:
+        raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learnt.")
+    off = _errors(known)
+    is_real = np.array([box.real for box in known])
+    real = is_real if is_real.any() else ~is_real
+    names, patients = (np.array([of(box) for box in known]) for of in (lambda b: b.located.name, lambda b: b.patient))
+    recalls = np.empty((len(known), len(TIMES)))
+    for patient in np.unique(patients):
+        others = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(known), bool)
+        others &= real | ~real[others].any()
+        scales = _scales(off[others], names[others], by_structure)
+        for n in np.flatnonzero(patients == patient):
+            recalls[n] = _recall(known[n], scales)
+    groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]
+    boxes = len(groups) ** 2 / sum(1 / len(group) for group in groups)  # Kish's effective number
+    recall = np.min([group.mean(axis=0) for group in groups], axis=0)
+    return Margins(recall, int(boxes), _scales(off[real], names[real], by_structure))
+
+
+def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
+    """A user's examples by structure, each with its scan's map: each located by the others of its structure, where
+    there are three or more, for `Margins.adapted`.
+    """
+    known = []
+    for name, of in marked.items():
+        for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
+            others = [other for m, (other, _) in enumerate(of) if m != n]
+            located = locate({name: others}, embedding)[name]
+            known.append(KnownBox(located, example.box_ras, example.points_ras, example.scan))
+    return known
+
+
+def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
+    """Root mean square of (n, 6) errors in units of the likely one: of all, and of each structure drawn towards it."""
+    common = np.sqrt((off**2).mean(axis=0))
+    scales = {_COMMON: common}
+    for name in np.unique(names) if by_structure else ():
+        scales[str(name)] = _drawn(off[names == name], common)
+    return scales
+
+
+def _drawn(off: np.ndarray, common: np.ndarray) -> np.ndarray:
+    """(6,) root mean square of errors (n, 6), drawn towards that of all by as much as n is small."""
+    return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
+
+
+def _errors(known: Sequence[KnownBox]) -> np.ndarray:
+    """(n, 6) how far each side is off, outward where the box is too small, in units of its likely error."""
+    return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
+
+
+def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
+    return located.sigma_mm * scales.get(located.name, scales[_COMMON])
+
+
+def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
+    """(len(TIMES),) share of a structure's points in its box, grown by each of TIMES."""
+    low, high = known.located.box_ras
+    beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
+    needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))
+    return np.searchsorted(needed, TIMES, side="right") / len(needed)

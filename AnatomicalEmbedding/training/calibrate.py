@@ -1,0 +1,179 @@
+"""Growing a calibration: a forest over the evidence of many matches with known truth, for each way of matching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..embedding.calibration import OUTCOMES, Calibration, Forest
+from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError
+from ..matching.confidence import EVIDENCE
+from ..matching.match import EFFORTS, match
+from ..scan.image_files import display_name
+from ..scan.volume import Volume
+from ..structures.labelled_scans import list_scans, load_case, refuse_twins
+from .trials import Trial, bent_trials, labelled_trials, phantom_trials
+
+if TYPE_CHECKING:
+    from ..embedding.inference import Model
+
+LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
+# How much each counts in all. Synthetic patients show every structure, and are easier than real ones.
+WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
+
+_TREES = 48
+_LEAF = 10
+_FEATURE_SHARE = 0.5
+_FARTHEST_MM = 100.0  # errors beyond are all the same
+_ERROR_SCALE = 1000.0  # so that the error in mm hardly takes part in choosing what a node asks
+_FEWEST = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """n matches: evidence (n, len(EVIDENCE)) and errors_mm (n,), infinite where the point was absent."""
+
+    evidence: np.ndarray
+    errors_mm: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Iterable[Outcomes]) -> Outcomes:
+        """All of them, one after the other."""
+        parts = list(parts)
+        evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])
+        return cls(evidence, np.concatenate([np.empty(0), *(p.errors_mm for p in parts)]))
+
+
+def try_matching(trial: Trial, effort: str) -> Outcomes:
+    """How matching fares on a trial."""
+    if not len(trial.template_ras):
+        return Outcomes.joined([])
+    found = match(trial.template, trial.template_ras, trial.target, effort)
+    if found.evidence is None:
+        raise AnatomicalEmbeddingError(
+            f"{trial.template.provenance.model}: knows no coordinates of the body; only weights that do are calibrated."
+        )
+    return Outcomes(found.evidence, trial.errors_mm(found))
+
+
+def grow(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
+    """A forest over all sources, each counting in all by its weight, however many matches it has.
+
+    Raises AnatomicalEmbeddingError when there are too few matches to learn from, or scikit-learn is not installed.
+    """
+    used = {name: found for name, found in sources.items() if len(found.errors_mm) and weights.get(name, 0.0) > 0}
+    every = Outcomes.joined(used.values())
+    if len(every.errors_mm) < _FEWEST:
+        raise AnatomicalEmbeddingError(
+            f"{len(every.errors_mm)} matches with known truth are too few to calibrate by ({_FEWEST} at least);"
+            " add scans."
+        )
+    share = np.concatenate([np.full(len(f.errors_mm), weights[n] / len(f.errors_mm)) for n, f in used.items()])
+    trees = _fit(every.evidence, _targets(every.errors_mm), share * len(share), seed)
+    sizes = [len(tree.feature) for tree in trees]
+    roots = np.cumsum([0, *sizes[:-1]])
+    leaves = [tree.children_left < 0 for tree in trees]
+    otherwise = [np.where(leaf, 0, t.children_right + root) for leaf, t, root in zip(leaves, trees, roots, strict=True)]
+    outcomes = [
+        tree.value[leaf][:, : len(OUTCOMES), 0] * (1, 1, 1, _ERROR_SCALE)
+        for tree, leaf in zip(trees, leaves, strict=True)
+    ]
+    return Forest(
+        roots.astype(np.int32),
+        np.concatenate([np.where(leaf, -1, t.feature) for leaf, t in zip(leaves, trees, strict=True)]).astype(np.int8),
+        np.concatenate([np.where(leaf, 0, t.threshold) for leaf, t in zip(leaves, trees, strict=True)]).astype(
+            np.float32
+        ),
+        np.concatenate(otherwise).astype(np.int32),
+        np.concatenate(outcomes).astype(np.float16),
+    )
+
+
+def _targets(errors_mm: np.ndarray) -> np.ndarray:
+    """(n, 6) what leaves should agree in: the outcomes, and nearness at several scales."""
+    present = np.isfinite(errors_mm)
+    error = np.minimum(errors_mm, _FARTHEST_MM)
+    far = np.log(np.maximum(error, 0.5)) / 3
+    columns = (present, errors_mm < 10, errors_mm < 20, present * error / _ERROR_SCALE, errors_mm < 5, far)
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _readable(scans: Sequence[Path], skipped: list[str]) -> Iterator[Volume]:
+    """The scans that can be read; skipped gets a sentence for each other."""
+    for path in scans:
+        try:
+            yield Volume.read(path)
+        except VolumeError as error:
+            skipped.append(str(error))
+
+
+def _forest_class() -> type:
+    try:
+        from sklearn.ensemble import RandomForestRegressor
+    except ImportError as error:
+        raise AnatomicalEmbeddingError(
+            'calibrating needs scikit-learn, which is not installed; run: pip install "AnatomicalEmbedding[train]".'
+        ) from error
+    return RandomForestRegressor
+
+
+def _fit(evidence: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int) -> list:
+    forest = _forest_class()(_TREES, min_samples_leaf=_LEAF, max_features=_FEATURE_SHARE, random_state=seed, n_jobs=-1)
+    forest.fit(evidence, targets, sample_weight=weight)
+    return [tree.tree_ for tree in forest.estimators_]
+
+
+def collect(
+    model: Model,
+    folders: Sequence[Path],
+    phantom_seeds: Sequence[int],
+    progress: Callable[[float, str], None] = lambda share, what: None,
+) -> Calibration:
+    """The calibration of a model, from labelled and unlabelled scans in folders and from synthetic patients.
+
+    Raises PointsError for a folder that is not there, AnatomicalEmbeddingError as `grow` does.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise PointsError(f"{folder}: no such folder; give folders of CT scans.")
+    _forest_class()  # refused before long work
+    scans = [path for folder in folders for path in list_scans(folder)]
+    if not scans:
+        raise PointsError(f"{folders[0]}: holds no image file; give folders of NIfTI, NRRD or MHA scans.")
+    cases = [case for case in map(load_case, scans) if case is not None]
+    refuse_twins(cases)
+    skipped: list[str] = []
+    trials = {
+        LABELLED: labelled_trials(cases, model.embed),
+        BENT: bent_trials(_readable(scans, skipped), model.embed),
+        PHANTOMS: phantom_trials(phantom_seeds, model.embed),
+    }
+    expected = 3 * len(cases) * max(len(cases) - 1, 0) + 2 * len(scans) + 3 * len(phantom_seeds)
+    tried: dict[str, dict[str, list[Outcomes]]] = {}
+    done = 0
+    for source, found in trials.items():
+        for trial in found:
+            progress(min(done / max(expected, 1), 0.99), source)
+            done += 1
+            for effort in EFFORTS[:1] if trial.template.local is None else EFFORTS[1:]:
+                kept = tried.setdefault(effort, {}).setdefault(source, [])
+                kept.append(try_matching(trial, effort))
+    progress(0.99, "growing trees")
+    outcomes = {
+        effort: {source: Outcomes.joined(parts) for source, parts in found.items()} for effort, found in tried.items()
+    }
+    counts = {source: len(found.errors_mm) for source, found in next(iter(outcomes.values()), {}).items()}
+    forests = {effort: grow(found, WEIGHTS) for effort, found in outcomes.items()}
+    if not forests:
+        grow({}, WEIGHTS)
+    about = {
+        "weights": model.name,
+        "scans": [display_name(path) for path in scans],
+        "skipped": skipped,
+        "matches": counts,
+    }
+    return Calibration(model.weights_hash, EVIDENCE, forests, about)

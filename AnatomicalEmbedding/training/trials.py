@@ -1,0 +1,216 @@
+"""Matches with known truth: labelled scans of different patients, scans bent by known transforms, synthetic patients.
+
+Fields of view are cut, so that some points are absent from the target: their truth is NaN. A point within 10 mm beyond
+a cut is neither present nor absent, and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
+from ..errors import VolumeError
+from ..matching.match import Matches, match
+from ..phantom import Phantom
+from ..phantom.views import VIEWS, phantom_views
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
+from ..structures.examples import structure_names
+from ..structures.label_names import KINDS, LANDMARK, find_structures
+from ..structures.labelled_scans import Case
+from .warped import warp_scan
+
+_UPRIGHT = 0.999  # cosine of the tilt
+_INSIDE_MM = 2.0
+_OUTSIDE_MM = 10.0
+_CUT_SHARE = 0.6  # of a labelled scan's height that is left
+_BENT_SHARE = (0.35, 0.6)  # of a bent scan's
+_BENT_POINTS = 120
+_PHANTOM_POINTS = 150
+
+Embed = Callable[[Volume], EmbeddingMap]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """N points of a template and where they are in a target, (N, 3) RAS mm, NaN rows where they are absent.
+
+    whole: whether the target is as it was, not cut. groups: what each point is, one of `label_names.GROUPS`.
+    """
+
+    template: EmbeddingMap
+    template_ras: np.ndarray
+    target: EmbeddingMap
+    target_ras: np.ndarray
+    whole: bool
+    groups: tuple[str, ...]
+
+    def errors_mm(self, found: Matches) -> np.ndarray:
+        """(N,) distances of answers from the truth, infinite where the point is absent."""
+        errors = np.linalg.norm(found.points_ras - self.target_ras, axis=1)
+        return np.where(np.isfinite(errors), errors, np.inf)
+
+
+def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
+    """The slices of a scan between two heights (S, mm). Raises VolumeError where there are none."""
+    slices = int(np.abs(volume.ijk_to_ras[2, :3]).argmax())
+    count = volume.shape[2 - slices]
+    middle = (np.array(volume.shape[::-1]) - 1) / 2
+    places = np.repeat(middle[None], count, axis=0)
+    places[:, slices] = np.arange(count)
+    heights = transform_points(volume.ijk_to_ras, places)[:, 2]
+    kept = np.flatnonzero((heights >= low_mm) & (heights <= high_mm))
+    if not len(kept):
+        raise VolumeError(f"{volume.name}: has no slice between {low_mm:.0f} and {high_mm:.0f} mm.")
+    part: list[slice] = [slice(None)] * 3
+    part[2 - slices] = slice(kept[0], kept[-1] + 1)
+    ijk_to_ras = volume.ijk_to_ras.copy()
+    ijk_to_ras[:3, 3] += ijk_to_ras[:3, slices] * kept[0]
+    return Volume(np.ascontiguousarray(volume.voxels[tuple(part)]), ijk_to_ras, name=volume.name)
+
+
+def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
+    """Every ordered pair: structures of different patients, the target whole and without its upper or lower part;
+    landmarks of the same patient.
+    """
+    maps = {case.id: embed(case.volume) for case in cases}
+    for target in cases:
+        low, high = target.volume.bounds_ras[:, 2]
+        reach = _CUT_SHARE * (high - low)
+        for cut in (None, (low, low + reach), (high - reach, high)):
+            if cut is not None and not (target.structures and _upright(target.volume)):
+                continue
+            seen = maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
+            for template in cases:
+                if template.id == target.id or (template.patient == target.patient and cut is not None):
+                    continue
+                points, truth, groups = _shared(template, target, cut)
+                if len(points):
+                    yield Trial(maps[template.id], points, seen, truth, cut is None, groups)
+
+
+def _shared(
+    template: Case, target: Case, cut: tuple[float, float] | None
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    if template.patient == target.patient:
+        names = sorted(template.landmarks.keys() & target.landmarks.keys())
+        one, other = (np.array([case.landmarks[n] for n in names]).reshape(-1, 3) for case in (template, target))
+        return one, other, (LANDMARK,) * len(names)
+    points, truth, groups = [], [], []
+    for name in sorted(template.structures.keys() & target.structures.keys()):
+        places = target.structures[name].points_ras
+        # a structure that a cut runs through has another centre and other extremes in what is left of it
+        placed = _placed(places, cut)
+        if (placed == placed[0]).all() and placed[0] != 0:
+            points.append(template.structures[name].points_ras)
+            truth.append(places if placed[0] > 0 else np.full_like(places, np.nan))
+            groups += ["centre" if kind == KINDS[0] else "extreme" for kind in KINDS]
+    return np.concatenate([np.empty((0, 3)), *points]), np.concatenate([np.empty((0, 3)), *truth]), tuple(groups)
+
+
+def _upright(volume: Volume) -> bool:
+    """Whether a cut between two heights is one between slices: in a tilted scan a slice has no height."""
+    axes = volume.ijk_to_ras[:3, :3] / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
+    return bool(np.abs(axes[2]).max() > _UPRIGHT)
+
+
+def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
+    """(n,) 1: between the heights of a cut, -1: well beyond, 0: neither."""
+    if cut is None:
+        return np.ones(len(places))
+    beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])
+    return np.where(beyond < -_INSIDE_MM, 1, np.where(beyond > _OUTSIDE_MM, -1, 0))
+
+
+def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
+    """Random points of each scan in a bent copy of it, whole and cut."""
+    for number, volume in enumerate(volumes):
+        rng = np.random.default_rng(number)
+        copy = warp_scan(volume, number)
+        template, whole = embed(volume), embed(copy.volume)
+        index = whole.body_index.numpy()
+        cells = index[rng.integers(len(index), size=_BENT_POINTS)] + rng.uniform(-0.5, 0.5, (_BENT_POINTS, 3))
+        truth = transform_points(whole.cell_to_ras, cells)
+        truth = truth[copy.volume.contains(truth)]
+        points = copy.to_original(truth)
+        held = volume.contains(points)
+        points, truth = points[held], truth[held]
+        low, high = copy.volume.bounds_ras[:, 2]
+        share = rng.uniform(*_BENT_SHARE)
+        start = low + rng.uniform(0.0, 1.0 - share) * (high - low)
+        cut = (start, start + share * (high - low))
+        yield Trial(template, points, whole, truth, True, (LANDMARK,) * len(points))
+        if not _upright(copy.volume):
+            continue
+        yield _without_between(Trial(template, points, embed(cut_scan(copy.volume, *cut)), truth, False, ()), cut)
+
+
+def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
+    """Structures of each synthetic patient in every view of the next one, in a circle.
+
+    Centres and extreme points as of labelled scans, not the same anatomical points: what outlines make of a structure
+    is part of the doubt, and here it is known for the whole body.
+    """
+    seeds, rng = list(seeds), np.random.default_rng(0)
+    first = one = phantom_views(seeds[0]) if seeds else {}
+    for seed in [*seeds[1:], None][: len(seeds)]:
+        other = first if seed is None else phantom_views(seed)
+        template, whole = (_phantom_case(views["whole"]) for views in (one, other))
+        template_map = embed(one["whole"].volume)
+        for view, phantom in other.items():
+            low, high = phantom.volume.bounds_ras[:, 2]
+            points, truth, groups = _shared(template, whole, None if view == "whole" else (low, high))
+            some = np.flatnonzero(one["whole"].volume.contains(points))
+            some = np.sort(rng.permutation(some)[:_PHANTOM_POINTS])
+            groups = tuple(groups[n] for n in some)
+            yield Trial(template_map, points[some], embed(phantom.volume), truth[some], view == "whole", groups)
+        one = other
+
+
+def named_point_errors(
+    model: Model,
+    seeds: Iterable[int],
+    make: Callable[[int], dict[str, Phantom]] = phantom_views,
+    effort: str = "standard",
+    progress: Callable[[float, str], None] = lambda share, what: None,
+) -> dict[str, np.ndarray]:
+    """Errors in mm by view of matching the named points of each whole synthetic patient in every view of every other.
+
+    make: patients by seed, for callers that measure often and keep them. effort: see `match_all`.
+    """
+    seeds = list(seeds)
+    scans: dict[tuple[int, str], tuple[Phantom, EmbeddingMap]] = {}
+    for number, seed in enumerate(seeds):
+        progress(number / len(seeds), f"patient {seed}")
+        for view, phantom in make(seed).items():
+            scans[seed, view] = phantom, model.embed(phantom.volume)
+    errors: dict[str, list[float]] = {view: [] for view in VIEWS}
+    for a, b in permutations(seeds, 2):
+        template, template_map = scans[a, "whole"]
+        for view in VIEWS:
+            target, target_map = scans[b, view]
+            names = sorted(template.points_ras.keys() & target.points_ras.keys())
+            points = np.array([template.points_ras[name] for name in names])
+            truth = np.array([target.points_ras[name] for name in names])
+            found = match(template_map, points, target_map, effort).points_ras
+            errors[view] += np.linalg.norm(found - truth, axis=1).tolist()
+    return {view: np.array(values) for view, values in errors.items()}
+
+
+def _phantom_case(phantom: Phantom) -> Case:
+    structures, left_out = find_structures(phantom.labels, phantom.volume.ijk_to_ras, structure_names(phantom))
+    return Case(phantom.volume.name, Path(), structures, {}, left_out)
+
+
+def _without_between(trial: Trial, cut: tuple[float, float]) -> Trial:
+    """The trial without points that are neither in the cut target nor well outside, absent ones without truth."""
+    placed = _placed(trial.target_ras, cut)
+    kept = placed != 0
+    truth = np.where(placed[kept, None] > 0, trial.target_ras[kept], np.nan)
+    return Trial(trial.template, trial.template_ras[kept], trial.target, truth, False, (LANDMARK,) * int(kept.sum()))
