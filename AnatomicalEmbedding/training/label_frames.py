@@ -18,10 +18,10 @@ from functools import lru_cache
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
-from ..evaluation.structures import find_structures, normalise_name
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.frame import BODY, VERTEBRA_Z, spine_y
 from ..phantom.tissues import LABEL_ID
+from ..structures.label_names import find_structures, normalise_name
 from .frames import FrameGuess
 from .landmarks import Points, fit_frame, mean_shape, spread
 

@@ -20,12 +20,12 @@ import SimpleITK as sitk
 import torch
 
 from ..errors import VolumeError
-from ..evaluation.structures import find_structures
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.deformation import FatLayer
 from ..phantom.render import BodyIndex, Grid, add_noise, draw_table, soften, texture_tile
 from ..phantom.tissues import LABEL_ID, PHASES, TEXTURE_HU, TISSUE_ID, hu_table
-from ..volume import Volume
+from ..scan.volume import Volume
+from ..structures.label_names import find_structures
 from .frames import FrameGuess
 from .label_frames import BodyMap, Placement, place, structure_name
 from .landmarks import Points
@@ -133,7 +133,9 @@ class LabelImage:
 
 
 def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> LabelImage:
-    """One image of a labelled body. seed: its contrast phase, densities, fat, contents, noise; equal seeds, equal images.
+    """One image of a labelled body; equal seeds make equal images.
+
+    seed: of its contrast phase, densities, fat, contents and noise.
 
     Raises KeyError where the body was not placed.
     """
@@ -147,7 +149,9 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
     through = _Through(to_body, placement.to_canonical)
     anatomy = canonical_anatomy()
-    index = np.rint(BodyIndex(through, body.grid, anatomy).at(np.arange(len(body.labels), dtype=float))).astype(np.int32)
+    index = np.rint(BodyIndex(through, body.grid, anatomy).at(np.arange(len(body.labels), dtype=float))).astype(
+        np.int32
+    )
     k, j, i = index[..., 2], index[..., 1], index[..., 0]
     held = (index >= 0).all(-1) & (index < anatomy.label.shape[::-1]).all(-1)
     flat = np.where(held, (k * anatomy.label.shape[1] + j) * anatomy.label.shape[2] + i, 0)

@@ -1,6 +1,6 @@
 """Images of label maps, written as a folder of labelled scans for `anatemb calibrate` and `anatemb structures build`.
 
-    python Testing/benchmarks/label_images.py LABELMAPS -o FOLDER [--every 6] [--seed 77]
+python Testing/benchmarks/label_images.py LABELMAPS -o FOLDER [--every 6] [--seed 77]
 """
 
 from __future__ import annotations

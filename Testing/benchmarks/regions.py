@@ -1,6 +1,6 @@
 """Errors of weights by region of the body: organ centres and extremes between patients of a labelled folder.
 
-    python Testing/benchmarks/regions.py DEV --model hybrid-ct-v2 --model run/weights.safetensors [--effort standard]
+python Testing/benchmarks/regions.py DEV --model hybrid-ct-v2 --model run/weights.safetensors [--effort standard]
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding import load_model
-from AnatomicalEmbedding.evaluation import load_cases
 from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
 from AnatomicalEmbedding.evaluation.results import Measured
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 REGIONS = {
     "head, neck": r"brain.*|parotid.*|mandible|larynx|thyroid.*|skull|eye.*|pharynx",
@@ -66,7 +66,9 @@ def main() -> None:
                 cells.append(f"{errors.mean():6.1f} / {np.median(errors):5.1f} ({len(errors)})" if len(errors) else "-")
             print(f"| {name:24} | {region:10} | {cells[0]:26} | {cells[1]:23} |", flush=True)
         if len(landmarks := result.errors(name, "landmark")):
-            print(f"| {name:24} | follow-up  | {np.nanmean(landmarks):6.1f} / {np.nanmedian(landmarks):5.1f}", flush=True)
+            print(
+                f"| {name:24} | follow-up  | {np.nanmean(landmarks):6.1f} / {np.nanmedian(landmarks):5.1f}", flush=True
+            )
 
 
 if __name__ == "__main__":

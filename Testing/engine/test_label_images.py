@@ -7,8 +7,8 @@ import pytest
 import SimpleITK as sitk
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
-from AnatomicalEmbedding.evaluation.structures import find_structures
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.structures.label_names import find_structures
 from AnatomicalEmbedding.training.label_frames import canonical_structures, place, structure_name
 from AnatomicalEmbedding.training.label_images import (
     LabelledBody,
