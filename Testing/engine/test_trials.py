@@ -9,8 +9,9 @@ from test_evaluation import ORGANS, write_case
 
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.evaluation import load_cases, phantoms
+from AnatomicalEmbedding.evaluation import phantoms
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.trials import bent_trials, cut_scan, labelled_trials, phantom_trials
 from AnatomicalEmbedding.training.warped import warp_scan
 
