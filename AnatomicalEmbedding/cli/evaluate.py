@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
-from .console import add_json_option, add_model_options, at_least, open_model, progress_bar, say
+from ..files import write_text
+from .console import at_least, complete, open_model, progress_bar, say
 
 if TYPE_CHECKING:
     from ..evaluation.protocol import Matcher
@@ -41,7 +41,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "--templates", type=Path, metavar="DIR", help="further labelled scans, used as templates only"
     )
     landmarks.add_argument("--each-effort", action="store_true", help="also measure the other efforts of matching")
-    landmarks.set_defaults(run=run_landmarks)
 
     phantoms = kinds.add_parser(
         "phantoms",
@@ -50,7 +49,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     phantoms.add_argument("--count", type=int, default=6, metavar="N", help="patients (default: 6)")
     phantoms.add_argument("--seed", type=int, default=50_000, help="of the first patient (default: 50000)")
-    phantoms.set_defaults(run=run_phantoms)
 
     confidence = kinds.add_parser(
         "confidence",
@@ -58,7 +56,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Matches every template with every target of DIR, whole and cut, so that some points are absent.",
     )
     confidence.add_argument("folder", type=Path, metavar="DIR")
-    confidence.set_defaults(run=run_confidence)
 
     boxes = kinds.add_parser(
         "boxes",
@@ -74,7 +71,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     boxes.add_argument("--library", action="store_true", help="by the shipped library instead of examples")
     boxes.add_argument("--count", type=int, default=30, metavar="N", help="synthetic patients (default: 30)")
     boxes.add_argument("--seed", type=int, default=80_000, help="of the first one (default: 80000)")
-    boxes.set_defaults(run=run_boxes)
 
     registration = kinds.add_parser(
         "registration",
@@ -83,7 +79,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "(one patient) is registered, by every kind of registration.",
     )
     registration.add_argument("folder", type=Path, metavar="DIR")
-    registration.set_defaults(run=run_registration)
 
     lesions = kinds.add_parser(
         "lesions",
@@ -94,7 +89,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     lesions.add_argument("--phantoms", type=int, default=20, metavar="N", help="synthetic patients (default: 20)")
     lesions.add_argument("--seed", type=int, default=120_000, help="of the first one (default: 120000)")
     lesions.add_argument("--studies", type=int, default=2, metavar="N", help="scans of each patient (default: 2)")
-    lesions.set_defaults(run=run_lesions)
 
     for part in (phantoms, confidence, lesions):
         part.add_argument(
@@ -103,10 +97,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
             default="standard",
             help="how far matching goes",
         )
-    for part in (landmarks, phantoms, confidence, boxes, registration, lesions):
+    runs = (run_landmarks, run_phantoms, run_confidence, run_boxes, run_registration, run_lesions)
+    parts = (landmarks, phantoms, confidence, boxes, registration, lesions)
+    for part, run in zip(parts, runs, strict=True):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
-        add_json_option(part)
-        add_model_options(part)
+        complete(part, run)
 
 
 def run_landmarks(
@@ -229,7 +224,5 @@ def finish(result, options: argparse.Namespace) -> None:
     """Print a result, and write it where -o asks for it."""
     print(result.to_json() if options.json else result.table())
     if options.output is not None:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(options.output) as temporary:
-            temporary.write_text(result.markdown() if options.output.suffix == ".md" else result.to_json(), "utf-8")
+        write_text(options.output, result.markdown() if options.output.suffix == ".md" else result.to_json())
         say(f"wrote {options.output}", options.json)

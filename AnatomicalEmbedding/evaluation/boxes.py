@@ -14,6 +14,7 @@ import numpy as np
 
 from ..embedding.inference import Model
 from ..errors import PointsError
+from ..files import aligned
 from ..scan.boxes import grown, intersection_over_union
 from ..structures.cross_validation import FoundBox
 from ..structures.examples import BoxCase
@@ -21,7 +22,7 @@ from ..structures.labelled_scans import patient_of
 from ..structures.library import StructureLibrary
 from ..structures.locating import locate
 from ..structures.margins import Margins
-from .table import aligned, markdown_lines
+from .results import markdown_lines
 
 _ALPHAS = np.arange(1.0, 6.01, 0.05)
 
@@ -99,8 +100,8 @@ class BoxResult:
 
     def table(self) -> str:
         """The result as aligned text."""
-        said = f"{self.model}: {self.seconds:.3f} s a scan to locate its structures, map at hand"
-        return "\n".join([*aligned(self._lines()), "", said])
+        time_text = f"{self.model}: {self.seconds:.3f} s a scan to locate its structures, embedding not counted"
+        return "\n".join([*aligned(self._lines()), "", time_text])
 
     def markdown(self) -> str:
         """The result as a Markdown table."""

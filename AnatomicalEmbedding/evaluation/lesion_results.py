@@ -11,8 +11,7 @@ import numpy as np
 from ..followup.assignment import SAME
 from ..followup.lesions import MERGED, OUTSIDE
 from ..followup.status import DISAPPEARED, NEW, SPLIT
-from .results import summarise
-from .table import Section, as_markdown, as_text
+from .results import Section, as_markdown, as_text, summarise
 
 _CLOSE_MM = 10.0
 _STATES = (SAME, SPLIT, MERGED, DISAPPEARED, NEW, OUTSIDE)

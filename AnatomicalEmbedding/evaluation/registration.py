@@ -22,7 +22,7 @@ from ..registration.lattice import Lattice
 from ..registration.register import register
 from ..structures.labelled_scans import Case, refuse_twins
 from .protocol import EmbeddingMatcher, Matcher
-from .table import Section, as_markdown, as_text
+from .results import Section, as_markdown, as_text
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, require
 from .lesions import MERGED, OUTSIDE, Lesion, Measurement
 from .record import FollowUp
 from .status import DISAPPEARED, NEW, SPLIT
@@ -83,12 +83,7 @@ def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, in
 
 
 def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            'pairing lesions needs scipy, which is not installed; run: pip install "AnatomicalEmbedding[followup]".'
-        ) from error
+    optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
     count, others = len(earlier.points_ras), len(later.points_ras)
     price = np.zeros((count + others, count + others))
     distance, expected = _distances(earlier, later)
@@ -98,7 +93,7 @@ def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> 
         price[i, :others] = price[:count, j] = _NEVER
         price[i, j] = -_NEVER
     price[:count, others:] = price[count:, :others] = _LEFT_OVER / 2
-    rows, columns = linear_sum_assignment(price)
+    rows, columns = optimize.linear_sum_assignment(price)
     return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < others]
 
 
@@ -216,11 +211,7 @@ class RecordAssignment:
 
 
 def assign_in_record(
-    record: FollowUp,
-    earlier: str,
-    later: str,
-    maps: Mapping[str, EmbeddingMap],
-    effort: str = "standard",
+    record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> RecordAssignment:
     """Pair the lesions seen in one study alone with those seen in another alone. Changes nothing: see `put_into`.
 

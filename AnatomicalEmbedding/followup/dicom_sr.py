@@ -2,12 +2,13 @@
 
 Each lesion is a measurement group (TID 1501) with its Tracking Unique Identifier, which is the same in the reports of
 all studies; its place and the ends of its axes are 3-D coordinates in the frame of reference of the images.
-`sr_reading.read_sr` reads it back.
+`sr_reading.read_srs` reads it back.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
 from . import sr_codes as codes
 from .lesions import MERGED, PROPOSED, Axis, Finding, Lesion, Point, Study
@@ -33,15 +34,8 @@ _SERIES_NUMBER = 990
 
 def import_highdicom():
     """highdicom, or AnatomicalEmbeddingError where it is not installed."""
-    try:
-        import highdicom
-        import highdicom.sr
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            "DICOM structured reports need highdicom, which is not installed;"
-            ' run: pip install "AnatomicalEmbedding[followup]".'
-        ) from error
-    return highdicom
+    require("highdicom.sr", "highdicom", "DICOM structured reports need", "followup")
+    return sys.modules["highdicom"]
 
 
 def write_sr(

@@ -38,13 +38,6 @@ class Places:
         return record
 
 
-def propose_places(
-    record: FollowUp, study_key: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
-) -> FollowUp:
-    """The record with a place in one study for every lesion that nobody has looked at there; see `find_places`."""
-    return find_places(record, [study_key], maps, effort).put_into(record)
-
-
 def find_places(
     record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> Places:
@@ -118,11 +111,7 @@ def _nearest_source(
 
 
 def _carry(
-    record: FollowUp,
-    source: str,
-    targets: Mapping[str, list[str]],
-    maps: Mapping[str, EmbeddingMap],
-    effort: str,
+    record: FollowUp, source: str, targets: Mapping[str, list[str]], maps: Mapping[str, EmbeddingMap], effort: str
 ) -> tuple[dict[str, dict[str, Proposal]], dict[str, str]]:
     """Lesions of one study into others: proposals by target and lesion, and why some cannot be carried at all."""
     from ..matching.match import match_all
@@ -203,7 +192,7 @@ def _slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> tuple[np.ndarray
     """(n, 3, 3) change of the coordinate per mm along R, A, S, and (n,) whether it means anything."""
     import torch
 
-    from ..matching.local_affine import fit_around
+    from ..matching.coordinates import fit_around
     from ..matching.target_rows import TargetRows
     from ..scan.geometry import transform_points
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
+from ..files import write_text
 from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Axis, Finding, Guess, Lesion, Measurement, Point, Study
 from .record import FollowUp
 
@@ -28,14 +28,7 @@ VERSION = 1
 
 def write_record(path: str | Path, record: FollowUp) -> None:
     """Write one file, complete or not at all. Raises AnatomicalEmbeddingError when it cannot be written."""
-    text = json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False)
-    try:
-        with atomic_path(path) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise AnatomicalEmbeddingError(
-            f"{path}: cannot be written; check that the folder is writable and not full."
-        ) from error
+    write_text(path, json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(path: str | Path) -> FollowUp:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
+from ..files import write_text
 from ..reports import pictures
 from ..reports.page import check_packages, load_page, package_versions
 from ..reports.pictures import AXIAL, SOFT_TISSUE, Window
@@ -73,10 +72,7 @@ class _Strip:
 
 
 def write_page(
-    path: str | Path,
-    record: FollowUp,
-    volumes: Mapping[str, Volume] | None = None,
-    title: str = "Lesion follow-up",
+    path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None, title: str = "Lesion follow-up"
 ) -> Path:
     """Write one HTML page that holds everything it shows: no script, no other file, no network.
 
@@ -100,11 +96,7 @@ def write_page(
         trend=trend_svg(record),
         versions=package_versions(),
     )
-    try:
-        with atomic_path(path) as temporary:
-            temporary.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise AnatomicalEmbeddingError(f"{path}: cannot be written; check that the folder is writable.") from error
+    write_text(path, html)
     return Path(path)
 
 

@@ -15,9 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, require
 from . import sr_codes as codes
-from .dates import date_of
 from .lesions import (
     CONFIRMED,
     MARKED,
@@ -34,6 +33,7 @@ from .lesions import (
 )
 from .merge_records import joined
 from .record import FollowUp
+from .study_inputs import date_of
 
 if TYPE_CHECKING:
     from pydicom import Dataset
@@ -65,19 +65,12 @@ class _Report:
     record: FollowUp
 
 
-def read_sr(path: str | Path) -> FollowUp:
-    """The study and lesions of one report: places and axes in RAS mm, what was measured counts as confirmed.
-
-    The study's key is the UID of the images' series. Raises AnatomicalEmbeddingError, naming the file, when it is
-    missing, no structured report, or holds no lesion with a tracking identifier.
-    """
-    return read_srs([path])
-
-
 def read_srs(paths: Iterable[str | Path]) -> FollowUp:
-    """The lesions of several reports of one patient. Of two reports on one study the later counts.
+    """The studies and lesions of one patient's reports. Of two reports on one study the later counts.
 
-    Raises AnatomicalEmbeddingError as `read_sr`, and when the reports are of several patients.
+    Places and axes are RAS mm; measurements count as confirmed. A study's key is the UID of the images' series. Raises
+    AnatomicalEmbeddingError, naming the file, when it is missing, no structured report, holds no lesion with a tracking
+    identifier, or the reports are of several patients.
     """
     reports = sorted((_read(Path(path)) for path in paths), key=lambda report: report.written)
     patients = {report.patient: report.path for report in reports if report.patient}
@@ -105,13 +98,7 @@ def _read(path: Path) -> _Report:
 
 
 def _opened(path: Path) -> Dataset:
-    try:
-        import pydicom
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            "DICOM structured reports need pydicom, which is not installed;"
-            ' run: pip install "AnatomicalEmbedding[followup]".'
-        ) from error
+    pydicom = require("pydicom", "pydicom", "DICOM structured reports need", "followup")
     try:
         document = pydicom.dcmread(_Whole(path.read_bytes()))
     except FileNotFoundError as error:

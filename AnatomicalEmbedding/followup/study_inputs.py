@@ -149,3 +149,15 @@ def _named(scan: Study, others: Iterable[Study]) -> Study:
     if scan.series_uid or scan.name.casefold() not in taken:
         return scan
     return replace(scan, name=next(n for k in count(2) if (n := f"{scan.name}_{k}").casefold() not in taken))
+
+
+_DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")  # YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD
+
+
+def date_of(text: str) -> date | None:
+    """The day that a DICOM date tells, or None for what is none."""
+    found = _DATE.fullmatch(text.strip())
+    try:
+        return None if found is None else date(int(found[1]), int(found[3]), int(found[4]))
+    except ValueError:
+        return None

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
+from ..files import write_text
 from .lesions import CONFIRMED, MERGED, NO_SIZE, PROPOSED, Finding, Guess, Lesion, Measurement, Study
 from .record import FollowUp
 from .response import NOT_EVALUABLE, responses
@@ -81,18 +80,13 @@ def write_csv(path: str | Path, record: FollowUp) -> None:
     that a spreadsheet would run as a formula begins with an apostrophe. Raises AnatomicalEmbeddingError when the file
     cannot be written.
     """
-    text = io.StringIO()
+    text = io.StringIO("\ufeff")
+    text.seek(1)
     writer = csv.DictWriter(text, COLUMNS, restval="")  # its lines end in CR LF
     writer.writeheader()
     for cells in (*map(_cells, rows(record)), *_sums(record)):
         writer.writerow({column: _guarded(value) for column, value in cells.items()})
-    try:
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(text.getvalue().encode("utf-8-sig"))
-    except OSError as error:
-        raise AnatomicalEmbeddingError(
-            f"{path}: cannot be written; close it in other programs; check that the folder is writable."
-        ) from error
+    write_text(path, text.getvalue())
 
 
 def _cells(row: Row) -> dict[str, object]:

@@ -12,7 +12,7 @@ from .lesions import Study
 from .record import FollowUp
 from .response import responses
 from .sizes import diameter_mm
-from .visits import visits_of
+from .timeline import visits_of
 
 _LEFT, _TOP, _BOTTOM = 46, 30, 38
 _NAME_PX, _LABEL_PX = 120, 15  # that a name takes

@@ -19,7 +19,7 @@ from comparison.peers import (
 )  # fmt: skip
 
 from AnatomicalEmbedding.cli import evaluate
-from AnatomicalEmbedding.cli.console import add_json_option, add_model_options, open_model, progress_bar, unique_names
+from AnatomicalEmbedding.cli.console import complete, open_model, progress_bar, unique_names
 from AnatomicalEmbedding.cli.main import build_parser
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fast = own.peers == "fast"
     try:
         if own.what == "dlt":
-            _run_dlt(further)
+            options = _dlt_parser().parse_args(further)
+            options.run(options)
             return 0
         options = build_parser().parse_args(["evaluate", own.what, *further])
         if own.what == "landmarks":
@@ -50,16 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run_dlt(arguments: Sequence[str]) -> None:
+def _dlt_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="compare.py dlt")
     parser.add_argument("truth", type=Path, metavar="FILE", help="DLT's test.json or valid.json (not shipped)")
     parser.add_argument("--predictions", type=Path, action="append", default=[], metavar="FILE", help="as DLTMix.json")
     parser.add_argument("--images", type=Path, metavar="DIR", help="DeepLesion's scans as NIfTI, to be matched here")
     parser.add_argument("--effort", choices=("coordinates", "fast", "standard", "thorough"), default="standard")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
-    add_json_option(parser)
-    add_model_options(parser)
-    options = parser.parse_args(arguments)
+    complete(parser, _run_dlt)
+    return parser
+
+
+def _run_dlt(options: argparse.Namespace) -> None:
     truth = read_pairs(options.truth)
     names = unique_names(options.predictions)
     found = {name: read_pairs(path) for name, path in zip(names, options.predictions, strict=True)}

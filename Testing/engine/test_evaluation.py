@@ -15,8 +15,7 @@ from AnatomicalEmbedding.evaluation.results import summarise
 from AnatomicalEmbedding.matching.match import EFFORTS, match
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.structures.label_names import KINDS, find_structures
-from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.structures.scan_pairs import find_pairs
+from AnatomicalEmbedding.structures.labelled_scans import find_pairs, load_cases
 
 SPACING = np.array((4.0, 3.0, 5.0))
 SIZE = np.array((64, 60, 40))  # i, j, k

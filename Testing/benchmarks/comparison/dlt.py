@@ -19,7 +19,7 @@ import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.evaluation.lesion_results import CentrePoints
-from AnatomicalEmbedding.evaluation.table import Section, as_markdown, as_text
+from AnatomicalEmbedding.evaluation.results import Section, as_markdown, as_text
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
