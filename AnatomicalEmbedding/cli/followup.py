@@ -159,13 +159,13 @@ def _kept_from(path: Path, continued: Path | None, record: FollowUp) -> FollowUp
 
     Raises AnatomicalEmbeddingError where the file holds a person's work that the record lacks.
     """
-    from ..followup.record_file import read_record, said_only_in, tracked_as_in
+    from ..followup.record_file import read_record, reviewed_only_in, tracked_as_in
 
     if not path.exists() or (continued is not None and path.samefile(continued)):
         return record
     try:
         before = read_record(path)
-        lost = said_only_in(before, record)
+        lost = reviewed_only_in(before, record)
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{error} It would be replaced: choose another output folder.") from error
     if lost:

@@ -115,8 +115,7 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tenso
 def _step(
     query: torch.Tensor, start: torch.Tensor, rows: TargetRows
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """One sub-cell step for each query (n, 3) from cells (n, 3): the new place in cells, and the remaining distance
-    from the query.
+    """One sub-cell step for queries (n, 3) from cells (n, 3): new places, distances left, determinants of the slope.
 
     The offset d with slope @ d + level = query, ridge-damped where the map hardly varies, kept short and in the body.
     """
