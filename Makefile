@@ -32,9 +32,9 @@ bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp
 	QT_QPA_PLATFORM=offscreen $(BIN)/python Testing/benchmarks/slicer_modules.py
 	$(VIEWS)/bin/python Testing/benchmarks/viewer_speed.py
 ifdef DATA
-	$(BIN)/anatemb evaluate landmarks $(DATA) --each-effort --peers all
+	$(BIN)/python Testing/benchmarks/compare.py landmarks $(DATA) --each-effort
 	$(BIN)/anatemb evaluate confidence $(DATA)
-	$(BIN)/anatemb evaluate boxes $(DATA) --peers
+	$(BIN)/python Testing/benchmarks/compare.py boxes $(DATA)
 endif
 
 lint: $(VENV)/dev.stamp

@@ -12,7 +12,7 @@ from datetime import date, time
 
 import slicer
 
-from AnatomicalEmbedding.followup.dates import date_of
+from AnatomicalEmbedding.followup.study_inputs import date_of
 
 from ..VolumeNodes import scans
 

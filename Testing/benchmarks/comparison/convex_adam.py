@@ -12,9 +12,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.working_grid import AIR_HU, resample
-from ..scan.geometry import transform_points
-from ..structures.labelled_scans import Case
+from AnatomicalEmbedding.embedding.working_grid import AIR_HU, resample
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.structures.labelled_scans import Case
+
 from .elastix import Elastix
 
 _SPACING_MM = 2.0

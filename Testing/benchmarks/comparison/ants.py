@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
-from ..scan.volume import Volume
-from ..structures.labelled_scans import Case
+from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.structures.labelled_scans import Case
 
 
 class AntsSyN:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
-from ..matching.match import match
-from ..scan.geometry import transform_points
-from ..scan.volume import Volume
-from .centre_points import CentrePoints
-from .table import Section, as_markdown, as_text
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.evaluation.lesion_results import CentrePoints
+from AnatomicalEmbedding.evaluation.results import Section, as_markdown, as_text
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.volume import Volume
 
 if TYPE_CHECKING:
-    from ..embedding.inference import Model
+    from AnatomicalEmbedding.embedding.inference import Model
 
 _TRUTH = (
     "source", "target", "source center", "target center", "target box", "target spacing", "target recist diameter",

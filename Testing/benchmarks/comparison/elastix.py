@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 
-from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
-from ..scan.volume import Volume
-from ..structures.labelled_scans import Case
+from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.structures.labelled_scans import Case
 
 _LEVELS = 4
 
@@ -21,20 +20,12 @@ class Elastix:
     Mutual information of random samples, started with the middles of the two images on each other, four resolutions
     of 300 iterations, control points 16 mm apart at the finest. The template is the fixed image, since elastix maps
     fixed points to moving ones. No answer (NaN) where a registration fails, as when images do not overlap enough.
-    start: gives the (4, 4) RAS map template -> target to begin with, for a B-spline without an affine stage.
 
     Raises importlib.metadata.PackageNotFoundError when itk-elastix is not installed.
     """
 
-    def __init__(
-        self,
-        deformable: bool = False,
-        iterations: int = 300,
-        grid_mm: float = 16.0,
-        start: Callable[[Case, Case], np.ndarray] | None = None,
-    ) -> None:
+    def __init__(self, deformable: bool = False, iterations: int = 300, grid_mm: float = 16.0) -> None:
         metadata.version("itk-elastix")
-        self._start = start
         self._deformable = deformable
         self._iterations = iterations
         self._grid_mm = grid_mm
@@ -53,10 +44,6 @@ class Elastix:
         method.SetMovingImage(_to_itk(target.volume))
         method.SetParameterObject(self._parameters())
         method.SetLogToConsole(False)
-        if self._start is not None:
-            begin = _load_itk().ParameterObject.New()
-            begin.SetParameterMap(_parameter_map(self._start(template, target), template.volume))
-            method.SetInitialTransformParameterObject(begin)
         try:
             method.Update()
         except RuntimeError:
@@ -71,7 +58,7 @@ class Elastix:
         affine = parameters.GetDefaultParameterMap("affine", _LEVELS)
         affine["AutomaticTransformInitialization"] = ("true",)
         affine["AutomaticTransformInitializationMethod"] = ("GeometricalCenter",)
-        stages = [affine] if self._start is None else []
+        stages = [affine]
         if self._deformable:
             stages.append(parameters.GetDefaultParameterMap("bspline", _LEVELS, self._grid_mm))
         for stage in stages:
@@ -97,32 +84,3 @@ def _to_itk(volume: Volume) -> Any:
     image.SetSpacing(list(volume.spacing))
     image.SetDirection(itk.matrix_from_array(np.ascontiguousarray(ijk_to_lps[:3, :3] / volume.spacing)))
     return image
-
-
-def _parameter_map(affine: np.ndarray, fixed: Volume) -> dict[str, tuple[str, ...]]:
-    """elastix's parameter map of a (4, 4) map of RAS mm, fixed -> moving; as a start it refuses ITK's transforms."""
-    lps = LPS_FROM_RAS @ affine @ RAS_FROM_LPS
-    ijk_to_lps = LPS_FROM_RAS @ fixed.ijk_to_ras
-    direction = ijk_to_lps[:3, :3] / fixed.spacing
-    return {
-        "Transform": ("AffineTransform",),
-        "NumberOfParameters": ("12",),
-        "TransformParameters": _words([*lps[:3, :3].ravel(), *lps[:3, 3]]),
-        "CenterOfRotationPoint": _words([0.0, 0.0, 0.0]),
-        "InitialTransformParameterFileName": ("NoInitialTransform",),
-        "HowToCombineTransforms": ("Compose",),
-        "FixedImageDimension": ("3",),
-        "MovingImageDimension": ("3",),
-        "FixedInternalImagePixelType": ("float",),
-        "MovingInternalImagePixelType": ("float",),
-        "Size": tuple(str(n) for n in fixed.shape[::-1]),
-        "Index": ("0", "0", "0"),
-        "Spacing": _words(fixed.spacing),
-        "Origin": _words(ijk_to_lps[:3, 3]),
-        "Direction": _words(direction.T.ravel()),  # elastix writes it column by column
-        "UseDirectionCosines": ("true",),
-    }
-
-
-def _words(values) -> tuple[str, ...]:
-    return tuple(repr(float(value)) for value in values)
