@@ -199,7 +199,9 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run the scenarios in a real Slicer.")
     parser.add_argument("slicer", nargs="?", default="", help="the Slicer program")
     parser.add_argument("names", nargs="*", help="scenarios (default: all)")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "in_slicer", help="(default: %(default)s)")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=ROOT / "build" / "in_slicer", help="(default: %(default)s)"
+    )
     parser.add_argument("--package", type=Path, help="the extension's zip, or the folder of make package")
     parser.add_argument("--limit", type=float, default=_LIMIT_SECONDS, help="seconds a Slicer may take")
     parser.add_argument("--install", action="store_true", help="first install PyTorch into this Slicer")

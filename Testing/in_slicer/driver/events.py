@@ -55,6 +55,15 @@ def double_click(widget, x: float, y: float) -> None:
     pause(0.05)
 
 
+def ask_for_menu(widget, x: float, y: float) -> None:
+    """Press the right button, which asks for a context menu."""
+    move(widget, x, y)
+    point = qt.QPoint(round(x), round(y))
+    event = qt.QContextMenuEvent(qt.QContextMenuEvent.Mouse, point, widget.mapToGlobal(point))
+    qt.QCoreApplication.sendEvent(widget, event)
+    pause(0.1)
+
+
 def drag(widget, places: Iterable[tuple[float, float]]) -> None:
     """Press at the first place, move through all, release at the last."""
     first, *others = places

@@ -38,10 +38,15 @@ def add_large(count: int) -> list:
     nodes = []
     for seed in SEEDS[:count]:
         volume = make_phantom(seed, spacing=(3.0, 3.0, 3.0), coverage_mm=(120.0, 570.0)).volume
-        k, j, i = (np.linspace(0, n - 1, wanted).round().astype(int) for n, wanted in zip(volume.voxels.shape, (150, 512, 512), strict=True))
+        k, j, i = (
+            np.linspace(0, n - 1, wanted).round().astype(int)
+            for n, wanted in zip(volume.voxels.shape, (150, 512, 512), strict=True)
+        )
         steps = [(n - 1) / (wanted - 1) for n, wanted in zip(volume.voxels.shape[::-1], (512, 512, 150), strict=True)]
         voxels = np.ascontiguousarray(volume.voxels[np.ix_(k, j, i)])
-        nodes.append(slicer.util.addVolumeFromArray(voxels, volume.ijk_to_ras @ np.diag([*steps, 1.0]), name=f"CT-{seed}"))
+        nodes.append(
+            slicer.util.addVolumeFromArray(voxels, volume.ijk_to_ras @ np.diag([*steps, 1.0]), name=f"CT-{seed}")
+        )
     return nodes
 
 

@@ -140,6 +140,24 @@ class User:
         assert editors, f"cell {row}, {column} of {table.objectName} cannot be edited"
         self.type(editors[0], text)
 
+    def right_click_cell(self, table, row: int, column: int) -> None:
+        """Open the menu of a cell."""
+        self._show(table)
+        middle = table.visualItemRect(table.item(row, column)).center()
+        events.ask_for_menu(table.viewport(), middle.x(), middle.y())
+
+    def start_placing(self, place_widget) -> None:
+        """Press the place button of a place widget."""
+        if not place_widget.placeModeEnabled:
+            self.click(place_widget.placeButton())
+        assert place_widget.placeModeEnabled, "the place button does not start placing"
+
+    def stop_placing(self, place_widget) -> None:
+        """Press it again, where one point was not the last."""
+        if place_widget.placeModeEnabled:
+            self.click(place_widget.placeButton())
+        assert not place_widget.placeModeEnabled, "the place button does not end placing"
+
     def choose_in_menu(self, text: str) -> None:
         """Choose an entry of the menu that has popped up."""
         menu = slicer.app.activePopupWidget()

@@ -115,7 +115,9 @@ class SliceViews:
             assert widgets, f"no view shows {volume.GetName()}"
             for each in widgets:
                 name = each.mrmlSliceNode().GetName()
-                wait(lambda each=each: self.share_of_tissue(each) > 0.1, 5, f"view {name} of {volume.GetName()} is black")
+                wait(
+                    lambda each=each: self.share_of_tissue(each) > 0.1, 5, f"view {name} of {volume.GetName()} is black"
+                )
 
     # -- pixels
 
