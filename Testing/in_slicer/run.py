@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -24,14 +21,21 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from figures import as_markdown, startup_figures
+from slicer_figures import as_markdown, startup_figures
+from slicer_process import (
+    LIMIT_SECONDS,
+    ROOT,
+    Place,
+    environment_of,
+    forget_settings,
+    has_screen,
+    run_limited,
+    slicer_command,
+)
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 SCENARIOS = HERE / "scenarios"
-_LIMIT_SECONDS = 900.0
 _BENCH_LIMIT_SECONDS = 3600.0
-_SCREEN = "-screen 0 1280x800x24"
 _NO_SLICER = "The scenarios were skipped: name a Slicer, as in make test-slicer SLICER=path/to/Slicer."
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
@@ -42,9 +46,13 @@ class Scenario:
     the package, not this checkout's modules.
     """
 
-    name: str
+    path: Path
     runs: tuple[str, ...]
     from_package: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
 
     @classmethod
     def read(cls, path: Path) -> Scenario:
@@ -52,7 +60,7 @@ class Scenario:
         body = ast.parse(path.read_text(encoding="utf-8")).body
         runs = tuple(n.name for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("run"))
         set_true = [n.targets[0].id for n in body if isinstance(n, ast.Assign) and ast.unparse(n.value) == "True"]
-        return cls(path.stem, runs, "FROM_PACKAGE" in set_true)
+        return cls(path, runs, "FROM_PACKAGE" in set_true)
 
 
 @dataclass(frozen=True)
@@ -66,19 +74,7 @@ class Result:
     figures: dict
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where scenarios run. slicer: the program. output: of all pictures and logs. package: the extension's zip, or
-    None. limit: seconds a process may take.
-    """
-
-    slicer: Path
-    output: Path
-    package: Path | None = None
-    limit: float = _LIMIT_SECONDS
-
-
-def run_scenario(scenario: Scenario, place: Place, module_folder: Path = SCENARIOS) -> Result:
+def run_scenario(scenario: Scenario, place: Place) -> Result:
     """All runs of a scenario, up to the first that does not pass."""
     folder = place.output / scenario.name
     shutil.rmtree(folder, ignore_errors=True)
@@ -88,19 +84,17 @@ def run_scenario(scenario: Scenario, place: Place, module_folder: Path = SCENARI
         return Result(scenario.name, SKIPPED, "there is no package; make test-slicer makes one.", 0.0, {})
     forget_settings(place.slicer)
     for function in scenario.runs:
-        outcome, reason, found = _run_once(scenario, function, folder, place, module_folder)
+        outcome, reason, found = _run_once(scenario, function, folder, place)
         figures |= found
         if outcome != PASSED:
             break
     return Result(scenario.name, outcome, reason, time.monotonic() - started, figures)
 
 
-def _run_once(scenario: Scenario, function: str, folder: Path, place: Place, modules: Path) -> tuple[str, str, dict]:
-    words = [scenario.name, function, folder]
-    command = slicer_command(place.slicer, not scenario.from_package, "--python-script", HERE / "start.py", *words)
-    environment = _environment(folder, place)
-    environment["PYTHONPATH"] = os.pathsep.join([str(modules), environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    code = run_limited(command, environment, folder / f"{function}.log", place.limit)
+def _run_once(scenario: Scenario, function: str, folder: Path, place: Place) -> tuple[str, str, dict]:
+    words = ["--python-script", HERE / "start.py", scenario.path, function, folder]
+    command = slicer_command(place.slicer, not scenario.from_package, *words)
+    code = run_limited(command, environment_of(folder, place), folder / f"{function}.log", place.limit)
     path = folder / f"{function}.json"
     if code is None:
         return FAILED, f"{function}: ran past {place.limit:g} s and was ended.", {}
@@ -110,67 +104,6 @@ def _run_once(scenario: Scenario, function: str, folder: Path, place: Place, mod
     if found["outcome"] == PASSED and code != 0:
         return FAILED, f"{function}: Slicer ended with code {code} after the scenario had passed.", found["figures"]
     return found["outcome"], found["reason"], found["figures"]
-
-
-def slicer_command(slicer: Path, with_modules: bool, *words: object) -> list[str]:
-    """The command line of a Slicer with temporary settings, under Xvfb where there is no screen."""
-    command = [str(slicer), "--no-splash", "--ignore-slicerrc", "--disable-settings", "--keep-temporary-settings"]
-    if with_modules:
-        command += ["--additional-module-paths", str(ROOT / "SlicerModules")]
-    command += [str(word) for word in words]
-    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
-        return ["xvfb-run", "-a", "-s", _SCREEN, *command]
-    return command
-
-
-def run_limited(command: list[str], environment: dict[str, str], log: Path, limit: float) -> int | None:
-    """Exit code of a command whose output goes to a file; None where it took longer and was ended, with all that it
-    had started.
-    """
-    with log.open("w", encoding="utf-8") as file:
-        process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
-        )
-        try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            return None
-
-
-def _end(process: subprocess.Popen) -> None:
-    if sys.platform == "win32":
-        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)
-    else:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def forget_settings(slicer: Path) -> None:
-    """Remove the temporary settings that an earlier scenario left; the user's own have other names."""
-    homes = [slicer.parent, slicer.parent.parent]
-    folders = [home / "slicer.org" for home in homes]
-    if "APPDATA" in os.environ:
-        folders.append(Path(os.environ["APPDATA"]) / "slicer.org")
-    for folder in folders:
-        for path in folder.glob("*-tmp.ini"):
-            path.unlink()
-
-
-def _environment(folder: Path, place: Place) -> dict[str, str]:
-    """The user's, but for the folders of settings, caches and temporary files."""
-    own = {}
-    for name, part in (("TMPDIR", "tmp"), ("TMP", "tmp"), ("TEMP", "tmp"), ("XDG_CACHE_HOME", "cache")):
-        own[name] = folder / part
-    if sys.platform != "win32":  # Windows has its folders from the registry
-        own |= {"HOME": folder / "home", "XDG_CONFIG_HOME": folder / "home" / ".config"}
-    own["ANATEMB_CACHE"] = place.output / "maps"  # a scan is embedded once for all scenarios
-    for path in own.values():
-        path.mkdir(parents=True, exist_ok=True)
-    if place.package is not None:
-        own["ANATEMB_PACKAGE"] = place.package.resolve()
-    return os.environ | {name: str(value) for name, value in own.items()}
 
 
 def install_packages(slicer: Path) -> int:
@@ -203,7 +136,7 @@ def main(words: list[str] | None = None) -> int:
         "-o", "--output", type=Path, default=ROOT / "build" / "in_slicer", help="(default: %(default)s)"
     )
     parser.add_argument("--package", type=Path, help="the extension's zip, or the folder of make package")
-    parser.add_argument("--limit", type=float, default=_LIMIT_SECONDS, help="seconds a Slicer may take")
+    parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="seconds a Slicer may take")
     parser.add_argument("--install", action="store_true", help="first install PyTorch into this Slicer")
     parser.add_argument("--bench", action="store_true", help="measure instead")
     asked = parser.parse_args(words)
@@ -214,7 +147,7 @@ def main(words: list[str] | None = None) -> int:
     if not slicer.is_file():
         print(f"{slicer}: there is no such program.", file=sys.stderr)
         return 2
-    if sys.platform == "linux" and not os.environ.get("DISPLAY") and shutil.which("xvfb-run") is None:
+    if not has_screen() and shutil.which("xvfb-run") is None:
         print("There is no screen, and no xvfb-run to make one: install xvfb.", file=sys.stderr)
         return 2
     if asked.install and install_packages(slicer):
@@ -242,8 +175,8 @@ def test(place: Place, names: list[str]) -> int:
 def bench(place: Place) -> int:
     """Measure; 0 where everything could be measured."""
     place = Place(place.slicer, place.output, place.package, max(place.limit, _BENCH_LIMIT_SECONDS))
-    result = run_scenario(Scenario.read(HERE / "bench.py"), place, HERE)
-    figures = result.figures | startup_figures(place, slicer_command, run_limited, _environment)
+    result = run_scenario(Scenario.read(HERE / "bench.py"), place)
+    figures = result.figures | startup_figures(place)
     (place.output / "figures.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
     table = as_markdown(figures)
     (place.output / "figures.md").write_text(table, encoding="utf-8")

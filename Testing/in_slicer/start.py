@@ -1,11 +1,11 @@
-"""Runs one scenario inside Slicer; `run.py` starts it: Slicer --python-script start.py NAME FUNCTION FOLDER.
+"""Runs one scenario inside Slicer; `run.py` starts it: Slicer --python-script start.py FILE FUNCTION FOLDER.
 
 Writes FOLDER/FUNCTION.json: outcome ("passed", "failed" or "skipped"), reason, figures. Pictures lie beside it.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import sys
 import traceback
@@ -27,16 +27,18 @@ _WINDOW = (1280, 800)
 _IDLE_SECONDS = 60.0
 
 
-class Skipped(Exception):
+class CannotRunError(Exception):
     """The scenario cannot run here; the message says why."""
 
 
 class Run:
     """One function of a scenario, in this process."""
 
-    def __init__(self, name: str, function: str, folder: Path) -> None:
+    def __init__(self, path: Path, function: str, folder: Path) -> None:
         self.folder, self.function = folder, function
-        self.scenario = importlib.import_module(name)
+        spec = importlib.util.spec_from_file_location(f"in_slicer_{path.stem}", path)
+        self.scenario = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.scenario)
         self.user = User(folder, folder)
         self.user.figures = {}
 
@@ -45,7 +47,7 @@ class Run:
         outcome, reason = "passed", ""
         try:
             self._run()
-        except Skipped as error:
+        except CannotRunError as error:
             outcome, reason = "skipped", str(error)
         except BaseException:  # whatever it was, it belongs into the result
             outcome, reason = "failed", traceback.format_exc()
@@ -78,7 +80,7 @@ class Run:
 
         missing = missingForEngine()
         if missing and getattr(self.scenario, "NEEDS_PACKAGES", True):
-            raise Skipped(f"this Slicer lacks {', '.join(missing)}; run.py --install adds it.")
+            raise CannotRunError(f"this Slicer lacks {', '.join(missing)}; run.py --install adds it.")
 
     def _at_rest(self, modules: list[str]):
         """Counts in an empty scene, with another module open, once nothing is under way."""
@@ -99,8 +101,8 @@ class Run:
 
 
 def main(words: list[str]) -> None:
-    name, function, folder = words
-    qt.QTimer.singleShot(_AFTER_START_MS, Run(name, function, Path(folder)).go)
+    path, function, folder = words
+    qt.QTimer.singleShot(_AFTER_START_MS, Run(Path(path), function, Path(folder)).go)
 
 
 if __name__ == "__main__":

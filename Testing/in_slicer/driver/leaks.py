@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 import sys
 import threading
@@ -63,7 +62,7 @@ def _open_scan_files() -> int:
     names = []
     for each in folder.iterdir():
         try:
-            names.append(os.readlink(each))
+            names.append(str(each.readlink()))
         except OSError:  # closed meanwhile
             continue
     return sum(bool(_SCAN_FILE.search(name)) for name in names)

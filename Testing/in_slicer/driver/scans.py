@@ -79,8 +79,8 @@ def visible_lesions() -> list[tuple[np.ndarray, np.ndarray]]:
 def import_studies(folder: Path) -> list:
     """The follow-up's studies by way of DICOM: written as series, imported, loaded. Volume nodes by date."""
     sys.path.append(str(Path(__file__).resolve().parents[2] / "followup"))
-    from DICOMLib import DICOMUtils
     from dicom_series import write_ct_series
+    from DICOMLib import DICOMUtils
 
     series = folder / "series"
     if not series.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -65,6 +66,17 @@ class SliceViews:
         canvas, (x, y) = self._go(volume, place, orientation)
         events.enter(canvas, x - 4, y - 4)
         events.move(canvas, x, y)
+
+    def wave(self, volume, seconds: float, orientation: str = "Axial") -> int:
+        """Move the mouse about the middle of a view as fast as it goes; returns how often it was moved."""
+        canvas = self._canvas(self.of(volume, orientation))
+        x, y, moves = canvas.width // 2, canvas.height // 2, 0
+        events.enter(canvas, x, y)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            moves += 1
+            events.move(canvas, x + moves % 41 - 20, y + moves % 31 - 15)
+        return moves
 
     def leave(self, volume, orientation: str = "Axial") -> None:
         """Move the mouse out of a view."""

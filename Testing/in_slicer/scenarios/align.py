@@ -21,10 +21,9 @@ def run(user):
     user.click(ui.gridButton)
     user.views.assert_none_is_black([fixed, moving])
     user.open_section(ui.alignSection)
-    assert panel.alignPanel.fixed is fixed and panel.alignPanel.moving is moving
-    assert ui.alignFixedSelector.currentNode() is not ui.alignMovingSelector.currentNode() or (
-        ui.alignFixedSelector.currentNode() is None
-    ), "both selectors show the same scan"
+    assert (panel.alignPanel.fixed, panel.alignPanel.moving) == (fixed, moving)
+    chosen = [selector.currentNode() for selector in (ui.alignFixedSelector, ui.alignMovingSelector)]
+    assert chosen[0] is None or chosen[0] is not chosen[1], "both selectors show the same scan"
     assert ui.alignButton.enabled, ui.alignButton.toolTip
     user.choose(ui.alignKindComboBox, "Deformable")
     user.click(ui.alignButton)

@@ -1,6 +1,6 @@
 """A whole follow-up of two DICOM studies: mark, propose, confirm, measure, export, and import the reports again."""
 
-from driver.follow_up import go_to, keys, mark, measure, place, point_list, size, state, table_text, volumes
+from driver.follow_up import go_to, keys, measure, place, point_list, size, state, table_text, volumes
 from driver.landmarks import distance, world
 from driver.scans import DATES, import_studies, visible_lesions
 from driver.waiting import pause
@@ -24,11 +24,11 @@ def run(user):
 
     # New lesion (W), click in the prior; the place appears amber in the current study. J goes to it, C makes it green.
     lesions = []
-    for prior, current in visible_lesions()[:LESIONS]:
+    for count, (prior, current) in enumerate(visible_lesions()[:LESIONS], start=1):
         user.press("W")
         user.wait(lambda: panel.logic.placing.active, 5, "W asks for a click")
         user.views.click(volumes(panel)[0], prior)
-        user.wait(lambda n=len(lesions): len(panel.logic.record.lesions) == n + 1, 10)
+        user.wait(lambda count=count: len(panel.logic.record.lesions) == count, 10)
         lesions.append(panel.logic.record.lesions[-1].id)
         user.wait(lambda: state(panel, lesions[-1], 1) == "proposed", 30, "the place in the other study is proposed")
         assert distance(place(panel, lesions[-1], 1), current) < 25
@@ -88,7 +88,8 @@ def run(user):
     user.wait(lambda: list(out.glob("*.followup.json")), 30, "files are written")
     reports = sorted(out.glob("*.sr.dcm"))
     assert len(reports) == len(DATES), ui.exportedLabel.text
-    assert list(out.glob("*.csv")) and list(out.glob("*.html"))
+    assert list(out.glob("*.csv"))
+    assert list(out.glob("*.html"))
     user.picture("exported")
     user.close_scene()
     import_studies(user.folder)

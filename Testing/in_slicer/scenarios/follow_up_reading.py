@@ -21,7 +21,8 @@ def run(user):
     for volume in (prior, current):
         for widget in user.views.all_of(volume):
             corner = widget.mapTo(window, widget.rect.bottomRight())
-            assert corner.x() <= 1280 and corner.y() <= 800, f"a view of {volume.GetName()} ends at {corner}"
+            assert corner.x() <= 1280, f"a view of {volume.GetName()} ends at {corner.x()} px"
+            assert corner.y() <= 800, f"a view of {volume.GetName()} ends at {corner.y()} px"
         display = volume.GetDisplayNode()
         assert (display.GetWindow(), display.GetLevel()) == (400, 40), "the window is not soft tissue"
     user.picture("side-by-side")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 import statistics
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
+
+from slicer_process import Place, environment_of, run_limited, slicer_command
 
 _STARTS = 5
 
 
-def startup_figures(place, command: Callable, run: Callable, environment: Callable) -> dict[str, str]:
+def startup_figures(place: Place) -> dict[str, str]:
     """Seconds from the start of Slicer to its end right after, with and without the modules, turn by turn."""
     folder = place.output / "startup"
     folder.mkdir(parents=True, exist_ok=True)
@@ -19,8 +20,8 @@ def startup_figures(place, command: Callable, run: Callable, environment: Callab
     for _ in range(_STARTS):
         for with_modules, times in taken.items():
             started = time.monotonic()
-            words = command(place.slicer, with_modules, "--exit-after-startup")
-            code = run(words, environment(folder, place), folder / "start.log", place.limit)
+            words = slicer_command(place.slicer, with_modules, "--exit-after-startup")
+            code = run_limited(words, environment_of(folder, place), folder / "start.log", place.limit)
             if code != 0:
                 return {"start of Slicer": f"not measured: it ended with code {code}"}
             times.append(time.monotonic() - started)
