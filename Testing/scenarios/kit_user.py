@@ -40,7 +40,7 @@ class KitUser(User):
     def load_sample(self, name: str) -> None:
         from AnatomicalEmbedding.resources import resource
 
-        (source,) = [each for each in self.kit.sample_data if each.sampleName == name]
+        source = next(each for each in self.kit.sample_data if each.sampleName == name)
         files = sorted(resource("SampleData").iterdir())
         paths = [next(file for file in files if uri.endswith(file.name)) for uri in source.uris]
         for path, node, kind in zip(paths, source.nodeNames, source.loadFileType, strict=True):
@@ -125,10 +125,12 @@ class NodeViews:
         selection = self.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
         node = self.scene.GetNodeByID(selection.GetActivePlaceNodeID())
         self.of(volume, orientation).JumpSliceByOffsetting(*place)
-        before = node.StartModify()
+        before = node.StartModify()  # a point without a place, as the one that follows the mouse before the click
         index = node.AddControlPointWorld(vtk.vtkVector3d(*place))
+        node.SetNthControlPointPositionWorld(index, *place, node.PositionPreview)
         node.SetNthControlPointAssociatedNodeID(index, volume.GetID())
         node.EndModify(before)
+        node.SetNthControlPointPositionWorld(index, *place)
         pause(0.05)
 
     def drag(self, volume, start, end, orientation: str = "Axial") -> None:
