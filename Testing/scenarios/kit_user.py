@@ -161,8 +161,8 @@ class NodeViews:
         view = self.of(volume, orientation)
         view.JumpSliceByOffsetting(*place)
         crosshair = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
-        crosshair.SetCursorPositionXYZ([1.0, 1.0, 0.0], view)
-        crosshair.SetCursorPositionRAS(list(place))
+        to_view = np.linalg.inv(slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()))
+        crosshair.SetCursorPositionXYZ((to_view @ [*place, 1.0])[:3].tolist(), view)  # it finds the place by itself
         pause(0.1)
 
     def middle(self, volume, orientation: str = "Axial") -> np.ndarray:

@@ -48,7 +48,7 @@ class DialogGuard:
             self._agrees = False
 
     def _look(self) -> None:
-        dialog = slicer.app.activeModalWidget()
+        dialog = qt.QApplication.activeModalWidget()
         if dialog is None:
             return
         if self._path is not None and dialog.inherits("QFileDialog"):

@@ -160,7 +160,7 @@ class User:
 
     def choose_in_menu(self, text: str) -> None:
         """Choose an entry of the menu that has popped up."""
-        menu = slicer.app.activePopupWidget()
+        menu = qt.QApplication.activePopupWidget()
         assert menu is not None, f"no menu is open that could offer {text!r}"
         action = next((each for each in menu.actions() if each.text.replace("&", "").startswith(text)), None)
         assert action is not None, f"the menu offers {[each.text for each in menu.actions()]}, not {text!r}"
