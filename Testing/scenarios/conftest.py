@@ -58,9 +58,14 @@ def kit(tmp_path):
     kit.reset(tmp_path / "Slicer.ini")
     yield kit
     try:
-        kit.verify()
         kit.close_all()
-        kit.verify()
+        errors = [line for line in kit.take_errors().splitlines() if not _is_of_no_screen(line)]
+        assert not errors, "\n".join(errors)
     finally:
         kit.reset()
         kit.slot_errors.stop()
+
+
+def _is_of_no_screen(line: str) -> bool:
+    """Qt without a screen says that it cannot raise windows or give them the keyboard, as menus ask for."""
+    return line in ("", "Qt warnings:") or line.startswith("This plugin does not support ")

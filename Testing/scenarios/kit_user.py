@@ -47,6 +47,25 @@ class KitUser(User):
             load = slicer.util.loadVolume if kind == "VolumeFile" else slicer.util.loadMarkups
             load(str(path)).SetName(node)
 
+    def import_dicom(self, folder: Path) -> None:
+        """Volumes, patient and studies in the scene as the DICOM module leaves them, and what its database knows."""
+        import pydicom
+
+        from AnatomicalEmbedding.volume import Volume
+
+        files: dict[str, str] = {}
+        for series in sorted(path for path in folder.iterdir() if path.is_dir()):
+            headers = {path: pydicom.dcmread(path, stop_before_pixels=True) for path in series.iterdir()}
+            uids = {str(header.SOPInstanceUID): str(path) for path, header in headers.items()}
+            volume = Volume.read(series)
+            node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=f"CT {series.name}")
+            node.CreateDefaultDisplayNodes()
+            node.SetAttribute("DICOM.instanceUIDs", " ".join(uids))
+            _put_into_study(self.kit.scene, node, next(iter(headers.values())))
+            files |= uids
+        slicer.dicomDatabase = SimpleNamespace(isOpen=True, fileForInstance=files.get)
+        pause(0.2)
+
     def close_scene(self) -> None:
         self.kit.close_scene()
         pause(0.1)
@@ -182,6 +201,19 @@ class NodeViews:
         pause(0.2)
         for volume in volumes:
             assert self.all_of(volume), f"no view shows {volume.GetName()}"
+
+
+def _put_into_study(scene, volume, header) -> None:
+    """Below a study with its date, below the patient of the DICOM header."""
+    constants = slicer.vtkMRMLSubjectHierarchyConstants
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    patient = hierarchy.GetItemByUID(constants.GetDICOMUIDName(), str(header.PatientID))
+    if not patient:
+        patient = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), str(header.PatientName))
+        hierarchy.SetItemUID(patient, constants.GetDICOMUIDName(), str(header.PatientID))
+    study = hierarchy.CreateStudyItem(patient, str(header.StudyDescription))
+    hierarchy.SetItemAttribute(study, constants.GetDICOMStudyDateAttributeName(), str(header.StudyDate))
+    hierarchy.SetItemParent(hierarchy.GetItemByDataNode(volume), study)
 
 
 def _views_in(element):

@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+import slicer
 
 IN_SLICER = Path(__file__).resolve().parents[1] / "in_slicer"
 SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
@@ -31,6 +32,8 @@ def user(kit, tmp_path, map_folder):
     made.pictures = pictures
     yield made
     made.views.close()
+    if hasattr(slicer, "dicomDatabase"):
+        del slicer.dicomDatabase
 
 
 @pytest.mark.parametrize("path", [*SCENARIOS, IN_SLICER / "bench.py"], ids=lambda path: path.stem)
@@ -38,6 +41,6 @@ def test_every_scenario_can_be_loaded(kit, path):
     assert callable(load(path).run if path.parent.name == "scenarios" else load(path).run_scenes)
 
 
-@pytest.mark.parametrize("name", ["tutorial"])
+@pytest.mark.parametrize("name", ["tutorial", "follow_up"])
 def test_a_scenario_from_end_to_end(user, name):
     load(IN_SLICER / "scenarios" / f"{name}.py").run(user)

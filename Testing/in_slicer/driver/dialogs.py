@@ -52,7 +52,6 @@ class DialogGuard:
         if dialog is None:
             return
         if self._path is not None and dialog.inherits("QFileDialog"):
-            dialog.selectFile(self._path)
             _line_edit(dialog).setText(self._path)
             dialog.done(1)
         elif self._agrees and dialog.inherits("QDialog"):

@@ -76,24 +76,12 @@ def visible_lesions() -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def import_studies(folder: Path) -> list:
-    """The follow-up's studies by way of DICOM: written as series, imported, loaded. Volume nodes by date."""
+def write_studies(folder: Path) -> Path:
+    """The follow-up's studies as DICOM series below a folder, a folder each; returns the folder."""
     sys.path.append(str(Path(__file__).resolve().parents[2] / "followup"))
     from dicom_series import write_ct_series
-    from DICOMLib import DICOMUtils
 
-    series = folder / "series"
-    if not series.is_dir():
+    if not folder.is_dir():
         for day, volume in zip(DATES, followed().volumes, strict=True):
-            write_ct_series(series / day, volume, StudyDate=day, SeriesDescription=f"CT {day}", StudyDescription=day)
-    DICOMUtils.openTemporaryDatabase(str(folder / "database"))
-    DICOMUtils.importDicom(str(series), slicer.dicomDatabase)
-    nodes = []
-    for patient_uid in slicer.dicomDatabase.patients():
-        nodes += [slicer.mrmlScene.GetNodeByID(node_id) for node_id in DICOMUtils.loadPatientByUID(patient_uid)]
-    return sorted(nodes, key=_date)
-
-
-def _date(node) -> str:
-    uid = node.GetAttribute("DICOM.instanceUIDs").split()[0]
-    return slicer.dicomDatabase.instanceValue(uid, "0008,0020")
+            write_ct_series(folder / day, volume, StudyDate=day, SeriesDescription=f"CT {day}", StudyDescription=day)
+    return folder

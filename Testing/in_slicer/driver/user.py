@@ -48,6 +48,15 @@ class User:
         wait(lambda: slicer.mrmlScene.GetNumberOfNodesByClass("vtkMRMLScalarVolumeNode") > before, 60)
         pause(0.5)
 
+    def import_dicom(self, folder: Path) -> None:
+        """Import DICOM files into a database of this scenario's own, and load all that they hold."""
+        from DICOMLib import DICOMUtils
+
+        DICOMUtils.openTemporaryDatabase(str(self.folder / "database"))
+        DICOMUtils.importDicom(str(folder), slicer.dicomDatabase)
+        for patient in slicer.dicomDatabase.patients():
+            DICOMUtils.loadPatientByUID(patient)
+
     def node(self, name: str):
         """The node of a name."""
         return slicer.util.getNode(name)

@@ -2,16 +2,15 @@
 
 from driver.follow_up import go_to, keys, measure, place, point_list, size, state, table_text, volumes
 from driver.landmarks import distance, world
-from driver.scans import DATES, import_studies, visible_lesions
+from driver.scans import DATES, visible_lesions, write_studies
 from driver.waiting import pause
 
 LESIONS = 3
 
 
 def run(user):
-    import slicer
-
-    import_studies(user.folder)
+    series = write_studies(user.folder / "series")
+    user.import_dicom(series)
     panel = user.open("LesionFollowUp")
     ui = panel.ui
     user.wait(lambda: len(volumes(panel)) == len(DATES), 10, "both studies are listed, by date")
@@ -92,7 +91,7 @@ def run(user):
     assert list(out.glob("*.html"))
     user.picture("exported")
     user.close_scene()
-    import_studies(user.folder)
+    user.import_dicom(series)
     panel = user.open("LesionFollowUp")
     user.wait(lambda: len(volumes(panel)) == len(DATES), 10)
     assert not panel.logic.record.lesions
@@ -107,4 +106,3 @@ def run(user):
     assert world(point_list(panel, volumes(panel)[0])).any()
     pause(0.5)
     user.picture("imported")
-    slicer.dicomDatabase.closeDatabase()
