@@ -213,7 +213,9 @@ def _put_into_study(scene, volume, header) -> None:
         hierarchy.SetItemUID(patient, constants.GetDICOMUIDName(), str(header.PatientID))
     study = hierarchy.CreateStudyItem(patient, str(header.StudyDescription))
     hierarchy.SetItemAttribute(study, constants.GetDICOMStudyDateAttributeName(), str(header.StudyDate))
-    hierarchy.SetItemParent(hierarchy.GetItemByDataNode(volume), study)
+    series = hierarchy.GetItemByDataNode(volume)
+    hierarchy.SetItemUID(series, constants.GetDICOMUIDName(), str(header.SeriesInstanceUID))
+    hierarchy.SetItemParent(series, study)
 
 
 def _views_in(element):
