@@ -41,6 +41,6 @@ def test_every_scenario_can_be_loaded(kit, path):
     assert callable(load(path).run if path.parent.name == "scenarios" else load(path).run_scenes)
 
 
-@pytest.mark.parametrize("name", ["tutorial", "follow_up"])
+@pytest.mark.parametrize("name", ["tutorial", "follow_up", "late_answers", "edit_points", "crosshair", "landmarks_scene", "follow_up_pairs", "follow_up_scene", "follow_up_reading", "align", "set_up", "self_tests", "boxes", "cut_organ", "enter_and_leave", "cancel_and_close", "placing", "side_by_side", "main_thread"])
 def test_a_scenario_from_end_to_end(user, name):
     load(IN_SLICER / "scenarios" / f"{name}.py").run(user)
