@@ -20,9 +20,9 @@ ORIENTATIONS = ("Axial", "Sagittal", "Coronal")
 
 
 class KitUser(User):
-    def __init__(self, kit, folder: Path) -> None:
+    def __init__(self, kit, folder: Path, pictures: Path) -> None:
         self.kit = kit
-        self.folder = self.pictures = folder
+        self.folder, self.pictures = folder, pictures
         self.views = NodeViews(kit.scene)
         self.dialogs = SimpleNamespace(unexpected=[])
         self.figures: dict[str, str] = {}
@@ -106,6 +106,7 @@ class NodeViews:
 
     def __init__(self, scene) -> None:
         self.scene = scene
+        self._mouse_at = (0.0, 0.0, 0.0)
         slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
         node = slicer.vtkMRMLLayoutNode()
         self.layout = scene.AddNode(node)
@@ -182,6 +183,13 @@ class NodeViews:
         crosshair = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         to_view = np.linalg.inv(slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()))
         crosshair.SetCursorPositionXYZ((to_view @ [*place, 1.0])[:3].tolist(), view)  # it finds the place by itself
+        pause(0.1)
+
+    def press(self, volume, keys: str, orientation: str = "Axial") -> None:
+        """Delete is the one key that a view takes: for the point under the mouse."""
+        assert keys == "Delete"
+        node, index = self._nearest(volume, self._mouse_at)
+        node.RemoveNthControlPoint(index)
         pause(0.1)
 
     def middle(self, volume, orientation: str = "Axial") -> np.ndarray:
