@@ -204,6 +204,16 @@ class NodeViews:
                 return False
         return True
 
+    def foregrounds(self, volume) -> list:
+        from AnatomicalEmbeddingLib.Views import compositeOf
+
+        composites = [compositeOf(self.scene, view) for view in self.all_of(volume)]
+        return [self.scene.GetNodeByID(each.GetForegroundVolumeID() or "") for each in composites]
+
+    def scroll(self, volume, steps: int, orientation: str = "Axial") -> None:
+        view = self.of(volume, orientation)
+        view.SetSliceOffset(view.GetSliceOffset() + 3.0 * steps)
+
     def assert_none_is_black(self, volumes) -> None:
         """Every scan is in some view; nothing is drawn here that could be black."""
         pause(0.2)

@@ -34,3 +34,9 @@ def test_growth_names_what_there_is_more_of_but_one_thread():
     assert growth(before, Counter({"threads": 4, "nodes vtkMRMLTableNode": 1})) == []
     grown = growth(before, Counter({"threads": 5, "nodes vtkMRMLTableNode": 2, "running timers": 1}))
     assert [text.split(":")[0] for text in grown] == ["nodes vtkMRMLTableNode", "running timers", "threads"]
+
+
+def test_observers_of_new_views_are_not_ours():
+    before = Counter({"slice views": 3, "observers of the scene": 20})
+    assert growth(before, before + Counter({"observers of the scene": 1}))
+    assert growth(before, before + Counter({"observers of the scene": 9, "slice views": 6})) == []

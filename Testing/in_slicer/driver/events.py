@@ -20,9 +20,9 @@ def move(widget, x: float, y: float, pressed: bool = False) -> None:
 
 
 def enter(widget, x: float, y: float) -> None:
-    """The mouse comes into a widget."""
-    at = _places(widget, x, y)
-    qt.QCoreApplication.sendEvent(widget, qt.QEnterEvent(*at))
+    """The mouse comes into a widget. VTK reads the place of this event, which only a QEnterEvent has."""
+    if hasattr(qt, "QEnterEvent"):
+        qt.QCoreApplication.sendEvent(widget, qt.QEnterEvent(*_places(widget, x, y)))
     move(widget, x, y)
 
 

@@ -207,9 +207,11 @@ class User:
         slicer.util.mainWindow().grab().save(str(self.pictures / f"{self._pictures:02d}-{name}.png"))
 
     def _show(self, widget) -> None:
-        """Scroll the panel until a widget can be seen."""
+        """Open the sections that a widget is in, and scroll the panel until it can be seen."""
         area = widget.parentWidget()
         while area is not None and not area.inherits("QScrollArea"):
+            if area.inherits("ctkCollapsibleButton"):
+                self.open_section(area)
             area = area.parentWidget()
         if area is not None:
             area.ensureWidgetVisible(widget)
@@ -218,4 +220,4 @@ class User:
 
 def use_qt_dialogs() -> None:
     """File dialogs of Qt instead of the system's, which no event reaches."""
-    slicer.app.setAttribute(qt.Qt.AA_DontUseNativeDialogs, True)
+    qt.QCoreApplication.setAttribute(qt.Qt.AA_DontUseNativeDialogs, True)

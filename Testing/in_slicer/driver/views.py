@@ -103,6 +103,11 @@ class SliceViews:
         """Is a place in the slice of every view of a scan, and inside its frame?"""
         return all(self._is_in(each, place, within_mm) for each in self.all_of(volume))
 
+    def foregrounds(self, volume) -> list:
+        """What each view of a scan shows over it: a volume, or None."""
+        composites = [each.mrmlSliceCompositeNode() for each in self.all_of(volume)]
+        return [slicer.mrmlScene.GetNodeByID(each.GetForegroundVolumeID() or "") for each in composites]
+
     def field_of_view(self, volume, orientation: str = "Axial") -> float:
         """The larger side of a view, mm."""
         return max(self.of(volume, orientation).mrmlSliceNode().GetFieldOfView()[:2])

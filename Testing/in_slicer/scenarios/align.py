@@ -40,8 +40,7 @@ def run(user):
     user.picture("aligned")
     user.click(ui.alignShowButton)
     pause(0.5)
-    overlays = [each.mrmlSliceCompositeNode() for each in user.views.all_of(fixed)]
-    assert all(each.GetForegroundVolumeID() == moving.GetID() for each in overlays)
+    assert user.views.foregrounds(fixed) == [moving] * 3
     user.views.scroll(fixed, 4)
     user.picture("both")
     user.click(ui.alignShowButton)
