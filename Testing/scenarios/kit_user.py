@@ -178,7 +178,7 @@ class NodeViews:
         return self.scene.GetNthNodeByClass(n, "vtkMRMLMarkupsNode"), index
 
     def hover(self, volume, place, orientation: str = "Axial") -> None:
-        view = self.of(volume, orientation)
+        view, self._mouse_at = self.of(volume, orientation), place
         view.JumpSliceByOffsetting(*place)
         crosshair = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         to_view = np.linalg.inv(slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()))

@@ -9,6 +9,7 @@ import qt
 import slicer
 
 _INTERVAL_MS = 250
+_PATIENCE = 12  # looks: Slicer's messages that close by themselves are gone by then
 
 
 class DialogGuard:
@@ -20,7 +21,7 @@ class DialogGuard:
         self.unexpected: list[str] = []
         self._picture = picture
         self._path: str | None = None
-        self._agrees = False
+        self._looks = 0  # that found a dialog, one after the other
         self._timer = qt.QTimer()
         self._timer.setInterval(_INTERVAL_MS)
         self._timer.connect("timeout()", self._look)
@@ -38,25 +39,16 @@ class DialogGuard:
         finally:
             self._path = None
 
-    @contextmanager
-    def agreeing(self) -> Iterator[None]:
-        """Context: questions are answered with their default button."""
-        self._agrees = True
-        try:
-            yield
-        finally:
-            self._agrees = False
-
     def _look(self) -> None:
         dialog = qt.QApplication.activeModalWidget()
+        self._looks = self._looks + 1 if dialog is not None else 0
         if dialog is None:
             return
         if self._path is not None and dialog.inherits("QFileDialog"):
             _line_edit(dialog).setText(self._path)
             dialog.done(1)
-        elif self._agrees and dialog.inherits("QDialog"):
-            dialog.accept()
-        elif not dialog.inherits("QProgressDialog"):
+        elif self._looks > _PATIENCE and not dialog.inherits("QProgressDialog"):
+            self._looks = 0
             self.unexpected.append(_text_of(dialog))
             self._picture("unexpected-dialog")
             dialog.close()

@@ -1,6 +1,7 @@
 """Boxes of organs: found by the library, drawn in the views of their own scan only, changed by hand, cropped to."""
 
 import numpy as np
+import qt
 import slicer
 from driver.scans import add_patient, box_of
 from driver.waiting import pause
@@ -80,7 +81,7 @@ def tick_structures(user, ui, organs):
         rows = [ui.structureList.item(n) for n in range(ui.structureList.count)]
         item = next(each for each in rows if each.text() == titled(organ))
         ui.structureList.scrollToItem(item)
-        item.setCheckState(2)
+        item.setCheckState(qt.Qt.Checked)
     user.wait(lambda: ui.findButton.enabled, 5, "structures are ticked")
 
 

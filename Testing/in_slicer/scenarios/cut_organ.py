@@ -1,5 +1,6 @@
 """A scan that ends in the middle of an organ: its box is never called whole."""
 
+import qt
 import slicer
 from driver.scans import add_patient, patient
 from driver.waiting import pause
@@ -19,7 +20,7 @@ def run(user):
     assert all(name in patient(0, ENDS_MM).label_names.values() for name in kidneys)
     for n in range(ui.structureList.count):
         if ui.structureList.item(n).text() in map(titled, kidneys):
-            ui.structureList.item(n).setCheckState(2)
+            ui.structureList.item(n).setCheckState(qt.Qt.Checked)
     user.wait(lambda: ui.findButton.enabled, 5)
     user.click(ui.findButton)
     user.wait(lambda: not panel.boxes.busy, 120)

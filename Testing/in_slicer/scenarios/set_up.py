@@ -39,14 +39,27 @@ def run(user):
     other = [name for name in shippedWeights() if name not in ui.weightsSelector.itemText(0)]
     if other:
         user.choose(ui.weightsSelector, other[0])
-    pause(0.5)
-    if panel.preparation.button.text == "Prepare scans":  # what was under way was for the former weights
-        user.prepare(panel)
-    user.wait_until_prepared(panel)
+    _prepare_what_is_left(user, panel)
     user.choose(ui.weightsSelector, "Automatic")
+    _prepare_what_is_left(user, panel)
+
+    # maps are kept on disk from now on
     ui.cacheLimitSpinBox.value = 2000
-    user.prepare(panel)
-    assert not ui.cacheStatus.text.startswith("0 maps")
+    add_patient(2, "Third")
+    pause(0.5)
+    _prepare_what_is_left(user, panel)
+    user.open("AnatomicalROI")
+    user.open("AnatomicalLandmarks")
+    assert not ui.cacheStatus.text.startswith("0 maps"), ui.cacheStatus.text
     user.click(ui.clearCacheButton)
     user.wait(lambda: ui.cacheMessage.text.startswith("Removed"), 10)
     user.picture("cache-cleared")
+
+
+def _prepare_what_is_left(user, panel):
+    """What was under way may have been for former weights."""
+    pause(0.5)
+    button = panel.preparation.button
+    if button.enabled and button.text == "Prepare scans":
+        user.click(button)
+    user.wait_until_prepared(panel)
