@@ -19,7 +19,7 @@ def run(user):
 
 
 def _reload_and_test(user):
-    for name in MODULES[:3]:  # the training module's own is the scenario "training"
+    for name in MODULES[:3]:  # the training module's own is played by train_weights
         user.open(name)
         # what the button of the panel calls, in developer mode; any exception is shown in an error box
         slicer.util.getModuleWidget(name).onReloadAndTest()
