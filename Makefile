@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
 BESIDE := -n 2 --dist loadfile
 
-.PHONY: demo view test lint bench package clean
+.PHONY: demo view test test-slicer bench-slicer lint bench package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -21,6 +21,18 @@ test: $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/ruff check .
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE)
 	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(BESIDE) Testing/views Testing/viewer
+
+# make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
+ifneq ($(SLICER),)
+test-slicer: package
+	$(BIN)/python Testing/in_slicer/run.py "$(SLICER)" $(SCENARIOS) --package dist
+
+bench-slicer:
+	$(PYTHON) Testing/in_slicer/run.py "$(SLICER)" --bench
+else
+test-slicer bench-slicer:
+	@$(PYTHON) Testing/in_slicer/run.py
+endif
 
 # an installable extension, without a build of Slicer
 package: $(VENV)/dev.stamp
