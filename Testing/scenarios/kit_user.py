@@ -51,7 +51,7 @@ class KitUser(User):
         """Volumes, patient and studies in the scene as the DICOM module leaves them, and what its database knows."""
         import pydicom
 
-        from AnatomicalEmbedding.volume import Volume
+        from AnatomicalEmbedding.scan.volume import Volume
 
         files: dict[str, str] = {}
         for series in sorted(path for path in folder.iterdir() if path.is_dir()):
