@@ -1,5 +1,6 @@
 """Lesion Follow-up: lesions of a patient in all CTs, proposed by matching, confirmed and measured by a person."""
 
+import qt
 import slicer
 import vtk
 from slicer import vtkMRMLScalarVolumeNode
@@ -33,7 +34,9 @@ from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Views import offerGrid, showGrid, showInstead
+from AnatomicalEmbeddingLib.Panels.ViewButtons import ViewButtons, drawSliceViews
+from AnatomicalEmbeddingLib.SideBySide import ROWS, offerLayouts
+from AnatomicalEmbeddingLib.Views import showInstead
 
 _TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
 
@@ -60,7 +63,11 @@ class LesionFollowUp(ScriptedLoadableModule):
             "2022). RECIST 1.1: Eisenhauer et al., European Journal of Cancer 2009."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
-        slicer.app.connect("startupCompleted()", lambda: offerGrid(slicer.mrmlScene))
+        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, _drawSoon))
+
+
+def _drawSoon():
+    qt.QTimer.singleShot(0, drawSliceViews)
 
 
 @parameterNodeWrapper
@@ -106,18 +113,22 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.response = self.closing(ResponsePanel(ui.responseArea.layout(), logic, self.choice))
         self.export = self.closing(ExportPanel(ui, logic))
 
+        self.viewButtons = ViewButtons(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
+        self.viewButtons.laidOut.connect(self._onLaidOut)
+
         self.say("")
         self.studyTable.changed.connect(self._onParameters)
         self.studyTable.said.connect(self.say)
         logic.said.connect(self.say)
         logic.changed.connect(self._showNextStep)
         logic.placing.changed.connect(self._showNextStep)
+        logic.proposed.connect(self._onProposed)
         self.choice.changed.connect(self._onChoice)
         self.lesionTable.opened.connect(self._onOpened)
         self.session.ticked.connect(self._onTick)
         self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
         self.selectors.chosen.connect(self._choose)
-        ui.showButton.connect("clicked(bool)", self.onShow)
+        ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
 
     def cleanup(self):
@@ -151,14 +162,16 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.ui.statusLabel.text = sentence
         self.ui.statusLabel.visible = bool(sentence)
 
-    def onShow(self):
-        """Prior and current study, a row of views each."""
-        if not showGrid(slicer.mrmlScene, [self._parameterNode.prior, self._parameterNode.current]):
-            self.say(_("There are no views to lay out."))
-            return
-        slicer.util.resetSliceViews()
+    def _onLaidOut(self, sentence):
         self.logic.showInOwnViews()
+        self.say(sentence)
         self._jump()
+
+    def _pair(self):
+        """Prior and current study, where there are two."""
+        node = self._parameterNode
+        pair = [] if node is None else [node.prior, node.current]
+        return [] if None in pair else pair
 
     # -- what the user chooses ---------------------------------------------------------------------------------------
 
@@ -191,6 +204,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.choice.choose(lesion, study)
         self._jump()
 
+    def _onProposed(self, lesions):
+        """The other studies' views go to the lesion that was just marked."""
+        if self.choice.lesion in lesions:
+            self._jump()
+
     def _jump(self):
         if self.choice.lesion:
             self.logic.jumpTo(self.choice.lesion)
@@ -200,6 +218,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def _onTick(self):
         self.logic.poll()
         self.response.poll()
+        if self.parent.isEntered:
+            self.viewButtons.poll()
         self._ticks += 1
         if self._ticks % _TICKS_BETWEEN_LOOKS == 0 and self._parameterNode is not None and self.parent.isEntered:
             self._showNextStep()
@@ -240,7 +260,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.studyTable.show(patient, prior, current)
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
         self.selectors.show(found, patient, prior, current)
-        for part in (self.actions, self.pairing, self.importing):
+        for part in (self.actions, self.pairing, self.importing, self.viewButtons):
             part.update()
         self._showNextStep()
 
