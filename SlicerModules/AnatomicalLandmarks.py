@@ -24,10 +24,10 @@ from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBind
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
-from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
+from AnatomicalEmbeddingLib.Panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Panels.ViewButtons import ViewButtons, drawSliceViews, writeInViews
+from AnatomicalEmbeddingLib.Panels.ViewButtons import ViewButtons, drawSliceViewsSoon, writeInViews
 from AnatomicalEmbeddingLib.Registration.AlignmentLogic import AlignmentLogic
 from AnatomicalEmbeddingLib.Registration.AlignPanel import AlignPanel
 from AnatomicalEmbeddingLib.SideBySide import AXIAL, ROWS, offerLayouts
@@ -53,11 +53,7 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
-        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, _drawSoon))
-
-
-def _drawSoon():
-    qt.QTimer.singleShot(0, drawSliceViews)
+        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, drawSliceViewsSoon))
 
 
 @parameterNodeWrapper
@@ -290,8 +286,7 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
     def runTest(self):
-        self.setUp()
-        self.test_PointOfOneSyntheticPatientInAnother()
+        runSelfTests(self, self.test_PointOfOneSyntheticPatientInAnother)
 
     def test_PointOfOneSyntheticPatientInAnother(self):
         import time

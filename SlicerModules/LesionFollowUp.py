@@ -1,6 +1,5 @@
 """Lesion Follow-up: lesions of a patient in all CTs, proposed by matching, confirmed and measured by a person."""
 
-import qt
 import slicer
 import vtk
 from slicer import vtkMRMLScalarVolumeNode
@@ -31,13 +30,14 @@ from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
+from AnatomicalEmbeddingLib.Panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.Panels.Session import sharedSession
 from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Panels.ViewButtons import ViewButtons, drawSliceViews
+from AnatomicalEmbeddingLib.Panels.ViewButtons import ViewButtons, drawSliceViewsSoon
 from AnatomicalEmbeddingLib.SideBySide import ROWS, offerLayouts
 from AnatomicalEmbeddingLib.Views import showInstead
 
+_LEAST_WIDTH = 340  # of the panel: more would push the views off a screen of 1280 pixels
 _TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
 
 
@@ -63,11 +63,7 @@ class LesionFollowUp(ScriptedLoadableModule):
             "2022). RECIST 1.1: Eisenhauer et al., European Journal of Cancer 2009."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
-        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, _drawSoon))
-
-
-def _drawSoon():
-    qt.QTimer.singleShot(0, drawSliceViews)
+        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, drawSliceViewsSoon))
 
 
 @parameterNodeWrapper
@@ -116,11 +112,18 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.viewButtons = ViewButtons(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
         self.viewButtons.laidOut.connect(self._onLaidOut)
 
+        for name in ("QPushButton", "QLineEdit", "QComboBox"):
+            for widget in slicer.util.findChildren(uiWidget, className=name):
+                widget.setMinimumWidth(1)  # four in a row: they would push the views off a small screen
+        for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
+            section.setMinimumWidth(_LEAST_WIDTH)  # else what its contents would like to have
+        self._isFolded = False
         self.say("")
         self.studyTable.changed.connect(self._onParameters)
         self.studyTable.said.connect(self.say)
         logic.said.connect(self.say)
         logic.changed.connect(self._showNextStep)
+        logic.changed.connect(self._fold)
         logic.placing.changed.connect(self._showNextStep)
         logic.proposed.connect(self._onProposed)
         self.choice.changed.connect(self._onChoice)
@@ -129,6 +132,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
         self.selectors.chosen.connect(self._choose)
         ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
+        self._fold()
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
 
     def cleanup(self):
@@ -264,6 +268,15 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
             part.update()
         self._showNextStep()
 
+    def _fold(self):
+        """Response and export are folded away until there is a lesion. Only when that changes: a user who opens or
+        closes a section is left alone.
+        """
+        fold = not self.logic.record.lesions
+        if fold != self._isFolded:
+            self._isFolded = fold
+            self.ui.responseSection.collapsed = self.ui.exportSection.collapsed = fold
+
     def _showNextStep(self):
         self.ui.nextStepLabel.text = nextStep(self.logic)
 
@@ -311,16 +324,12 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.followUp.setPatient(patients(slicer.mrmlScene)[0])
 
     def runTest(self):
-        for test in (
+        runSelfTests(
+            self,
             self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed,
             self.test_LesionsMarkedApartArePaired,
             self.test_PointListBecomesLesions,
-        ):
-            try:
-                self.setUp()
-                test()
-            finally:
-                self.doCleanups()
+        )
 
     def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self):
         import numpy as np

@@ -39,8 +39,8 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
         f"or with boxes drawn in Slicer, each saved as NAME.STRUCTURE{_ROI_SUFFIX}",
     )
     parser.add_argument(
-        "--recall", type=float, default=0.99, metavar="R",
-        help="grow boxes until they are expected to hold this share of the structure (default: 0.99)",
+        "--recall", type=float, default=0.95, metavar="R",
+        help="grow boxes until they are expected to hold this share of the structure (default: 0.95)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
     add_series_option(parser)

@@ -11,6 +11,7 @@ import qt
 import slicer
 from PySide6 import QtCore, QtWidgets
 
+from slicer_kit.layout import LayoutManager
 from slicer_kit.pythonqt import wrapped
 from slicer_kit.scene import SlicerCore, write_mrb
 
@@ -168,6 +169,7 @@ class Application(QtCore.QObject):
         self._io_manager = CoreIOManager(core)
         self._module_manager = ModuleManager()
         self._testing = False
+        self._layout_manager: LayoutManager | None = None
 
     def mrmlScene(self):
         return self._core.scene
@@ -188,8 +190,9 @@ class Application(QtCore.QObject):
         module = self._module_manager.module(name)
         return module.logic() if module is not None else None
 
-    def layoutManager(self) -> None:
-        """None, as in the application without a main window."""
+    def layoutManager(self) -> LayoutManager | None:
+        """None while there is no main window; see `Kit.open_window`."""
+        return self._layout_manager
 
     def testingEnabled(self) -> bool:
         return self._testing

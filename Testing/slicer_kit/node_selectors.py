@@ -52,7 +52,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
     showChildNodeTypes, setShowChildNodeTypes = stored("showChildNodeTypes", bool, True, "_refresh")
     hideChildNodeTypes, setHideChildNodeTypes = stored("hideChildNodeTypes", "QStringList", [], "_refresh")
     noneEnabled, setNoneEnabled = stored("noneEnabled", bool, False, "_refresh")
-    noneDisplay, setNoneDisplay = stored("noneDisplay", str, "None", "_refresh")
+    noneDisplay, setNoneDisplay = stored("noneDisplay", str, "None", "_on_none_display")
     addEnabled, setAddEnabled = stored("addEnabled", bool, True)
     removeEnabled, setRemoveEnabled = stored("removeEnabled", bool, True)
     editEnabled, setEditEnabled = stored("editEnabled", bool, False)
@@ -175,6 +175,10 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         for node in self._listed:
             if node not in before:
                 self.nodeAdded.emit(node)
+
+    def _on_none_display(self) -> None:
+        """Slicer replaces the model's first item, which moves an empty selector to its first node."""
+        self._refresh(select=self._current if self._current is not None else next(iter(self._listed), None))
 
     def _on_node_modified(self, node, _event) -> None:
         if self._scene is None or self._scene.IsClosing():

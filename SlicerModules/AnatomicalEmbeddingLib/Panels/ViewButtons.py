@@ -84,10 +84,14 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
             widget.sliceView().scheduleRender()
 
 
-def drawSliceViews() -> None:
+def drawSliceViewsSoon() -> None:
     """Let all slice views draw themselves once the events under way are processed: those of a scene just loaded stay
     black until someone asks.
     """
+    qt.QTimer.singleShot(0, _drawSliceViews)
+
+
+def _drawSliceViews() -> None:
     manager = slicer.app.layoutManager()
     if manager is not None:
         for name in manager.sliceViewNames():
