@@ -130,10 +130,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self._attributes[nodeType, name] = value
         self._refresh()
 
-    def removeAttribute(self, nodeType: str, name: str) -> None:
-        self._attributes.pop((nodeType, name), None)
-        self._refresh()
-
     def _candidates(self) -> list:
         if self._scene is None or not self.nodeTypes:
             return []
@@ -271,20 +267,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self.nodeAddedByUser.emit(node)
         return node
 
-    def removeCurrentNode(self) -> None:
-        self._scene.RemoveNode(self._current)
-
-    def renameCurrentNode(self) -> None:
-        if self._current is not None:
-            name = DIALOGS.record("text", "New name:", "Rename", start=self._current.GetName())
-            if name:
-                self._current.SetName(name)
-                self.currentNodeRenamed.emit(name)
-
-    def editCurrentNode(self) -> None:
-        self.nodeAboutToBeEdited.emit(self._current)
-
-
 @wrapped
 class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
     """Checks any number of the scene's nodes; no parameter can be bound to it."""
@@ -304,9 +286,6 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
     def allChecked(self) -> bool:
         return not self.uncheckedNodes()
 
-    def noneChecked(self) -> bool:
-        return not self.checkedNodes()
-
     def checkState(self, node) -> QtCore.Qt.CheckState:
         return QtCore.Qt.CheckState.Checked if node in self.checkedNodes() else QtCore.Qt.CheckState.Unchecked
 
@@ -321,15 +300,6 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
             self._checked.remove(node)
         self._show_text()
         self.checkedNodesChanged.emit()
-
-    def check(self, node) -> None:
-        self.setCheckState(node, QtCore.Qt.CheckState.Checked)
-
-    def uncheck(self, node) -> None:
-        self.setCheckState(node, QtCore.Qt.CheckState.Unchecked)
-
-    def setUserCheckable(self, node, checkable: bool) -> None:
-        """Whether the user may change the check mark; nothing here is clicked in the list."""
 
     def _refresh(self, select=None) -> None:
         super()._refresh(select)
