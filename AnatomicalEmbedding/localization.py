@@ -52,8 +52,8 @@ class Located:
 
     box_ras: (2, 3) RAS mm, the best guess, not clipped to the scan. sigma_mm: (6,) likely error of each of its SIDES.
     present: (0..1) share of its points that the target holds; at 0 the box is where the structure would be.
-    cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree. near: SIDES so near to the
-    scan's edge, for their likely error, that they may lie beyond it.
+    cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree.
+    near: SIDES so near to the scan's edge, for their likely error, that they may lie beyond it.
     """
 
     name: str

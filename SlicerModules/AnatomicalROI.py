@@ -196,7 +196,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.status.clear()
         if self.coverage.check(self._targets):
             self.status.say(
-                _("Each scan is embedded three times more, turned round: 10 to 20 seconds a scan on a processor. You can go on.")
+                _(
+                    "Each scan is embedded three times more, turned round: 10 to 20 seconds a scan on a processor. You can go on."
+                )
             )
 
     def _onStructures(self, source):
@@ -288,8 +290,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         found = _("Look for what is ticked above; scans that are not prepared are prepared first.")
         cropped = _("New volumes beside the scans with exactly their voxels, around the boxes as they are now.")
         turned = _(
-            "Are scans mirrored or upside down? Takes 10 to 20 seconds a scan on a processor, in the background; nothing "
-            "can be said of a head or a leg alone."
+            "Are scans mirrored or upside down? Takes 10 to 20 seconds a scan on a processor, in the background; of a "
+            "head or a leg alone nothing can be said."
         )
         for button, busy, text, why, tip in (
             (ui.findButton, self.boxes.busy, _("Find boxes"), missing, found),

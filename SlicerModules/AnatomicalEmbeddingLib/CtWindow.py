@@ -22,8 +22,8 @@ def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
 class CtWindows:
     """Keeps the windows of scans in step. together(volumes): the groups that share a window.
 
-    `poll` gives a CT whose window MRML has guessed (from air to metal: tissues look all alike) that of soft tissue, once;
-    and gives a change of one scan's window to its group.
+    `poll` gives a CT whose window MRML has guessed (from air to metal: tissues look all alike) that of soft tissue,
+    once; and gives a change of one scan's window to its group.
     """
 
     def __init__(self, together: Callable[[Sequence], list[list]]) -> None:
@@ -40,7 +40,10 @@ class CtWindows:
         if changed:
             for group in self._together(shown):
                 if changed[-1] in group:
-                    setWindow([node for node in group if _windowOf(node) != now[changed[-1].GetID()]], *now[changed[-1].GetID()])
+                    setWindow(
+                        [node for node in group if _windowOf(node) != now[changed[-1].GetID()]],
+                        *now[changed[-1].GetID()],
+                    )
             now = {node.GetID(): _windowOf(node) for node in shown}
         self._last = now
 

@@ -106,4 +106,3 @@ def _restore(scene, loaded: Callable[[], object]) -> None:
     if names and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
         _describe(layoutNode, layoutNode.GetViewArrangement(), json.loads(names))
         loaded()
-

@@ -14,6 +14,7 @@ from slicer_kit.layout import LayoutManager
 from slicer_kit.pythonqt import wrapped
 from slicer_kit.scene import SlicerCore
 
+
 @wrapped
 class ModuleManager(QtCore.QObject):
     """Knows the loaded modules."""

@@ -1,4 +1,4 @@
-# ruff: noqa: N801, N802, N815 - the names are those of Slicer and Qt
+# ruff: noqa: N801, N815 - the names are those of Slicer and Qt
 """The `ctk` module: doubles of the CTK widgets that our modules use."""
 
 import sys

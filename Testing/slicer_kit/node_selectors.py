@@ -7,7 +7,6 @@ import slicer
 import vtk
 from PySide6 import QtCore, QtGui, QtWidgets
 
-from slicer_kit.dialogs import DIALOGS
 from slicer_kit.pythonqt import stored, wrapped
 from slicer_kit.scene_observation import SceneObservation
 
@@ -266,6 +265,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
             self.setCurrentNode(node)
         self.nodeAddedByUser.emit(node)
         return node
+
 
 @wrapped
 class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):

@@ -3,8 +3,8 @@
 over a vtkMRMLScriptedModuleNode, bound to widgets.
 
 The keys are those of the original (plain values by name, nodes as an empty parameter and a node reference of the same
-name, lists as `name.len`, `name.0` ...): a scene saved here opens in Slicer and the other way round. Whatever the double
-does not know raises.
+name, lists as `name.len`, `name.0` ...): a scene saved here opens in Slicer and the other way round. What the
+double does not know raises.
 """
 
 import typing
@@ -235,7 +235,9 @@ class _Connector:
         self._widget, self._forward = widget, None
         kind = getattr(serializer, "kind", None)
         if type(widget) is slicer.qMRMLNodeComboBox and isinstance(serializer, _Node):
-            widget.nodeTypes = [kind.__name__]  # the original does so too: the parameter's type decides, not the .ui file
+            widget.nodeTypes = [
+                kind.__name__
+            ]  # the original does so too: the parameter's type decides, not the .ui file
             self._signal, self._get = widget.currentNodeChanged, lambda w: w.currentNode()
             self._set = lambda w, value: w.setCurrentNode(value)
             return

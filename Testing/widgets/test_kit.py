@@ -110,18 +110,6 @@ def test_an_error_that_does_not_come_is_missed(kit, demo):
         kit.click(demo.ui.jumpBox)
 
 
-
-
-
-
-
-
-
-
-
-
-
-
 def test_spin_waits_and_gives_up(kit):
     import qt
 
@@ -130,14 +118,6 @@ def test_spin_waits_and_gives_up(kit):
     kit.spin(lambda: done)
     with pytest.raises(AssertionError, match="not so within"):
         kit.spin(lambda: len(done) > 1, seconds=0.05)
-
-
-
-
-
-
-
-
 
 
 def test_subject_hierarchy_items_follow_nodes(kit, tmp_path):
@@ -168,7 +148,9 @@ def test_new_views_fall_back_to_offset_0_when_events_are_processed(kit):
     """As in Slicer, where a signal of their sliders waits: what was set right after the layout is lost."""
     window = kit.open_window()
     node = kit.scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
-    view = '<item><view class="vtkMRMLSliceNode" singletontag="Own"><property name="orientation">Axial</property></view>'
+    view = (
+        '<item><view class="vtkMRMLSliceNode" singletontag="Own"><property name="orientation">Axial</property></view>'
+    )
     node.AddLayoutDescription(5999, f'<layout type="horizontal">{view}</item></layout>')
     node.SetViewArrangement(5999)
     shown = window.sliceWidget("Own").mrmlSliceNode()

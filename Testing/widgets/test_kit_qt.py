@@ -21,8 +21,6 @@ def test_properties_are_attributes_and_setters_stay(qt):
     assert button.className() == "QPushButton"
 
 
-
-
 def test_attributes_that_do_not_exist_cannot_be_set(qt):
     import ctk
 
@@ -92,15 +90,11 @@ def test_single_shot_is_a_static_function_and_a_property(kit, qt):
     assert timer.singleShot
 
 
-
-
 def test_void_functions_can_be_called_without_end(qt):
     label = qt.QLabel()
     for _ in range(20000):
         label.setText("x")
     assert label.text == "x"
-
-
 
 
 def test_menus_do_not_wait_and_do_what_is_chosen(kit, qt):
@@ -155,8 +149,6 @@ def test_what_is_shown_in_a_collapsed_section_appears_when_it_opens(kit, section
     assert hidden.visible
 
 
-
-
 def test_slider_keeps_its_value_within_the_range(kit):
     import ctk
 
@@ -168,8 +160,6 @@ def test_slider_keeps_its_value_within_the_range(kit):
     slider.setValue(7)
     slider.value = 2
     assert got == [0.5, 1.25, 2]
-
-
 
 
 def test_a_path_is_told_only_where_the_whole_text_is_acceptable(kit):

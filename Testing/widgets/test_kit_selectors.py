@@ -108,8 +108,6 @@ def test_user_adds_nodes(kit, selector):
     assert selector.addNode("vtkMRMLTextNode") is None
 
 
-
-
 def test_place_mode_is_a_state_of_the_scene(kit):
     import slicer
 
@@ -144,12 +142,6 @@ def test_place_widget_forces_many_points_or_one(kit):
     widget.placeMultipleMarkups = slicer.qSlicerMarkupsPlaceWidget.ForcePlaceSingleMarkup
     widget.setPlaceModeEnabled(True)
     assert not widget.placeModePersistency
-
-
-
-
-
-
 
 
 def test_widgets_outlived_by_the_scene_are_left_alone(kit, volumes, selector):

@@ -46,7 +46,9 @@ def views_of(kit, volume):
 
 
 def texts(window):
-    found = {name: window.sliceWidget(name).sliceView().cornerAnnotation().GetText(7) for name in window.sliceViewNames()}
+    found = {
+        name: window.sliceWidget(name).sliceView().cornerAnnotation().GetText(7) for name in window.sliceViewNames()
+    }
     return {name: text for name, text in found.items() if text}
 
 

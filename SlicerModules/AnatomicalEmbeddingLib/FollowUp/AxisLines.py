@@ -56,7 +56,7 @@ class AxisLine:
         self.node.SetDescription("measured" if confirmed else "carried over, not accepted")
 
     def _labels(self, axis: Axis) -> tuple[str, str]:
-        """The length, at the end from which text leads away from the lesion: the patient's left, right on the screen."""
+        """The length, at the end from which text leads away from the lesion: the patient's left, right on screen."""
         text = f"{math.dist(*axis):.1f} mm"
         return (text, "") if axis[0][0] < axis[1][0] else ("", text)
 

@@ -21,8 +21,8 @@ class LandmarkLogic:
     shown(pointId): all views have gone to a point and its answers.
 
     live: answers follow while a point is dragged, not only when it is released. jumps: the views of all scans go to a
-    point that was placed or moved. Answers in scans that are not embedded yet come when they are, and the views go there
-    then.
+    point that was placed or moved. Answers in scans that are not embedded yet come when they are, and the views go
+    there then.
     """
 
     def __init__(self, scene, store: MapStore) -> None:

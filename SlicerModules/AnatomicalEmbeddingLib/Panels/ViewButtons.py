@@ -44,7 +44,7 @@ class ViewButtons:
             button.enabled = bool(self._volumes())
 
     def poll(self) -> None:
-        """To be called a few times a second: a scan just loaded is shown as soft tissue, and one patient's scans alike."""
+        """To be called a few times a second: scans just loaded are shown as soft tissue, one patient's scans alike."""
         self._windows.poll(self._volumes())
 
     def layOut(self, number: int = SideBySide.ROWS) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from AnatomicalEmbedding.registration import COARSE, DEFORMABLE
 
+from .. import Views
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING, MapStore
 from ..Maps.Worker import Worker
-from .. import Views
 from ..Signal import Signal
 from ..VolumeNodes import snapshot
 from .AlignmentJob import Outcome, alignmentWork

@@ -139,4 +139,9 @@ def _shown(cell: Cell | None, scan) -> dict:
     words = {ABSENT: "not in scan", CUT: "cut", UNCERTAIN: "perhaps cut"}.get(status, "found")
     if cell.edited:
         return {**about, "status": "moved", "words": f"{words}, edited", "tip": f"{tip}; changed by hand"}
-    return {**about, "status": {ABSENT: "absent", CUT: "uncertain", UNCERTAIN: "uncertain"}.get(status, "matched"), "words": words, "tip": tip}
+    return {
+        **about,
+        "status": {ABSENT: "absent", CUT: "uncertain", UNCERTAIN: "uncertain"}.get(status, "matched"),
+        "words": words,
+        "tip": tip,
+    }
