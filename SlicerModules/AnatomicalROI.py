@@ -197,7 +197,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         if self.coverage.check(self._targets):
             self.status.say(
                 _(
-                    "Each scan is embedded three times more, turned round: 10 to 20 seconds a scan on a processor. You can go on."
+                    "Each scan is embedded three times more, turned round: 10 to 20 seconds a scan on a processor. You "
+                    "can go on working."
                 )
             )
 
