@@ -34,7 +34,7 @@ _GOLDEN = 0.618033988749895  # steps of it around the circle of hues never come 
 class FoundBox:
     """What is known of a structure in a volume.
 
-    status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the share of the structure that the box is grown for.
+    status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the share of the structure that its box should hold.
     present: the share of its points that the scan shows. sigmaMm: likely error of each side. cut: sides beyond the
     scan. byOwn: found by the user's own examples. madeFrom: the weights and the scan. times: volume of the box over
     that of the structure's own box, as far as is known; 0 where it is not.
