@@ -97,6 +97,9 @@ class Application(QtCore.QObject):
     def processEvents(self, *_arguments) -> None:
         self._qt.processEvents()
 
+    def topLevelWidgets(self) -> list:
+        return self._qt.topLevelWidgets()
+
     def setOverrideCursor(self, cursor) -> None:
         self._qt.setOverrideCursor(cursor)
 
