@@ -20,7 +20,7 @@ from slicer.ScriptedLoadableModule import (
 from AnatomicalEmbeddingLib.Panels import ModuleSettings
 from AnatomicalEmbeddingLib.Panels.PackageSetup import installForTraining, missingForTraining
 from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
+from AnatomicalEmbeddingLib.Panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.Training.TrainingCurves import TrainingCurves
 from AnatomicalEmbeddingLib.Training.TrainingPanel import TrainingPanel
 from AnatomicalEmbeddingLib.Training.TrainingProcess import TrainingProcess
@@ -199,8 +199,7 @@ class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
         startSelfTest(self, slicer.mrmlScene, missingForTraining())
 
     def runTest(self):
-        self.setUp()
-        self.test_TwoStepsOnSyntheticPatients()
+        runSelfTests(self, self.test_TwoStepsOnSyntheticPatients)
 
     def test_TwoStepsOnSyntheticPatients(self):
         import tempfile

@@ -38,9 +38,9 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--recall",
         type=float,
-        default=0.99,
+        default=0.95,
         metavar="R",
-        help="grow boxes until they are expected to hold this share of the structure (default: 0.99)",
+        help="grow boxes until they are expected to hold this share of the structure (default: 0.95)",
     )
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
 

@@ -1,19 +1,15 @@
-"""Slice views on MRML nodes alone: which show a volume, moving them to a point, and a layout with one row a volume."""
+"""Slice views on MRML nodes alone: which show a volume, moving them to a point, and what is drawn in which of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from html import escape
+
+import numpy as np
 
 from .SceneNodes import nodesOf
 
-GRID_LAYOUT = 5201  # number of our layout description; Slicer's own stay below 1000
-_ROWS = "AnatomicalEmbedding.Rows"  # of the layout node, saved with it: the names of the rows
-_VIEW_PREFIX = "AE"
-_ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))
-_FIRST_GROUP = 520  # view groups of our rows: views of one row move together, rows do not
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node: by us, while no view shows its volume
 
 
 def sliceNodes(scene) -> list:
@@ -52,8 +48,13 @@ def showInstead(scene, exchanges: Iterable[tuple]) -> None:
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
 
 
-def jump(scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, besides=None) -> None:
-    """Move the volume's views to a world point; `besides` stays where it is, the view under the mouse."""
+def jump(
+    scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, besides=None, atMostMm: float | None = None
+) -> None:
+    """Move the volume's views to a world point; `besides` stays where it is, the view under the mouse.
+
+    atMostMm: views that show more mm than this across their shorter side are zoomed in to it.
+    """
     for node in viewsOf(scene, volumeNode):
         if node is besides:
             continue
@@ -61,40 +62,78 @@ def jump(scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, be
             node.JumpSliceByCentering(*pointWorld)
         else:
             node.JumpSliceByOffsetting(*pointWorld)
+        if atMostMm is not None and min(node.GetFieldOfView()[:2]) > atMostMm:
+            _zoom(node, atMostMm)
+
+
+def fit(scene, volumeNode) -> None:
+    """Centre the views of a volume on it, each as large as it fits, where its transforms have put it."""
+    bounds = [0.0] * 6
+    volumeNode.GetRASBounds(bounds)
+    low, high = np.array(bounds[::2]), np.array(bounds[1::2])
+    if not (low < high).all():  # no image yet
+        return
+    for node in viewsOf(scene, volumeNode):
+        toRas = node.GetSliceToRAS()
+        across = [sum(abs(toRas.GetElement(n, axis)) * (high - low)[n] for n in range(3)) for axis in range(2)]
+        pixels = node.GetDimensions()
+        perPixel = max(mm / max(count, 1) for mm, count in zip(across, pixels[:2], strict=True))
+        node.SetXYZOrigin(0, 0, 0)
+        node.SetFieldOfView(perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2])
+        node.JumpSliceByCentering(*((low + high) / 2))
+
+
+def _zoom(node, shorterMm: float) -> None:
+    width, height, depth = node.GetFieldOfView()
+    factor = shorterMm / min(width, height)
+    node.SetFieldOfView(width * factor, height * factor, depth)
+
+
+def show(scene, volumeNode, insteadOf=None) -> None:
+    """Put a volume into the background of the views that show another one, or of all if none does, and fit them."""
+    wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
+    for node in wanted or sliceNodes(scene):
+        composite = compositeOf(scene, node)
+        if composite is not None:
+            composite.SetBackgroundVolumeID(volumeNode.GetID())
+    fit(scene, volumeNode)
 
 
 def showOnlyIn(displayNode, scene, volumeNode) -> None:
-    """Restrict a display node to the views of a volume; shown everywhere while no view shows the volume."""
+    """Draw a display node in the slice views of a volume, and in the 3-D views where these are of that volume; in none
+    while no slice view shows it.
+    """
     wanted = [node.GetID() for node in viewsOf(scene, volumeNode)]
+    if wanted and volumeIn3d(scene) is volumeNode:
+        wanted += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
     if list(displayNode.GetViewNodeIDs()) != wanted:
         displayNode.SetViewNodeIDs(wanted)
+    _hide(displayNode, not wanted)  # an empty list of views means all of them
+
+
+def showEverywhere(displayNode) -> None:
+    """Draw a display node in all views."""
+    displayNode.SetViewNodeIDs([])
+    _hide(displayNode, False)
+
+
+def _hide(displayNode, hidden: bool) -> None:
+    """In 2-D and 3-D. What the user has hidden (the eye, which is another switch) stays so."""
+    if hidden != (displayNode.GetAttribute(_HIDDEN) is not None):
+        displayNode.SetVisibility2D(not hidden)
+        displayNode.SetVisibility3D(not hidden)
+        displayNode.SetAttribute(_HIDDEN, "1" if hidden else None)
+
+
+def volumeIn3d(scene):
+    """The volume that 3-D views are of, so that they do not mix scans: that of the first slice view; None: of none."""
+    return next((volume for node in sliceNodes(scene) if (volume := volumeIn(scene, node)) is not None), None)
 
 
 def isPlacing(scene) -> bool:
     """Does a click place a point now?"""
     mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
     return mouse is not None and mouse.GetCurrentInteractionMode() == mouse.Place
-
-
-def gridLayout(names: Sequence[str]) -> str:
-    """Layout description with a row of axial, sagittal and coronal views for each volume of these names."""
-    rows = []
-    for row, name in enumerate(names):
-        views = "".join(
-            f'<item><view class="vtkMRMLSliceNode" singletontag="{viewTag(row, orientation)}">'
-            f'<property name="orientation" action="default">{orientation}</property>'
-            f'<property name="viewlabel" action="default">{row + 1}{orientation[0]}</property>'
-            f'<property name="viewcolor" action="default">{colour}</property>'
-            f'<property name="viewgroup" action="default">{_FIRST_GROUP + row}</property></view></item>'
-            for orientation, colour in _ORIENTATIONS
-        )
-        rows.append(f'<item name="{escape(name)}"><layout type="horizontal">{views}</layout></item>')
-    return f'<layout type="vertical" split="true">{"".join(rows)}</layout>'
-
-
-def viewTag(row: int, orientation: str) -> str:
-    """Singleton tag, and layout name, of a view of our layout."""
-    return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
 @contextmanager
@@ -108,51 +147,6 @@ def keepingPlaceNode(scene) -> Iterator[None]:
         if selection is not None and selection.GetActivePlaceNodeID() != before[1]:
             selection.SetReferenceActivePlaceNodeClassName(before[0])
             selection.SetReferenceActivePlaceNodeID(before[1])
-
-
-def offerGrid(scene) -> None:
-    """Make our layout known, with two rows, before it is used: a scene saved in it would open without views. One that
-    was saved with more gets them once it is loaded.
-    """
-    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
-    if layoutNode is not None and not layoutNode.IsLayoutDescription(GRID_LAYOUT):
-        layoutNode.AddLayoutDescription(GRID_LAYOUT, gridLayout(["", ""]))
-        scene.AddObserver(scene.EndImportEvent, lambda *_: _restoreGrid(scene))
-
-
-def _restoreGrid(scene) -> None:
-    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
-    names = None if layoutNode is None else layoutNode.GetAttribute(_ROWS)
-    if names and layoutNode.GetViewArrangement() == GRID_LAYOUT:
-        layoutNode.SetLayoutDescription(GRID_LAYOUT, gridLayout(json.loads(names)))
-
-
-def showGrid(scene, volumeNodes: Sequence) -> bool:
-    """Show each volume in a row of its own; False where the scene has no layout (no main window)."""
-    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
-    if layoutNode is None or not volumeNodes:
-        return False
-    names = [volume.GetName() for volume in volumeNodes]
-    description = gridLayout(names)
-    if layoutNode.IsLayoutDescription(GRID_LAYOUT):
-        layoutNode.SetLayoutDescription(GRID_LAYOUT, description)
-    else:
-        layoutNode.AddLayoutDescription(GRID_LAYOUT, description)
-    layoutNode.SetAttribute(_ROWS, json.dumps(names))
-    layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
-    layoutNode.SetViewArrangement(GRID_LAYOUT)
-    for row, volume in enumerate(volumeNodes):
-        tags = {viewTag(row, orientation) for orientation, _ in _ORIENTATIONS}
-        for node in sliceNodes(scene):
-            if node.GetLayoutName() in tags:
-                node.SetViewGroup(_FIRST_GROUP + row)
-                composite = compositeOf(scene, node)
-                if composite is not None:
-                    composite.SetLinkedControl(True)
-                    composite.SetBackgroundVolumeID(volume.GetID())
-                    composite.SetForegroundVolumeID(None)
-                    composite.SetLabelVolumeID(None)
-    return True
 
 
 def _compositeNodes(scene) -> list:

@@ -137,7 +137,9 @@ class BoxLogic:
         return found
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
-        """Centre the views of a volume on a box, and let the mouse change that box alone; False where there is none."""
+        """Centre the views of a volume on a box, and let the mouse change that box alone; False where there is none. A
+        volume that no view shows is shown in all.
+        """
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():
                 box.setInteractive(volumeId == volumeNode.GetID() and name == structure)
@@ -145,6 +147,8 @@ class BoxLogic:
         if not found:
             return False
         centre = found[structure][0].mean(axis=0)
+        if not Views.viewsOf(self.scene, volumeNode):
+            Views.show(self.scene, volumeNode)
         Views.jump(self.scene, volumeNode, toWorld(volumeNode, [centre])[0])
         return True
 

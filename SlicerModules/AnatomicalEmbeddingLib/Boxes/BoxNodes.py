@@ -21,7 +21,7 @@ from ..VolumeNodes import ijkToRas
 from .RoiGeometry import boxIn, isDrawn, setBox, shape
 from .StructureNames import readable
 
-WHOLE, CUT, ABSENT = "whole", "cut", "absent"
+WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
 VOLUME_ROLE, STRUCTURE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.Structure"
 FOLDER = "Boxes"
 _FOUND, _WRITTEN, _ABSENT = "AnatomicalEmbedding.Box", "AnatomicalEmbedding.BoxWritten", "AnatomicalEmbedding.Absent"
@@ -32,9 +32,12 @@ _GOLDEN = 0.618033988749895  # steps of it around the circle of hues never come 
 
 @dataclass(frozen=True)
 class FoundBox:
-    """What is known of a structure in a volume. status: WHOLE, CUT or ABSENT. recall: the share of the structure that
-    the box is grown for. present: the share of its points that the scan shows. sigmaMm: likely error of each side. cut:
-    sides beyond the scan. byOwn: found by the user's own examples. madeFrom: the weights and the scan.
+    """What is known of a structure in a volume.
+
+    status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the share of the structure that its box should hold.
+    present: the share of its points that the scan shows. sigmaMm: likely error of each side. cut: sides beyond the
+    scan. byOwn: found by the user's own examples. madeFrom: the weights and the scan. times: volume of the box over
+    that of the structure's own box, as far as is known; 0 where it is not.
     """
 
     structure: str
@@ -46,6 +49,7 @@ class FoundBox:
     remarks: tuple[str, ...] = ()
     byOwn: bool = False
     madeFrom: str = ""
+    times: float = 0.0
 
     @property
     def text(self) -> str:
@@ -53,10 +57,12 @@ class FoundBox:
         source = "by your examples" if self.byOwn else "by the library"
         if self.status == ABSENT:
             return f"absent: this scan does not seem to show it ({source})"
+        status = "perhaps whole, perhaps cut by the scan's edge" if self.status == UNCERTAIN else self.status
         where = f", beyond the scan at its {' and '.join(self.cut)} side" if self.cut else ""
         error = f"likely error of a side {max(self.sigmaMm):.0f} mm"
         remarks = "".join(f"; {remark}" for remark in self.remarks)
-        return f"{self.status}{where}; grown for a recall of {self.recall:g}, {error} ({source}){remarks}"
+        size = f", about {self.times:.1f} times the structure's own box" if self.times else ""
+        return f"{status}{where}; grown for a recall of {self.recall:g}{size}, {error} ({source}){remarks}"
 
 
 class BoxNode:

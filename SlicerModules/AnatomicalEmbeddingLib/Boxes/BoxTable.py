@@ -11,7 +11,7 @@ from ..Panels.CellColours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ..Panels.TableCells import putCell
 from ..Signal import Signal
 from .BoxLogic import BoxLogic, Cell
-from .BoxNodes import ABSENT, CUT
+from .BoxNodes import ABSENT, CUT, UNCERTAIN
 from .StructureNames import titled
 
 
@@ -95,6 +95,8 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
         sign, word, colour = "\u2013", _("not in scan"), NOTHING
     elif cell.found.status == CUT:
         sign, word, colour = "\u25e7", _("cut"), DOUBTFUL
+    elif cell.found.status == UNCERTAIN:
+        sign, word, colour = "?", _("perhaps cut"), DOUBTFUL
     if cell.outdated:
         word, colour = _("{status}, outdated").format(status=word), DOUBTFUL
     return f"{sign} {word}", tip, colour

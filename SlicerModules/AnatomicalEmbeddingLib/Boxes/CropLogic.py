@@ -34,14 +34,15 @@ class _Batch:
 
 
 class CropLogic:
-    """changed(): a crop was made, or the batch has ended. said(sentence): something to read.
+    """changed(): a crop was made, or the batch has ended. said(sentence): something to read. made(crops): volume nodes
+    of a batch that has ended.
 
     Boxes are those of the scene as they are now, corrected by hand or not, wherever they and the volumes were moved.
     """
 
     def __init__(self, scene, boxes: BoxLogic) -> None:
         self.scene, self.boxes = scene, boxes
-        self.changed, self.said = Signal(), Signal()
+        self.changed, self.said, self.made = Signal(), Signal(), Signal()
         self._batch: _Batch | None = None
         self._tag = scene.AddObserver(scene.StartCloseEvent, lambda *_: self.cancel())
 
@@ -125,6 +126,7 @@ class CropLogic:
         if self._batch is batch and not batch.waiting:
             self._batch = None
             self.said.emit(_summary(batch))
+            self.made.emit(batch.made)
         self.changed.emit()
 
     def cancel(self) -> None:

@@ -51,11 +51,13 @@ class Finder:
             wanted = {name: of for name, of in part.examples.items() if name not in besides}
             for name, located in locate(wanted, embedding, part.effort).items():
                 sigma = tuple(round(float(mm), 2) for mm in located.sigma_mm)
+                box = part.margins.box(located, self.recall)
+                times = float(np.ptp(box, axis=0).prod() / max(np.ptp(located.box_ras, axis=0).prod(), 1.0))
                 known = FoundBox(
                     name, located.status, self.recall, round(located.present, 3), sigma, located.cut, located.remarks,
-                    part.byOwn, madeFrom(embedding),
+                    part.byOwn, madeFrom(embedding), round(times, 2),
                 )  # fmt: skip
-                found.append((known, part.margins.box(located, self.recall)))
+                found.append((known, box))
         return found
 
 

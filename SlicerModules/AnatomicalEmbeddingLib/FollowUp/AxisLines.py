@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -46,10 +47,18 @@ class AxisLine:
             self.node.RemoveAllControlPoints()
             for end in axis:
                 self.node.AddControlPoint(vtk.vtkVector3d(*end))
+        for n, text in enumerate(self._labels(axis)):
+            if self.node.GetNthControlPointLabel(n) != text:
+                self.node.SetNthControlPointLabel(n, text)
         display, colour = self.node.GetDisplayNode(), GREEN if confirmed else AMBER
         display.SetColor(*colour)
         display.SetSelectedColor(*colour)
         self.node.SetDescription("measured" if confirmed else "carried over, not accepted")
+
+    def _labels(self, axis: Axis) -> tuple[str, str]:
+        """The length, at the end from which text leads away from the lesion: the patient's left, right on screen."""
+        text = f"{math.dist(*axis):.1f} mm"
+        return (text, "") if axis[0][0] < axis[1][0] else ("", text)
 
 
 def axisLines(scene) -> list[AxisLine]:
@@ -97,6 +106,9 @@ def _add(scene, volumeId: str, lesion: str, kind: str) -> AxisLine:
     node = addStudyNode(scene, _CLASS, f"{lesion} {kind}", volume)
     node.SetAttribute(_ATTRIBUTE, json.dumps([lesion, kind]))
     node.GetMeasurement("length").SetPrintFormat("%.1f %s")
-    node.GetDisplayNode().SetGlyphScale(_END_SIZE)  # the lesion below stays in sight
-    node.GetDisplayNode().SetTextScale(_TEXT_SIZE)
+    display = node.GetDisplayNode()
+    display.SetPropertiesLabelVisibility(False)  # MRML writes name and length across the lesion
+    display.SetPointLabelsVisibility(True)
+    display.SetGlyphScale(_END_SIZE)  # the lesion below stays in sight
+    display.SetTextScale(_TEXT_SIZE)
     return AxisLine(node, volume, lesion, kind)

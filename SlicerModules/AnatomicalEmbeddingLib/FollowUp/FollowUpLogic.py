@@ -25,10 +25,13 @@ from .RecordNode import createRecord, findRecord, readRecord, writeRecord
 from .StudyKeys import inStudies, keyedVolumes, studiesOf
 from .StudyOrder import Patient
 
+_LESION_MM = 150.0  # that views show across when they go to a lesion
+
 
 class FollowUpLogic:
     """changed(): the record, or what can be undone, has changed. said(sentence): something the user should read.
-    touched(lesion, study): the user did something to it in a view.
+    touched(lesion, study): the user did something to it in a view. proposed(lesions): places of these were found
+    in studies where nothing was known of them.
 
     volumes: the patient's volume nodes by study key, in order of time; studies of the record whose volumes are gone are
     not among them. Places given and kept are in a volume's own RAS mm. Methods that act on a lesion say why where it
@@ -37,7 +40,7 @@ class FollowUpLogic:
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.changed, self.said, self.touched = Signal(), Signal(), Signal()
+        self.changed, self.said, self.touched, self.proposed = Signal(), Signal(), Signal(), Signal()
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
         self._clicks = LesionClicks(self)
@@ -92,6 +95,7 @@ class FollowUpLogic:
         loaded = studiesOf(self.scene, patient, keyed)
         volumes = {study.key: keyed[study.key] for study in loaded}
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
+        before = self._history
         if other or (self._node is None and not self.canUndo):  # a scene loaded meanwhile may have brought a follow-up
             self._takeUp(patient, volumes, other)
         self.patient, self.volumes = patient, volumes
@@ -102,6 +106,8 @@ class FollowUpLogic:
             self._show()
         else:
             self._mirror.show(self.record, self.volumes, self._shown)
+            if self._history is not before:
+                self.changed.emit()
 
     def setShown(self, volumeNodes) -> None:
         """The volumes that the views show: axes are lines in them."""
@@ -152,11 +158,11 @@ class FollowUpLogic:
         return toWorld(volume, [found.point_ras])[0]
 
     def jumpTo(self, lesion: str) -> None:
-        """Move the views of every study to the lesion's place there."""
+        """Move the views of every study to the lesion's place there, near enough to measure it."""
         for study, volume in self.volumes.items():
             place = self.placeOf(lesion, study)
             if place is not None:
-                Views.jump(self.scene, volume, place)
+                Views.jump(self.scene, volume, place, atMostMm=_LESION_MM)
 
     def showInOwnViews(self) -> None:
         """Restrict points and lines to the views of their volumes; `poll` does so too when views change."""
@@ -276,7 +282,9 @@ class FollowUpLogic:
 
     def _show(self) -> None:
         """Propose what is missing, keep the record in the scene, and show it."""
+        known = _placed(self.record)
         self._history.refresh(self._proposer.propose(self.record, self.volumes))
+        new = _placed(self.record) - known
         if self._node is None and self.record.lesions:
             self._node = createRecord(self.scene, self.patient)
         if self._node is not None:
@@ -285,6 +293,8 @@ class FollowUpLogic:
         self._mirror.show(self.record, self.volumes, self._shown)
         self._clicks.follow(self.record)
         self.changed.emit()
+        if new:
+            self.proposed.emit({lesion for lesion, _study in new})
 
     def _takeUp(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
         """Go on with what the scene holds of a patient. other: than the one before."""
@@ -345,3 +355,8 @@ class FollowUpLogic:
         self._proposer.forget()
         self._history = RecordHistory()
         self.patient, self._node, self.volumes, self._shown = None, None, {}, {}
+
+
+def _placed(record: FollowUp) -> set[tuple[str, str]]:
+    """(lesion, study) of all places that are known."""
+    return {(lesion.id, study) for lesion in record.lesions for study in lesion.findings}

@@ -27,9 +27,10 @@ def nextStep(logic: FollowUpLogic) -> str:
             "Still to look at: {count}. Go to each with J, then Confirm (C), Move (M), or say Not visible (N) or "
             "Outside (O)."
         ).format(count=todo)
-    if len(logic.volumes) > 1 and any(status not in (READY, FAILED) for status in states):
+    unknown = any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes)
+    if unknown and any(status not in (READY, FAILED) for status in states):
         return _("Places in the other studies are proposed once the scans are prepared.")
-    if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
+    if unknown:
         return _(
             "Nothing is known in the empty cells: choose one, press M and click on the lesion, or say Not visible (N) "
             "or Outside (O)."

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from ..Maps.MapStore import READY, MapStore
 from ..Signal import Signal
 from ..VolumeNodes import fromWorld, toWorld
-from .AnswerList import MOVED, REMOVED, AnswerList
+from .AnswerList import ABSENT, MOVED, REMOVED, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher, Row
@@ -18,14 +18,16 @@ from .ListObserver import ListObserver
 
 class LandmarkLogic:
     """changed(): answers, rows or what can be undone have changed. said(sentence): something the user should read.
+    shown(pointId): all views have gone to a point and its answers.
 
     live: answers follow while a point is dragged, not only when it is released. jumps: the views of all scans go to a
-    point that was placed or moved. Answers in scans that are not embedded yet come when they are.
+    point that was placed or moved. Answers in scans that are not embedded yet come when they are, and the views go
+    there then.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.changed, self.said = Signal(), Signal()
+        self.changed, self.said, self.shown = Signal(), Signal(), Signal()
         self.live, self.jumps = False, True
         self.history = LandmarkHistory(scene)
         self._matcher = LandmarkMatcher(scene, store)
@@ -35,6 +37,7 @@ class LandmarkLogic:
         self._observer: ListObserver | None = None
         self._answerObservers: list[ListObserver] = []
         self._writing = False
+        self._awaited = ""  # point that was placed, or moved, and is not answered in all scans yet
         store.changed.connect(self._onMap)
         mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         observed = [
@@ -90,6 +93,7 @@ class LandmarkLogic:
             self._observer.stop()
             self._observer = None
         self._matcher.points = listNode
+        self._awaited = ""
         self.history.clear()
         if listNode is not None:
             self._observer = ListObserver(
@@ -133,7 +137,19 @@ class LandmarkLogic:
 
     def jumpTo(self, pointId: str) -> None:
         """Move the views of every scan to a point and its answers."""
+        self._awaited = ""
         self._views.jumpTo(pointId)
+        self.shown.emit(pointId)
+
+    def absences(self, pointId: str) -> dict[str, str]:
+        """By the ID of each volume that does not show a point, the sentence that says so."""
+        row = next((row for row in self.rows() if row.pointId == pointId), None)
+        answers = {} if row is None else row.answers
+        return {
+            volumeId: f"{row.label}: not in this scan"
+            for volumeId, answer in answers.items()
+            if answer.status in (ABSENT, REMOVED)
+        }
 
     def showInOwnViews(self) -> None:
         """Restrict each list to the views of its volume. `poll` calls it when views show other volumes."""
@@ -289,6 +305,8 @@ class LandmarkLogic:
         if self.points is not None and self.store.state(node).status == READY:
             self.reconcile()
             self.history.refresh(self.points, list(self._matcher.lists.values()))
+            if self._awaited and not self._writing:
+                self._jumpToNew(self._awaited)
         else:
             self.changed.emit()
 
@@ -310,7 +328,14 @@ class LandmarkLogic:
     def _settled(self, pointId: str) -> None:
         self._settle()
         if self.jumps:
-            self.jumpTo(pointId)
+            self._jumpToNew(pointId)
+
+    def _jumpToNew(self, pointId: str) -> None:
+        """Go to a point that was just placed, and again whenever another of its answers has come."""
+        self.jumpTo(pointId)
+        row = next((row for row in self.rows() if row.pointId == pointId), None)
+        if row is not None and row.inside and len(row.answers) < len(self.targets):
+            self._awaited = pointId
 
     def _settle(self) -> None:
         if self.points is not None:

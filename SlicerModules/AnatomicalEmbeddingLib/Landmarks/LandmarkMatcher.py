@@ -14,8 +14,10 @@ from slicer.util import NodeModify
 from ..Maps.MapStore import MapStore
 from ..Signal import Signal
 from ..VolumeNodes import fromWorld
-from .AnswerList import MOVED, REMOVED, UNCERTAIN, Answer, AnswerList
+from .AnswerList import MATCHED, MOVED, REMOVED, UNCERTAIN, Answer, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
+
+_SURE_MM = 10.0  # expected error of an answer that is called matched, at most
 
 
 @dataclass(frozen=True)
@@ -229,9 +231,10 @@ def judgement(matches, n: int, source: str) -> Answer:
     """What matching says of its n-th answer; source: see `madeFrom`."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
-    return Answer(
-        "", str(matches.status[n]), float(matches.expected_error_mm[n]), float(matches.probability[n]), source
-    )
+    status, error = str(matches.status[n]), float(matches.expected_error_mm[n])
+    if status == MATCHED and error > _SURE_MM:  # in the scan, but who knows where: nobody should rely on it
+        status = UNCERTAIN
+    return Answer("", status, error, float(matches.probability[n]), source)
 
 
 def _needsMatch(answer: Answer | None, source: str) -> bool:

@@ -35,7 +35,7 @@ class LandmarkViews:
         """
         points = self._matcher.points
         if points is not None and Views.isPlacing(self.scene) and points.GetDisplayNode() is not None:
-            points.GetDisplayNode().SetViewNodeIDs([])
+            Views.showEverywhere(points.GetDisplayNode())
         else:
             self.showOnlyIn(points, self._matcher.template)
         for each in self._matcher.lists.values():

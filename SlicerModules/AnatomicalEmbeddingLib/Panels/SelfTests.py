@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from unittest import TestCase
+from collections.abc import Callable, Sequence
+from unittest import SkipTest, TestCase
 
 
 def startSelfTest(test: TestCase, scene, missing: Sequence[str]) -> None:
@@ -11,3 +11,18 @@ def startSelfTest(test: TestCase, scene, missing: Sequence[str]) -> None:
     scene.Clear()
     if missing:
         test.skipTest(f"{', '.join(missing)}: not installed; see the set-up of the modules.")
+
+
+def runSelfTests(test, *tests: Callable[[], None]) -> None:
+    """What Reload and Test does: each test after `test.setUp`. A test that is skipped says why, as an error box would
+    be the wrong answer.
+    """
+    for each in tests:
+        try:
+            test.setUp()
+            each()
+        except SkipTest as why:
+            test.delayDisplay(str(why))
+            return
+        finally:
+            test.doCleanups()

@@ -262,8 +262,16 @@ def deviceProblem(device: str) -> str:
     return ""
 
 
+def isImported(name: str) -> bool:
+    """Has a package been imported to its end? It is in `sys.modules` from the first instant of its import, and whoever
+    uses it before the last waits for it.
+    """
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)
+
+
 def _torchIsLoaded() -> bool:
-    return "torch" in sys.modules
+    return isImported("torch")
 
 
 def _torchText(missing: bool) -> str:

@@ -7,7 +7,6 @@ from html import escape
 from typing import NamedTuple
 
 import qt
-import slicer
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE, RIGID
@@ -16,7 +15,7 @@ from ..Panels.ComboBoxes import fillComboBox
 from ..Panels.Session import Session
 from ..Panels.StatusText import BAD, coloured
 from ..Signal import Signal
-from ..Views import viewsOf
+from ..Views import fit, viewsOf
 from .AlignmentLogic import AlignmentLogic
 from .AlignmentNodes import alignmentOf
 from .AlignmentViews import areLaidOver, layOver, takeAway
@@ -134,7 +133,7 @@ class AlignPanel:
             if not layOver(scene, fixed, moving, self.ui.alignColoursCheckBox.checked):
                 self._say(_("There are no slice views to show them in."))
             elif not shown:
-                slicer.util.resetSliceViews()
+                fit(scene, fixed)
         self.update()
 
     def _onColours(self, on: bool) -> None:
@@ -233,7 +232,10 @@ class AlignPanel:
 
 
 def _nameDefault(selector, title: str, node) -> None:
-    """What an empty selector stands for."""
+    """What an empty selector stands for. Setting it moves an empty selector to its first node."""
     text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
     if selector.noneDisplay != text:
+        chosen, blocked = selector.currentNode(), selector.blockSignals(True)
         selector.noneDisplay = text
+        selector.setCurrentNode(chosen)
+        selector.blockSignals(blocked)

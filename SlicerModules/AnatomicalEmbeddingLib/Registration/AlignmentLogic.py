@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from AnatomicalEmbedding.registration import COARSE, DEFORMABLE
 
+from .. import Views
 from ..Maps.MapStore import FAILED, READY, WAITING, WORKING, MapStore
 from ..Maps.Worker import Worker
 from ..Signal import Signal
@@ -116,6 +117,7 @@ class AlignmentLogic:
         """Put an aligned volume back to where it was; does nothing with others."""
         if alignmentOf(volumeNode) is not None:
             undoAlignment(volumeNode)
+            Views.fit(self.scene, volumeNode)
             self.changed.emit()
 
     def close(self) -> None:
@@ -156,6 +158,7 @@ class AlignmentLogic:
         chosen = task.transform if task.transform is not None and task.transform.GetScene() is self.scene else None
         transform = align(self.scene, outcome.registration, task.fixed, task.moving, chosen)
         transform.SetDescription(outcome.text)
+        Views.fit(self.scene, task.moving)  # it may have moved by a metre, out of its own views
         if outcome.resampled is not None:
             addResampled(self.scene, outcome.resampled, task.fixed, task.moving)
 

@@ -1,14 +1,77 @@
 # ruff: noqa: N801, N802, N815 - the names are those of CTK and Qt
-"""Doubles of the CTK widgets that hold a path; their dialogs answer with DIALOGS."""
+"""Doubles of the CTK widgets that take a number or a path."""
 
 import re
-from pathlib import Path
 
 from PySide6 import QtCore, QtGui, QtWidgets
 
-from slicer_kit.ctk_numbers import row
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.pythonqt import stored, wrapped
+
+
+def _row(widget: QtWidgets.QWidget, *parts: QtWidgets.QWidget) -> None:
+    """Lay the parts of a composed widget side by side without margins."""
+    layout = QtWidgets.QHBoxLayout(widget)
+    layout.setContentsMargins(0, 0, 0, 0)
+    for part in parts:
+        layout.addWidget(part)
+
+
+@wrapped
+class ctkSliderWidget(QtWidgets.QWidget):
+    """A slider and a spin box with one value, always within [minimum, maximum]."""
+
+    valueChanged = QtCore.Signal(float)
+    pageStep, setPageStep = stored("pageStep", float, 10.0)
+
+    def __init__(self, parent=None) -> None:
+        super().__init__(parent)
+        self._slider = QtWidgets.QSlider(QtCore.Qt.Orientation.Horizontal)
+        self._slider.setRange(0, 1000)
+        self._spin_box = QtWidgets.QDoubleSpinBox()
+        self._spin_box.setMinimumWidth(80)
+        _row(self, self._slider, self._spin_box)
+        self._value = 0.0
+        self._spin_box.valueChanged.connect(self.setValue)
+
+    def setValue(self, value: float) -> None:
+        value = round(min(max(float(value), self.minimum), self.maximum), self._spin_box.decimals)
+        if value != self._value:
+            self._value = value
+            self._show()
+            self.valueChanged.emit(value)
+
+    def _show(self) -> None:
+        self._spin_box.blockSignals(True)
+        self._spin_box.setValue(self._value)
+        self._spin_box.blockSignals(False)
+        span = self.maximum - self.minimum
+        self._slider.setValue(round(1000 * (self._value - self.minimum) / span) if span > 0 else 0)
+
+    def _set_range(self, minimum: float, maximum: float) -> None:
+        self._spin_box.blockSignals(True)
+        self._spin_box.setRange(minimum, max(minimum, maximum))
+        self._spin_box.blockSignals(False)
+        self.setValue(self._value)
+        self._show()
+
+    def setMinimum(self, minimum: float) -> None:
+        self._set_range(minimum, self.maximum)
+
+    def setMaximum(self, maximum: float) -> None:
+        self._set_range(min(self.minimum, maximum), maximum)
+
+    def _set_decimals(self, decimals: int) -> None:
+        self._spin_box.setDecimals(decimals)
+
+    def _set_step(self, step: float) -> None:
+        self._spin_box.setSingleStep(step)
+
+    value = QtCore.Property(float, lambda self: self._value, setValue)
+    minimum = QtCore.Property(float, lambda self: self._spin_box.minimum, setMinimum)
+    maximum = QtCore.Property(float, lambda self: self._spin_box.maximum, setMaximum)
+    decimals = QtCore.Property(int, lambda self: self._spin_box.decimals, _set_decimals)
+    singleStep = QtCore.Property(float, lambda self: self._spin_box.singleStep, _set_step)
 
 
 @wrapped
@@ -30,12 +93,7 @@ class ctkPathLineEdit(QtWidgets.QWidget):
     validInputChanged = QtCore.Signal(bool)
     label, setLabel = stored("label", str, "")
     filters, setFilters = stored("filters", int, 0x7)
-    options, setOptions = stored("options", int, 0)
     nameFilters, setNameFilters = stored("nameFilters", "QStringList", [], "_set_pattern")
-    settingKey, setSettingKey = stored("settingKey", str, "")
-    sizeAdjustPolicy, setSizeAdjustPolicy = stored("sizeAdjustPolicy", int, 1)
-    minimumContentsLength, setMinimumContentsLength = stored("minimumContentsLength", int, 0)
-    showHistoryButton, setShowHistoryButton = stored("showHistoryButton", bool, True)
 
     def __init__(self, parent=None) -> None:
         super().__init__(parent)
@@ -44,7 +102,7 @@ class ctkPathLineEdit(QtWidgets.QWidget):
         self._combo.setSizePolicy(QtWidgets.QSizePolicy.Policy.Expanding, QtWidgets.QSizePolicy.Policy.Fixed)
         self._browse = QtWidgets.QToolButton()
         self._browse.setText("…")
-        row(self, self._combo, self._browse)
+        _row(self, self._combo, self._browse)
         self._valid = False
         self._validator = QtGui.QRegularExpressionValidator(self)
         self._set_pattern()
@@ -67,9 +125,6 @@ class ctkPathLineEdit(QtWidgets.QWidget):
             raise TypeError(f"currentPath takes a string, not {path!r}")
         self._combo.setEditText(path)
 
-    def setShowBrowseButton(self, shown: bool) -> None:
-        self._browse.setVisible(shown)
-
     def browse(self) -> None:
         files = self.filters & self.Files
         kind = ("save_file" if self.filters & self.Writable else "open_file") if files else "directory"
@@ -77,18 +132,7 @@ class ctkPathLineEdit(QtWidgets.QWidget):
         if path:
             self.setCurrentPath(path)
 
-    def addCurrentPathToHistory(self) -> None:
-        if self.currentPath and self._combo.findText(self.currentPath) < 0:
-            self._combo.addItem(self.currentPath)
-
-    def retrieveHistory(self) -> None:
-        """The history lives in the application's settings, which are empty here."""
-
-    def comboBox(self) -> QtWidgets.QComboBox:
-        return self._combo
-
     currentPath = QtCore.Property(str, lambda self: self._combo.currentText, setCurrentPath)
-    showBrowseButton = QtCore.Property(bool, lambda self: not self._browse.isHidden(), setShowBrowseButton)
 
 
 def _accepted(name_filters: list[str]) -> str:
@@ -96,47 +140,3 @@ def _accepted(name_filters: list[str]) -> str:
     patterns = [pattern for each in name_filters for pattern in re.split(r"[\s();]+", each)]
     endings = [found[1] for pattern in patterns if (found := re.search(r"\*\.(\w+)", pattern))]
     return "(" + "|".join(rf".*\.{ending}?$" for ending in endings) + ")" if endings else ".+"
-
-
-@wrapped
-class ctkDirectoryButton(QtWidgets.QWidget):
-    """A button that shows a folder and asks for another when clicked; starts at the current folder."""
-
-    directoryChanged = QtCore.Signal(str)
-    directorySelected = QtCore.Signal(str)
-    acceptMode, setAcceptMode = stored("acceptMode", int, 0)
-    caption, setCaption = stored("caption", str, "")
-    elideMode, setElideMode = stored("elideMode", int, 2)
-    options, setOptions = stored("options", int, 1)
-    text, setText = stored("text", str, "", "_show")
-
-    def __init__(self, *arguments) -> None:
-        folder = arguments[0] if arguments and isinstance(arguments[0], str) else "."
-        parent = arguments[-1] if arguments and isinstance(arguments[-1], QtWidgets.QWidget) else None
-        super().__init__(parent)
-        self._button = QtWidgets.QPushButton()
-        self._button.setIcon(self.style().standardIcon(QtWidgets.QStyle.StandardPixmap.SP_DirIcon))
-        row(self, self._button)
-        self._directory = str(Path(folder).absolute())
-        self._show()
-        self._button.clicked.connect(lambda _checked: self.browse())
-
-    def _show(self) -> None:
-        self._button.setText(self.text or self._directory)
-
-    def setDirectory(self, path: str) -> None:
-        path = str(Path(path or ".").absolute())
-        changed = path != self._directory
-        self._directory = path
-        self._show()
-        self.directorySelected.emit(path)
-        if changed:
-            self.directoryChanged.emit(path)
-
-    def browse(self) -> str:
-        path = DIALOGS.record("directory", self._directory, self.caption)
-        if path:
-            self.setDirectory(path)
-        return path
-
-    directory = QtCore.Property(str, lambda self: self._directory, setDirectory)
