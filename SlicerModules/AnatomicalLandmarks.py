@@ -14,24 +14,24 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.Landmarks.AnswerList import isAnswers
-from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
-from AnatomicalEmbeddingLib.Landmarks.ResultsTable import writeResults
-from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
-from AnatomicalEmbeddingLib.Panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.Panels.Session import sharedSession
-from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Panels.ViewButtons import ViewButtons, drawSliceViewsSoon, writeInViews
-from AnatomicalEmbeddingLib.Registration.AlignmentLogic import AlignmentLogic
-from AnatomicalEmbeddingLib.Registration.AlignPanel import AlignPanel
-from AnatomicalEmbeddingLib.SideBySide import AXIAL, ROWS, offerLayouts
-from AnatomicalEmbeddingLib.VolumeNodes import scans
+from AnatomicalEmbeddingLib.panels.landmarks.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.panels.registration.AlignPanel import AlignPanel
+from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.panels.Session import sharedSession
+from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon, writeInViews
+from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import isAnswers
+from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.scene.landmarks.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.scene.registration.AlignmentLogic import AlignmentLogic
+from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS, offerLayouts
+from AnatomicalEmbeddingLib.scene.VolumeNodes import scans
 
 _CROSSHAIR_KEY = "Ctrl+Shift+A"
 
@@ -294,8 +294,8 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
 
         patients = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
         volumes = [

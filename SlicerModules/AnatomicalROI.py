@@ -15,26 +15,26 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic
-from AnatomicalEmbeddingLib.Boxes.BoxTable import BoxTable
-from AnatomicalEmbeddingLib.Boxes.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.Boxes.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
-from AnatomicalEmbeddingLib.Boxes.ExamplePanel import ExamplePanel
-from AnatomicalEmbeddingLib.Boxes.StructureList import StructureList
-from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.Panels.PathFields import connectPath
-from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
-from AnatomicalEmbeddingLib.Panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.Panels.Session import sharedSession
-from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Panels.StatusLines import StatusLines
-from AnatomicalEmbeddingLib.Panels.ViewButtons import ViewButtons
-from AnatomicalEmbeddingLib.Views import show, viewsOf
-from AnatomicalEmbeddingLib.VolumeNodes import SOURCE_ROLE
+from AnatomicalEmbeddingLib.panels.boxes.BoxTable import BoxTable
+from AnatomicalEmbeddingLib.panels.boxes.CoverageTable import CoverageTable
+from AnatomicalEmbeddingLib.panels.boxes.ExamplePanel import ExamplePanel
+from AnatomicalEmbeddingLib.panels.boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.panels.PathFields import connectPath
+from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.panels.Session import sharedSession
+from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.panels.StatusLines import StatusLines
+from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons
+from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic
+from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.scene.Views import show, viewsOf
+from AnatomicalEmbeddingLib.scene.VolumeNodes import SOURCE_ROLE
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -349,9 +349,9 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
-        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import boxesIn
+        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
 
         patient = make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
         volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")

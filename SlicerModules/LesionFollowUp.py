@@ -13,29 +13,29 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.FollowUp.ExportPanel import ExportPanel
-from AnatomicalEmbeddingLib.FollowUp.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.FollowUp.ImportPanel import ImportPanel
-from AnatomicalEmbeddingLib.FollowUp.LesionActions import LesionActions
-from AnatomicalEmbeddingLib.FollowUp.LesionChoice import LesionChoice
-from AnatomicalEmbeddingLib.FollowUp.LesionForm import LesionForm
-from AnatomicalEmbeddingLib.FollowUp.LesionTable import LesionTable
-from AnatomicalEmbeddingLib.FollowUp.NextStep import nextStep
-from AnatomicalEmbeddingLib.FollowUp.PairingPanel import PairingPanel
-from AnatomicalEmbeddingLib.FollowUp.ResponsePanel import ResponsePanel
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
-from AnatomicalEmbeddingLib.FollowUp.StudySelectors import StudySelectors
-from AnatomicalEmbeddingLib.FollowUp.StudyTable import StudyTable
-from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.Panels.Session import sharedSession
-from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Panels.ViewButtons import ViewButtons, drawSliceViewsSoon
-from AnatomicalEmbeddingLib.SideBySide import ROWS, offerLayouts
-from AnatomicalEmbeddingLib.Views import showInstead
+from AnatomicalEmbeddingLib.panels.followup.ExportPanel import ExportPanel
+from AnatomicalEmbeddingLib.panels.followup.ImportPanel import ImportPanel
+from AnatomicalEmbeddingLib.panels.followup.LesionActions import LesionActions
+from AnatomicalEmbeddingLib.panels.followup.LesionForm import LesionForm
+from AnatomicalEmbeddingLib.panels.followup.LesionTable import LesionTable
+from AnatomicalEmbeddingLib.panels.followup.PairingPanel import PairingPanel
+from AnatomicalEmbeddingLib.panels.followup.ResponsePanel import ResponsePanel
+from AnatomicalEmbeddingLib.panels.followup.StudySelectors import StudySelectors
+from AnatomicalEmbeddingLib.panels.followup.StudyTable import StudyTable
+from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.panels.Session import sharedSession
+from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon
+from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice
+from AnatomicalEmbeddingLib.scene.followup.NextStep import nextStep
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
+from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.scene.SideBySide import ROWS, offerLayouts
+from AnatomicalEmbeddingLib.scene.Views import showInstead
 
 _LEAST_WIDTH = 340  # of the panel: more would push the views off a screen of 1280 pixels
 _TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
@@ -282,8 +282,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.FollowUp.StudyOrder tells the studies in
-    their order; `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps a patient's
+    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.scene.followup.StudyOrder gives the
+    studies in order; `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps a patient's
     record, proposes places and shows them in the scene.
     """
 
@@ -308,9 +308,9 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.FollowUp.StudyOrder import setDate
-        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.scene.followup.StudyOrder import setDate
+        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
 
         scans = [make_phantom(71, (4.0, 4.0, 4.0), (150.0, 480.0)), make_phantom(71, (3.0, 3.0, 5.0), (200.0, 480.0))]
         for scan, day in zip(scans, ("2024-06-01", "2023-06-01"), strict=True):
@@ -347,7 +347,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.assertEqual(followUp.openPlaces(), [(lesion, current)])
 
     def test_LesionsMarkedApartArePaired(self):
-        from AnatomicalEmbeddingLib.FollowUp.LesionPairing import agree, offerPairing
+        from AnatomicalEmbeddingLib.scene.followup.LesionPairing import agree, offerPairing
 
         followUp = self.followUp
         prior, current = followUp.volumes
@@ -359,7 +359,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.assertEqual(set(lesion.findings), {prior, current})
 
     def test_PointListBecomesLesions(self):
-        from AnatomicalEmbeddingLib.FollowUp.LesionImport import importPoints
+        from AnatomicalEmbeddingLib.scene.followup.LesionImport import importPoints
 
         followUp = self.followUp
         points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Points")

@@ -7,9 +7,9 @@ import slicer.util
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 from view_nodes import add_view, remove_views
 
-from AnatomicalEmbeddingLib import SideBySide, Views
-from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.scene import SideBySide, Views
+from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 from slicer_kit.scene import read_mrb, write_mrb
 
 

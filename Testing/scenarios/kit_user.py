@@ -131,7 +131,7 @@ class NodeViews:
         return self.scene.GetSingletonNode(tag, "vtkMRMLSliceNode")
 
     def all_of(self, volume) -> list:
-        from AnatomicalEmbeddingLib.Views import viewsOf
+        from AnatomicalEmbeddingLib.scene.Views import viewsOf
 
         return viewsOf(self.scene, volume)
 
@@ -205,7 +205,7 @@ class NodeViews:
         return True
 
     def foregrounds(self, volume) -> list:
-        from AnatomicalEmbeddingLib.Views import compositeOf
+        from AnatomicalEmbeddingLib.scene.Views import compositeOf
 
         composites = [compositeOf(self.scene, view) for view in self.all_of(volume)]
         return [self.scene.GetNodeByID(each.GetForegroundVolumeID() or "") for each in composites]

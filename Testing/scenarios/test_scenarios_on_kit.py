@@ -24,7 +24,7 @@ def start(kit, tmp_path, map_folder):
     """start(): a person at the kit's application, freshly started. Maps are kept from test to test."""
     from kit_user import KitUser
 
-    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
 
     pictures = Path(__file__).resolve().parents[2] / "build" / "scenarios"
     pictures.mkdir(parents=True, exist_ok=True)

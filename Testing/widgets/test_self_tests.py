@@ -33,7 +33,7 @@ def test_reload_and_test_runs_one_after_the_other(kit):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_on_a_computer_without_the_packages_they_are_skipped(kit, module, monkeypatch):
-    from AnatomicalEmbeddingLib.Maps.Engine import Engine
+    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
 
     kit.load_module(module)
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))
@@ -46,7 +46,7 @@ def test_on_a_computer_without_the_packages_they_are_skipped(kit, module, monkey
 
 @pytest.mark.parametrize("module", MODULES)
 def test_reload_and_test_without_the_packages_is_a_sentence(kit, module, monkeypatch):
-    from AnatomicalEmbeddingLib.Maps.Engine import Engine
+    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
 
     loaded = kit.load_module(module)
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))

@@ -6,7 +6,7 @@ import slicer.util
 import vtk
 from scans import add_patient, add_transform, patient, turned
 
-from AnatomicalEmbeddingLib import SideBySide, Views
+from AnatomicalEmbeddingLib.scene import SideBySide, Views
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def window(kit):
 
 @pytest.fixture
 def panel(kit, window, map_folder):
-    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")

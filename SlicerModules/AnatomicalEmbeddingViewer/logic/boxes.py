@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib import Hierarchy
-from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic, Cell
-from AnatomicalEmbeddingLib.Boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
-from AnatomicalEmbeddingLib.Boxes.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
-from AnatomicalEmbeddingLib.Boxes.StructureNames import titled
+from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic, Cell
+from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
+from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.scene.boxes.StructureNames import titled
 
 if TYPE_CHECKING:
     from .session import Session

@@ -24,7 +24,7 @@ def run(user):
     assert ui.boxTable.rowCount == len(ORGANS)
     user.picture("boxes")
 
-    from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
+    from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import boxesIn
 
     for number, scan in enumerate(scans):
         boxes = boxesIn(slicer.mrmlScene, scan)
@@ -74,7 +74,7 @@ def run(user):
 
 
 def tick_structures(user, ui, organs):
-    from AnatomicalEmbeddingLib.Boxes.StructureNames import titled
+    from AnatomicalEmbeddingLib.scene.boxes.StructureNames import titled
 
     for organ in organs:
         ui.searchEdit.text = ""

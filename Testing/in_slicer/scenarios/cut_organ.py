@@ -13,8 +13,8 @@ def run(user):
     panel = user.open("AnatomicalROI")
     ui = panel.ui
     user.prepare(panel)
-    from AnatomicalEmbeddingLib.Boxes.BoxNodes import absentIn, boxesIn
-    from AnatomicalEmbeddingLib.Boxes.StructureNames import titled
+    from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import absentIn, boxesIn
+    from AnatomicalEmbeddingLib.scene.boxes.StructureNames import titled
 
     kidneys = ("kidney_left", "kidney_right")
     assert all(name in patient(0, ENDS_MM).label_names.values() for name in kidneys)

@@ -6,7 +6,7 @@ from driver.waiting import pause
 
 
 def run(user):
-    from AnatomicalEmbeddingLib.Maps.Engine import Engine
+    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
 
     slicer.app.userSettings().setValue("Developer/SelfTestDisplayMessageDelay", 100)
     _reload_and_test(user)

@@ -8,8 +8,8 @@ NEEDS_PACKAGES = False
 
 
 def run(user):
-    from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
-    from AnatomicalEmbeddingLib.Panels.SetupPanel import shippedWeights
+    from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+    from AnatomicalEmbeddingLib.panels.SetupPanel import shippedWeights
 
     panel = user.open("AnatomicalLandmarks")
     setup = panel.setupPanel

@@ -182,7 +182,7 @@ def test_a_study_from_dicom_is_reported_and_the_others_are_told(prepared, three,
 def test_a_series_whose_files_are_gone_is_not_reported(prepared, three, monkeypatch):
     monkeypatch.setattr(slicer, "dicomDatabase", Database({"1.2": "/gone/1.dcm"}), raising=False)
     three[0].SetAttribute("DICOM.instanceUIDs", "1.2")
-    from AnatomicalEmbeddingLib.FollowUp.InstanceFiles import instanceFiles
+    from AnatomicalEmbeddingLib.scene.followup.InstanceFiles import instanceFiles
 
     assert instanceFiles(three[0]) == []
 
@@ -200,8 +200,8 @@ def test_an_error_of_writing_is_said(prepared, tmp_path):
 
 
 def test_a_missing_package_is_installed_on_agreement_or_told(prepared, tmp_path, monkeypatch):
-    from AnatomicalEmbeddingLib.FollowUp import ExportPanel
-    from AnatomicalEmbeddingLib.Panels.PackageSetup import InstallError
+    from AnatomicalEmbeddingLib.panels.followup import ExportPanel
+    from AnatomicalEmbeddingLib.panels.PackageSetup import InstallError
 
     missing, asked = {"html": ["jinja2"]}, []
 
@@ -224,7 +224,7 @@ def test_a_missing_package_is_installed_on_agreement_or_told(prepared, tmp_path,
 def test_what_reports_need_is_among_the_requirements(kit):
     from slicer.packaging import load_requirements
 
-    from AnatomicalEmbeddingLib.Panels import PackageSetup
+    from AnatomicalEmbeddingLib.panels import PackageSetup
 
     listed = {each.name for each in load_requirements(PackageSetup.REQUIREMENTS_FILE)}
     assert {"jinja2", "pillow", "highdicom"} <= listed

@@ -5,7 +5,7 @@ import qt_labels
 from follow_up_actions import Reader, choose, column, entries
 from scans import add_patient
 
-from AnatomicalEmbeddingLib import Views
+from AnatomicalEmbeddingLib.scene import Views
 
 
 def test_studies_are_listed_by_date_and_first_and_last_are_chosen(panel, three):

@@ -8,7 +8,7 @@ from roi_actions import boxes, cells, find, node, tick
 from scans import add_patient
 from view_nodes import add_view, remove_views
 
-from AnatomicalEmbeddingLib.Views import volumeIn
+from AnatomicalEmbeddingLib.scene.Views import volumeIn
 
 # -- scans
 

@@ -6,7 +6,7 @@ import slicer.util
 from roi_actions import boxes, cells, find, node, tick
 from view_nodes import add_view, remove_views
 
-from AnatomicalEmbeddingLib.Views import volumeIn
+from AnatomicalEmbeddingLib.scene.Views import volumeIn
 
 # -- library
 
@@ -28,7 +28,7 @@ def test_the_library_is_listed_searched_and_ticked(panel):
 
 
 def test_weights_without_a_library_are_told_and_those_with_one_bring_it_back(panel):
-    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
 
     tick(panel, "Liver")
     ModuleSettings.setWeights("ape-ct-v3")
@@ -171,7 +171,7 @@ def test_scans_that_cannot_be_used_are_named_below(kit, panel):
 
 
 def test_missing_packages_are_told_in_a_sentence(kit, panel, monkeypatch):
-    from AnatomicalEmbeddingLib.Maps.Engine import Engine
+    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
 
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))
     tick(panel, "Liver")

@@ -120,7 +120,7 @@ def test_the_section_loads_no_torch(open_panel, engine, settings, refuse_torch):
 
 
 def test_the_warning_comes_once_torch_is_loaded(kit, open_panel, engine, monkeypatch):
-    from AnatomicalEmbeddingLib.Panels import SetupPanel
+    from AnatomicalEmbeddingLib.panels import SetupPanel
 
     engine.warning = "The GPU has 1.0 of 2.0 GB free."
     loaded = []
@@ -235,7 +235,7 @@ def test_a_package_counts_as_imported_only_at_the_end_of_its_import(kit, tmp_pat
     import sys
     import threading
 
-    from AnatomicalEmbeddingLib.Panels.SetupPanel import isImported
+    from AnatomicalEmbeddingLib.panels.SetupPanel import isImported
 
     (tmp_path / "half_imported.py").write_text("import builtins\nbuiltins.entered.set()\nbuiltins.go_on.wait(30)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
