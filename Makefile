@@ -24,7 +24,7 @@ test: $(VENV)/dev.stamp $(VIEWS)/stamp
 
 # an installable extension, without a build of Slicer
 package: $(VENV)/dev.stamp
-	$(BIN)/python Testing/extension/make_zip.py -o dist
+	$(BIN)/python tools/make_zip.py -o dist
 
 # make bench DATA=folder-of-labelled-scans also measures accuracy beside the peers, and confidence: an hour on two cores
 bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp

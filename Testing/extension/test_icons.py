@@ -37,7 +37,7 @@ def test_bad_icons_are_told(tmp_path: Path) -> None:
 def test_pictures_show_the_drawings(drawing: Path) -> None:
     """Versions of Qt differ in how they smooth an edge, so pixels may differ a little, few of them much."""
     difference = _difference(drawing, drawing.with_suffix(".png"))
-    assert difference < 0.01, "run: python Testing/extension/render_icons.py"
+    assert difference < 0.01, "run: python tools/render_icons.py"
 
 
 def test_another_picture_differs() -> None:
