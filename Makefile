@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
 BESIDE := -n 2 --dist loadfile
 
-.PHONY: demo view test lint bench package clean
+.PHONY: demo view test system lint bench package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -17,10 +17,13 @@ demo: $(VENV)/run.stamp
 view: $(VIEWS)/stamp
 	$(VIEWS)/bin/python -m AnatomicalEmbedding view --demo
 
-test: $(VENV)/dev.stamp $(VIEWS)/stamp
-	$(BIN)/ruff check .
+test: system lint $(VIEWS)/stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE)
 	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(BESIDE) Testing/views Testing/viewer
+
+# libraries and programs that the tests need: installed as root, named otherwise
+system:
+	@$(PYTHON) tools/system_packages.py
 
 # an installable extension, without a build of Slicer
 package: $(VENV)/dev.stamp

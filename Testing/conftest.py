@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from system_packages import missing_libraries
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 
@@ -16,6 +17,14 @@ def real_data() -> Path:
     if not _REAL_DATA.is_dir():
         pytest.skip("no real CTs here (set ANATEMB_TEST_DATA to a folder with train/ and dev/)")
     return _REAL_DATA
+
+
+@pytest.fixture(scope="session")
+def drawing() -> None:
+    """Qt and VTK can draw; the test is skipped where the system has not all of their libraries."""
+    missing = missing_libraries()
+    if missing:
+        pytest.skip(f"{', '.join(missing)} missing: `make test` installs them or says how")
 
 
 @pytest.fixture(scope="session")
