@@ -43,7 +43,7 @@ def browser(drawing):
 
 
 @pytest.fixture(scope="module")
-def running(scan_files, tmp_path_factory):
+def running(drawing, scan_files, tmp_path_factory):
     """The viewer with both torsos; its log must hold no error."""
     from browsing import Running
 
