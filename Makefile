@@ -42,7 +42,8 @@ endif
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
 
 clean:
 	rm -rf $(VENV) $(VIEWS) demo-output build dist

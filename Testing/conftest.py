@@ -4,11 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
-from system_packages import missing_libraries
+from hypothesis import HealthCheck, settings
+from system_packages import find_program, missing_libraries
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 
 _REAL_DATA = Path(os.environ.get("ANATEMB_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+_CANNOT_DRAW = bool(missing_libraries())
+_DRAW = {"drawing", "kit"}  # fixtures
+
+# a machine that is busy is no failure
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
@@ -21,10 +28,15 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def drawing() -> None:
-    """Qt and VTK can draw; the test is skipped where the system has not all of their libraries."""
-    missing = missing_libraries()
-    if missing:
-        pytest.skip(f"{', '.join(missing)} missing: `make test` installs them or says how")
+    """Requested by what draws with Qt or VTK, whose libraries are the system's; `kit` counts as well."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests for which the system lacks something: here, and not in fixtures, so that the summary has one line."""
+    if _CANNOT_DRAW and not _DRAW.isdisjoint(item.fixturenames):
+        pytest.skip("cannot draw: the first lines of `make test` name the missing packages")
+    if "browser" in item.fixturenames and find_program("chromium") is None:
+        pytest.skip("no Chromium: the first lines of `make test` name the missing packages")
 
 
 @pytest.fixture(scope="session")

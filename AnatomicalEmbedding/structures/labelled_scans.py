@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import SimpleITK as sitk
@@ -109,7 +110,12 @@ def load_cases(folder: str | Path) -> list[Case]:
     return cases
 
 
-def refuse_twins(cases: Sequence[Case]) -> None:
+class _Identified(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+def refuse_twins(cases: Iterable[_Identified]) -> None:
     """Raise PointsError where two cases, as of several folders, have one id: their maps are kept by it."""
     seen: set[str] = set()
     for case in cases:

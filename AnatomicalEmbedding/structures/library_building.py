@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from .cross_validation import FoundBox, find_boxes, margins_of
 from .examples import BoxCase
@@ -29,7 +30,8 @@ def build_library(
     Each scan is then located by the others, so that margins are those of scans the library does not hold.
     Raises PointsError when no structure has enough examples.
     """
-    maps, known = {}, {}
+    maps: dict[str, EmbeddingMap] = {}
+    known: dict[str, BoxCase] = {}
     for case in cases:
         refuse_twins([*known.values(), case])
         progress(0.0, f"reading {case.id}")

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import numpy as np
 import pytest
-from test_evaluation import FLIPPED, write_case
+from ellipsoid_cases import FLIPPED, write_case
 
 from AnatomicalEmbedding.evaluation import load_cases, make_peers, peers
 

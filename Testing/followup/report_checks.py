@@ -33,7 +33,7 @@ def check(path: Path) -> list[str]:
     """What dciodvfy finds wrong."""
     program = find_program("dicom3tools")
     if program is None:
-        pytest.skip("no dciodvfy here: `make test` installs it or says how")
+        pytest.skip("no dciodvfy: the first lines of `make test` name the missing packages")
     done = subprocess.run([program, path], capture_output=True, text=True, check=False)
     lines = (done.stdout + done.stderr).splitlines()
     assert "Comprehensive3DSR" in lines  # it knows what it looked at

@@ -33,11 +33,8 @@ def pictures() -> Path:
 
 @pytest.fixture(scope="session")
 def browser(drawing):
-    """A headless Chromium; the test is skipped where there is none."""
-    from browsing import CHROMIUM, open_browser
+    from browsing import open_browser
 
-    if CHROMIUM is None:
-        pytest.skip("no Chromium here: `make test` installs it or says how")
     with open_browser() as opened:
         yield opened
 

@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.fixture
-def kit(drawing, tmp_path):
+def kit(tmp_path):
     """The kit as after a start of Slicer; the test fails on VTK errors and on exceptions in slots and observers."""
     from slicer_kit import install
 
