@@ -8,8 +8,10 @@ export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 # two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
 BESIDE := -n 2 --dist loadfile
+# these run in an environment of their own
+NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test system lint bench package clean
+.PHONY: demo view test coverage system lint bench package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -18,8 +20,13 @@ view: $(VIEWS)/stamp
 	$(VIEWS)/bin/python -m AnatomicalEmbedding view --demo
 
 test: system lint $(VIEWS)/stamp
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE) $(NO_VIEWS)
 	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(BESIDE) Testing/views Testing/viewer
+
+# lines of the engine and of the modules that no test runs
+coverage: system $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE) $(NO_VIEWS) \
+	  --cov=AnatomicalEmbedding --cov=SlicerModules --cov-report=term-missing:skip-covered
 
 # libraries and programs that the tests need: installed as root, named otherwise
 system:
