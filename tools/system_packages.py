@@ -58,10 +58,13 @@ def _install(packages: list[str]) -> None:
     def apt(*words: str, **options: object) -> bool:
         return subprocess.run(["apt-get", "-qq", *words], env=environment, **options).returncode == 0
 
+    def install(*names: str) -> bool:
+        return apt("install", "-y", "--no-install-recommends", *names, stdout=subprocess.DEVNULL)
+
     apt("update")
-    offered = [name for name in packages if apt("install", "--simulate", name, stdout=subprocess.DEVNULL)]
-    if offered:
-        apt("install", "-y", "--no-install-recommends", *offered, stdout=subprocess.DEVNULL)
+    if not install(*packages):  # as where Ubuntu has no chromium: one by one, so that the others are installed
+        for name in packages:
+            install(name)
 
 
 def main() -> int:
