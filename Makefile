@@ -8,8 +8,10 @@ export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 # two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
 BESIDE := -n 2 --dist loadfile
+# these run in an environment of their own
+NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test test-slicer bench-slicer lint bench package clean
+.PHONY: demo view test test-slicer bench-slicer coverage system lint bench package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -17,9 +19,8 @@ demo: $(VENV)/run.stamp
 view: $(VIEWS)/stamp
 	$(VIEWS)/bin/anatemb view --demo
 
-test: $(VENV)/dev.stamp $(VIEWS)/stamp
-	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE)
+test: system lint $(VIEWS)/stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE) $(NO_VIEWS)
 	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(BESIDE) Testing/views Testing/viewer
 
 # make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
@@ -34,9 +35,18 @@ test-slicer bench-slicer:
 	@$(PYTHON) Testing/in_slicer/run.py
 endif
 
+# lines of the engine and of the modules that no test runs
+coverage: system $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE) $(NO_VIEWS) \
+	  --cov=AnatomicalEmbedding --cov=SlicerModules --cov-report=term-missing:skip-covered
+
+# libraries and programs that the tests need: installed as root, named otherwise
+system:
+	@$(PYTHON) tools/system_packages.py
+
 # an installable extension, without a build of Slicer
 package: $(VENV)/dev.stamp
-	$(BIN)/python Testing/extension/make_zip.py -o dist
+	$(BIN)/python tools/make_zip.py -o dist
 
 # make bench DATA=folder-of-labelled-scans also measures accuracy beside the peers, and confidence: an hour on two cores
 bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp
@@ -51,7 +61,8 @@ endif
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
 
 clean:
 	rm -rf $(VENV) $(VIEWS) demo-output build dist

@@ -77,7 +77,8 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
         mask[box] = body_mask(part.numpy(), grid.spacing_mm)
         return mask
     coarse = F.avg_pool3d(part[None], 2, ceil_mode=True)[0].numpy()
-    found = body_mask(coarse, tuple(2 * s for s in grid.spacing_mm))
+    x, y, z = (2 * s for s in grid.spacing_mm)
+    found = body_mask(coarse, (x, y, z))
     for axis in range(3):
         found = found.repeat(2, axis)
     mask[box] = found[tuple(slice(0, n) for n in part.shape)]

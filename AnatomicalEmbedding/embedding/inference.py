@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.network import Features
 from .models.registry import find_weights
-from .slabs import FINE_REACH_CELLS, run_in_slabs
+from .slabs import FINE_REACH_CELLS, SlabNetwork, run_in_slabs
 
 _BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
 
@@ -40,6 +40,8 @@ class Backbone(Protocol):
     scales: tuple[float, ...]
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
+
+    def to(self, device: torch.device) -> torch.nn.Module: ...
 
     def __call__(self, x: torch.Tensor, descriptors: bool = True) -> Features: ...
 
@@ -155,10 +157,15 @@ class Model:
 
         The network was trained to give the same coordinate at any scale; averaging reduces its error.
         """
-        scales, found, coordinates = self.network.scales, Features(), []
+        scales, found = self.network.scales, Features()
+        coordinates: list[torch.Tensor] = []
         for number, scale in enumerate(scales):
             resized = x if scale == 1.0 else _resized(x, scale, self.network.size_step)
-            part = self._run(resized, scale == 1.0, lambda share, done=number: step((done + share) / len(scales)))
+
+            def step_of_scale(share: float, done: int = number) -> None:
+                step((done + share) / len(scales))
+
+            part = self._run(resized, scale == 1.0, step_of_scale)
             if scale == 1.0:
                 found = part
             elif part.coordinate is not None:
@@ -176,11 +183,12 @@ class Model:
             step(1.0)
             return _without_batch(found)
         slab_cells = 0
+        slabs = cast(SlabNetwork, network)
         if hasattr(network, "fine"):
-            left = budget - voxels * network.fixed_bytes_per_voxel
-            in_slabs = self._bytes_per_voxel(descriptors) - network.fixed_bytes_per_voxel
+            left = budget - voxels * slabs.fixed_bytes_per_voxel
+            in_slabs = self._bytes_per_voxel(descriptors) - slabs.fixed_bytes_per_voxel
             layer = x[0, 0].numel() * network.stride * in_slabs
-            reach = (network.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
+            reach = (slabs.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
             slab_cells = int(left // layer - 2 * reach) // 2 * 2
         if slab_cells < 2:
             raise MemoryLimitError(
@@ -188,7 +196,7 @@ class Model:
                 f"{budget / 2**20:.0f} MB are allowed, too few even in slabs; close other programs or raise the limit."
             )
         with self._precision():
-            return _without_batch(run_in_slabs(network, x, slab_cells, self.device, step, descriptors))
+            return _without_batch(run_in_slabs(slabs, x, slab_cells, self.device, step, descriptors))
 
     def _precision(self) -> torch.autocast:
         # on CUDA only: most CPUs are slower in half precision, and the accuracy of bfloat16 has not been measured
@@ -226,7 +234,7 @@ def _sampled(x: torch.Tensor, size: list[int], step: float, padding: str) -> tor
 
 def volume_hash(volume: Volume) -> str:
     """Content hash of a scan: its voxels and where they are."""
-    digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels), digest_size=20)
+    digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels).data, digest_size=20)
     digest.update(repr((volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())).encode())
     return digest.hexdigest()
 

@@ -59,7 +59,7 @@ def check_orientation(
 
         return misfit_mm(plain.embed(turn_over(volume, axis), step, cancelled))
 
-    return OrientationCheck(misfit_mm(stored), tuple(misfit_turned(axis) for axis in range(3)))
+    return OrientationCheck(misfit_mm(stored), (misfit_turned(0), misfit_turned(1), misfit_turned(2)))
 
 
 def turn_over(volume: Volume, axis: int) -> Volume:

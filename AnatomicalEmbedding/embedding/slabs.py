@@ -22,6 +22,7 @@ class SlabNetwork(Protocol):
 
     stride: int
     reach_cells: int
+    fixed_bytes_per_voxel: float
 
     def fine(self, x: torch.Tensor) -> torch.Tensor: ...
     def pool(self, fine: torch.Tensor) -> torch.Tensor: ...

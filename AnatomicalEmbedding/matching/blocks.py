@@ -269,4 +269,5 @@ def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) ->
 
 
 def _local_mm(embedding: EmbeddingMap) -> tuple[float, float, float]:
-    return tuple(float(s) / 2 for s in embedding.cell_mm)
+    x, y, z = (float(s) / 2 for s in embedding.cell_mm)
+    return x, y, z

@@ -53,9 +53,9 @@ class Evidence:
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
         gap = (found[:, :3] - self.query).norm(dim=1)
-        columns = (self.first.residual, gap, moved, found[:, 3], found[:, 4], self.template_size, self.first.size)
+        first = (self.first.residual, gap, moved, found[:, 3], found[:, 4], self.template_size, self.first.size)
         last = (self.similarity, self.spread_mm, self.cycle_mm)
-        columns = [*columns, *self.query.unbind(1), *last]
+        columns = [*first, *self.query.unbind(1), *last]
         return torch.stack([column.double() for column in columns], dim=1).float().numpy()
 
 

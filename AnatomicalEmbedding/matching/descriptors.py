@@ -8,6 +8,7 @@ S_global + S_local over the whole body is the answer, as in the paper.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def search(
         best = similarity.masked_fill(~body, -2.0).flatten(1).max(1)
         k, j, i = np.unravel_index(best.indices.numpy(), shape)
         index = torch.from_numpy(np.stack([i, j, k], axis=1))
-        places.append(index + _parabola(lambda at, s=similarity: _at(s, at), index, torch.tensor(shape).flip(0)))
+        places.append(index + _parabola(partial(_at, similarity), index, torch.tensor(shape).flip(0)))
         similarities.append(best.values)
     return (torch.cat(places).double() + 0.5) / 2 - 0.5, torch.cat(similarities)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 
 from ..embedding.map import EmbeddingMap
 
-_Tensors = torch.Tensor | tuple[torch.Tensor, ...]
+_Found = TypeVar("_Found")  # a tensor, or a tuple of tensors
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,15 @@ class TargetRows:
         """`count` rows for each of the maps."""
         return cls(tuple(maps), (count,) * len(maps))
 
-    def read(self, what: Callable[..., _Tensors], *rows: torch.Tensor) -> _Tensors:
+    def read(self, what: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
         """what(map, its part of each tensor) for each map, the results concatenated."""
         parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
-        found = [what(*part) for part in parts if len(part[1])]
+        found: list[Any] = [what(*part) for part in parts if len(part[1])]
         if len(found) == 1:
             return found[0]
         if isinstance(found[0], tuple):
-            return tuple(torch.cat(values) for values in zip(*found, strict=True))
+            joined: Any = tuple(torch.cat(values) for values in zip(*found, strict=True))
+            return joined
         return torch.cat(found)
 
     def select(self, index: torch.Tensor) -> TargetRows:

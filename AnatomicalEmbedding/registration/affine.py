@@ -91,7 +91,8 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
     """Points of a lattice that lie in body cells and in the scan."""
-    lattice = Lattice.within(*fixed.body_bounds_ras, step_mm)
+    low, high = fixed.body_bounds_ras
+    lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()
     kept = fixed.in_body(points) & fixed.contains(points)
     index = np.column_stack(np.unravel_index(np.flatnonzero(kept), lattice.shape)[::-1])

@@ -21,8 +21,9 @@ class Lattice:
     @classmethod
     def of(cls, grid: WorkingGrid) -> Lattice:
         """The voxel centres of a working grid."""
-        size = tuple(reversed(grid.hu.shape))
-        return cls(tuple(float(x) for x in grid.origin_ras), tuple(float(s) for s in grid.spacing_mm), size)
+        k, j, i = grid.hu.shape
+        x, y, z = (float(each) for each in grid.origin_ras)
+        return cls((x, y, z), grid.spacing_mm, (i, j, k))
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
@@ -57,6 +58,7 @@ class Lattice:
 
     def pooled(self, factor: int = 2) -> Lattice:
         """The middles of blocks of so many points a side; what is left over at an end makes a block too."""
-        origin = tuple(o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
-        size = tuple(-(-n // factor) for n in self.size)
-        return Lattice(origin, tuple(s * factor for s in self.spacing_mm), size)
+        x, y, z = (o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
+        dx, dy, dz = (s * factor for s in self.spacing_mm)
+        i, j, k = (-(-n // factor) for n in self.size)
+        return Lattice((x, y, z), (dx, dy, dz), (i, j, k))

@@ -58,7 +58,8 @@ class SplineField:
     def over(cls, low: np.ndarray, high: np.ndarray, knot_mm: float) -> SplineField:
         """No displacement over a box, knots so far apart."""
         knots = [int(n) + DEGREE for n in np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1)]
-        return cls(tuple(float(x) for x in low), float(knot_mm), torch.zeros(3, *reversed(knots)))
+        x, y, z = (float(each) for each in low)
+        return cls((x, y, z), float(knot_mm), torch.zeros(3, *reversed(knots)))
 
     @property
     def intervals(self) -> tuple[int, int, int]:

@@ -73,7 +73,8 @@ class Registration:
         """Determinants of the Jacobian over the body of the fixed scan."""
         determinant = torch.full((1,), float(np.linalg.det(self.affine[:3, :3])))
         if self.field is not None:
-            lattice = Lattice.within(*fixed.body_bounds_ras, _JACOBIAN_MM)
+            low, high = fixed.body_bounds_ras
+            lattice = Lattice.within(low, high, _JACOBIAN_MM)
             body = torch.from_numpy(fixed.in_body(lattice.points_ras()).reshape(lattice.shape))
             determinant = self.field.determinants(lattice, body, self.affine)
         low, high = np.quantile(determinant.numpy(), (0.01, 0.99))

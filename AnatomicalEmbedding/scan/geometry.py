@@ -20,7 +20,7 @@ def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """(N,) bool: does a continuous index i, j, k (N, 3) lie within the outer edges of a grid of shape k, j, i?"""
     last = np.array(shape[::-1]) - 0.5
-    return ((ijk >= -0.5 - _ROUNDING) & (ijk <= last + _ROUNDING)).all(axis=-1)
+    return np.all((ijk >= -0.5 - _ROUNDING) & (ijk <= last + _ROUNDING), axis=-1)
 
 
 def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:

@@ -106,8 +106,8 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
         head = stream.read(1 << 16)
     start = head.find(b"ElementDataFile")
     keys = dict(re.findall(rb"(\w+) *= *([^\r\n]*)", head[:start]))
-    name, _, _ = head[start:].partition(b"=")[2].partition(b"\n")
-    name = name.strip().decode(errors="replace")
+    value = head[start:].partition(b"=")[2].partition(b"\n")[0]
+    name = value.strip().decode(errors="replace")
     if name == "LOCAL":
         present = path.stat().st_size - head.index(b"\n", start) - 1
     elif name.startswith("LIST") or "%" in name:

@@ -13,8 +13,8 @@ import math
 import struct
 import zlib
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def check_nifti(path: Path) -> NiftiGeometry:
         with path.open("rb") as raw:
             compressed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            stream = gzip.GzipFile(fileobj=raw) if compressed else raw
+            stream: BufferedIOBase = gzip.GzipFile(fileobj=raw) if compressed else raw
             fields = _read_fields(stream, path)
             geometry = _geometry(fields, path)
             _check_data(stream, fields, path)
@@ -61,7 +61,7 @@ def check_nifti(path: Path) -> NiftiGeometry:
     return geometry
 
 
-def _read_fields(stream: BinaryIO, path: Path) -> dict[str, tuple]:
+def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
     """Return the header's fields, and "order", the byte order as a struct prefix."""
     header = stream.read(_HEADER_BYTES)
     for order in "<>" if len(header) == _HEADER_BYTES else "":
@@ -77,7 +77,7 @@ def _read_fields(stream: BinaryIO, path: Path) -> dict[str, tuple]:
     raise VolumeError(f"{path}: is not a NIfTI file, or its header is damaged; copy or export it again.")
 
 
-def _check_data(stream: BinaryIO, fields: dict[str, tuple], path: Path) -> None:
+def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) -> None:
     """Read all voxels, which also verifies the checksum of compressed files; refuse missing ones, NaN and infinity."""
     dim, start = fields["dim"], int(fields["vox_offset"][0])
     needed = start + math.prod(dim[1 : dim[0] + 1]) * fields["bitpix"][0] // 8
@@ -88,7 +88,7 @@ def _check_data(stream: BinaryIO, fields: dict[str, tuple], path: Path) -> None:
         if code:
             dtype = np.dtype(fields["order"][0] + code)
             count = min(len(chunk), max(0, needed - length)) // dtype.itemsize
-            bad += np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count)))
+            bad += int(np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count))))
         length += len(chunk)
     if length < needed:
         raise VolumeError(f"{path}: is truncated ({length} of {needed} bytes); copy or download it again.")

@@ -155,7 +155,7 @@ def _read_csv(text: str, path: Path) -> list[_Row]:
         raise PointsError(f"{path}: is separated by ';'; save it again with commas between and points in numbers.")
     if missing:
         raise PointsError(f"{path}: no column {', '.join(missing)}; the first line must be label,r,a,s (RAS mm).")
-    rows = []
+    rows: list[tuple[str, np.ndarray, str]] = []
     for row in reader:
         if (row.get("defined") or "1").strip() == "0":
             continue

@@ -117,7 +117,8 @@ class Volume:
     @cached_property
     def spacing(self) -> tuple[float, float, float]:
         """Voxel size (si, sj, sk) in mm."""
-        return tuple(float(s) for s in np.linalg.norm(self.ijk_to_ras[:3, :3], axis=0))
+        i, j, k = (float(s) for s in np.linalg.norm(self.ijk_to_ras[:3, :3], axis=0))
+        return i, j, k
 
     @cached_property
     def ras_to_ijk(self) -> np.ndarray:

@@ -124,7 +124,8 @@ def build_library(
     Each scan is then located by the others, so that margins are those of scans the library does not hold.
     Raises PointsError when no structure has enough examples.
     """
-    maps, known = {}, {}
+    maps: dict[str, EmbeddingMap] = {}
+    known: dict[str, BoxCase] = {}
     for case in cases:
         refuse_twins([*known.values(), case])
         progress(0.0, f"reading {case.id}")

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations, product
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import SimpleITK as sitk
@@ -110,7 +111,12 @@ def load_cases(folder: str | Path) -> list[Case]:
     return cases
 
 
-def refuse_twins(cases: Sequence[Case]) -> None:
+class _Identified(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+def refuse_twins(cases: Iterable[_Identified]) -> None:
     """Raise PointsError where two cases, as of several folders, have one id: their maps are kept by it."""
     seen: set[str] = set()
     for case in cases:

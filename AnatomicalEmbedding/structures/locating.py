@@ -8,7 +8,7 @@ the median of each side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,7 +123,7 @@ def stored(example: Example, effort: str = "standard") -> Example:
 
 
 def locate(
-    structures: dict[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
+    structures: Mapping[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
 ) -> dict[str, Located]:
     """The box of each structure, given by its examples, in one target; all in one batch.
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 from cli_runs import assert_refused
+from ellipsoid_cases import ORGANS, write_case
 from small_models import small_network
-from test_evaluation import ORGANS, write_case
 
 from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.scan.boxes import read_rois, write_rois

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from described_maps import described
 from small_models import analytic_map
-from test_calibration import calibration, forest  # noqa: F401 - fixtures
-from test_descriptor_matching import described
 
 from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
 from AnatomicalEmbedding.structures.library import SUFFIX, StructureLibrary
@@ -142,7 +141,7 @@ class TestSeveralExamples:
         assert locate({}, analytic_map(itself)) == {}
 
 
-def test_a_structure_that_is_not_in_the_scan(calibration):  # noqa: F811
+def test_a_structure_that_is_not_in_the_scan(calibration):
     calibration = replace(calibration, forests={"coordinates": calibration.forests["standard"]})
     target = replace(analytic_map(itself), calibration=calibration)
     away = make_example(analytic_map(lambda p: p + (0, 0, 400.0)), BOX)

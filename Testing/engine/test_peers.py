@@ -7,7 +7,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 from comparison import peers
-from test_evaluation import FLIPPED, write_case
+from ellipsoid_cases import FLIPPED, write_case
 
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ellipsoid_cases import ORGANS, write_case
 from small_models import Averaging
-from test_evaluation import ORGANS, write_case
 
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import VolumeError

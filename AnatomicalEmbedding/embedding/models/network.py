@@ -7,7 +7,7 @@ stride 2 (fine detail with context).
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -58,7 +58,8 @@ class NetworkSpec:
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**fields)
 
     def to_dict(self) -> dict:
         return asdict(self)
@@ -255,14 +256,14 @@ class _UnitLength(torch.autograd.Function):
     """Vectors along dimension 1 divided by their length: as F.normalize, whose gradient takes five times as long."""
 
     @staticmethod
-    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         inverse = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min_(_LEAST_LENGTH).reciprocal_()
         unit = x * inverse
         ctx.save_for_backward(unit, inverse)
         return unit
 
     @staticmethod
-    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         unit, inverse = ctx.saved_tensors
         along = (unit * gradient).sum(1, keepdim=True)
         return torch.addcmul(gradient, unit, along, value=-1).mul_(inverse)

@@ -54,7 +54,7 @@ class PublishedApe(nn.Module):
     descriptor_bytes_per_voxel = 0.0
     unit_mm = None
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.fpn = FeaturePyramid()
         self.head = LinearHead(3)
@@ -178,7 +178,8 @@ def _body_box(hu: torch.Tensor) -> tuple[slice, slice, slice] | None:
     if len(blocks) == 0:
         return None
     first, last = blocks.amin(0).tolist(), blocks.amax(0).tolist()
-    return tuple(slice(a * n, (b + 1) * n) for a, b, n in zip(first, last, _BODY_BLOCK, strict=True))
+    k, j, i = (slice(a * n, (b + 1) * n) for a, b, n in zip(first, last, _BODY_BLOCK, strict=True))
+    return k, j, i
 
 
 def _published_state(path: Path, model: PublishedApe, shown_as: str) -> dict[str, torch.Tensor]:

@@ -159,7 +159,7 @@ def test_slicer_s_own_packages_are_never_installed(kit, open_panel, engine, sett
     assert kit.packaging.installed == []
 
 
-def test_requirements_name_nothing_that_every_slicer_brings():
+def test_requirements_name_nothing_that_every_slicer_brings(kit):
     from packaging.requirements import Requirement
 
     from AnatomicalEmbeddingLib.panels.PackageSetup import REQUIREMENTS_FILE

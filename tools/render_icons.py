@@ -1,4 +1,4 @@
-"""Renders the icons' drawings (.svg) to the .png files beside them: python Testing/extension/render_icons.py
+"""Renders the icons' drawings (.svg) to the .png files beside them: python tools/render_icons.py
 
 Qt renders, as in Slicer, which takes the .svg of a module's icon where there is one.
 """
@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PIXELS = 128
 
 

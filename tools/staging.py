@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 SLICER_VERSION = "5.12"
 _DOUBLE = Path(__file__).parent / "cmake_double"
 

@@ -1,6 +1,6 @@
 """Makes the package that Slicer's Extensions Manager installs from a file, without a build of Slicer:
 
-    python Testing/extension/make_zip.py -o dist
+    python tools/make_zip.py -o dist
 
 The files are those that CMake stages (see staging.py), so nothing can differ from a built package. All of it is Python
 and data: one archive serves every Linux and Windows of a Slicer version, macOS wants another layout. The same commit
