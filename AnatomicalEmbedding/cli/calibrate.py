@@ -1,7 +1,5 @@
 """anatemb calibrate: how far answers by weights can be trusted, learned from matches with known truth."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """anatemb crop: scans cut down to what matters before segmentation, without losing it."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """anatemb structures: what a structure library holds, and building one from labelled scans."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

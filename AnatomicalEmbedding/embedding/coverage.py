@@ -1,7 +1,5 @@
 """Which part of the body a scan holds, and the affine map to the body frame that a map as a whole describes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

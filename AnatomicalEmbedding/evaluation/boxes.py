@@ -3,8 +3,6 @@
 Protocol: Goncharov et al., MICCAI 2024, section 2.3 (IoU, VR@99), beside it VR with margins learnt on other scans.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What an evaluation of follow-ups measured, as tables and JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

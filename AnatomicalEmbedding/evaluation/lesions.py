@@ -4,16 +4,14 @@ Everything goes the way of the product: lesions are marked in a record (not quit
 carries them over, `assign_in_record` says which are the same.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations, permutations
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..followup.assignment import SAME, assign_in_record
 from ..followup.lesions import MERGED, OUTSIDE, Study
@@ -23,9 +21,6 @@ from ..followup.status import DISAPPEARED, NEW, SPLIT
 from ..phantom import followup as truth
 from ..phantom.followup import PhantomFollowUp, make_follow_up
 from .lesion_results import GONE, RESHAPED, UNCHANGED, CentrePoints, FollowUpResult, Placed
-
-if TYPE_CHECKING:
-    from ..embedding.inference import Model
 
 _MARK_SHARE = 0.15  # of the radius that a mark is off its lesion's middle, along each axis
 _SIZE_SHARE = 0.1

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
 from ..errors import CancelledError, PointsError
 from ..matching.match import match
 from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import Measured, Result
-
-if TYPE_CHECKING:
-    from ..embedding.inference import Model
-    from ..embedding.map import EmbeddingMap
 
 
 class Matcher(Protocol):

@@ -4,16 +4,14 @@ Every method is asked for the same thing, where a lattice of points over the fix
 everything is measured on its answer: so nobody's own resampling or Jacobian counts.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from ..embedding.body import body_mask
 from ..embedding.working_grid import resample
@@ -23,9 +21,6 @@ from ..registration.register import register
 from ..structures.labelled_scans import Case, refuse_twins
 from .protocol import EmbeddingMatcher, Matcher
 from .results import Section, as_markdown, as_text
-
-if TYPE_CHECKING:
-    import torch
 
 LATTICE_MM = 3.0
 

@@ -1,7 +1,5 @@
 """What an evaluation measured, and its summaries."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Lesions marked in other programs: a list of points, or of lines along their longest diameters."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -6,8 +6,6 @@
               "findings": {study key: {"state", "point_ras", "into", "guess": {...}, "size": {...}}}}]}
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Judges target lesions and new ones. Whether non-target lesions have unequivocall
 here they only prevent a complete response.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The studies of a record that input scans belong to, the order of studies in time, and DICOM dates."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

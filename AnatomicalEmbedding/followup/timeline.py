@@ -3,8 +3,6 @@
 Scans of one day, such as thorax and abdomen, are one visit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain

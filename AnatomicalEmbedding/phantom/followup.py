@@ -4,8 +4,6 @@ Between scans the patient gains or loses weight, breathes differently, lies else
 scans differ in field of view, slices, noise and contrast phase. What became of each lesion is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

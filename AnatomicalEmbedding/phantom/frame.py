@@ -5,8 +5,6 @@ through the middle of the vertebral bodies, z = 0 through the centres of the fem
 average adult: the mean of many scans after a scale and a shift per scan.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Named points of the canonical body, and the structures in which they lie."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One synthetic patient and the scan made of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

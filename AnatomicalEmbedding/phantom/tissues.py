@@ -1,7 +1,5 @@
 """What the parts of a phantom are made of: CT numbers by contrast phase, texture, and the published label names."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Great vessels of the canonical body."""
 
-from __future__ import annotations
-
 from .solids import Canvas, curve, mirrored
 
 AORTIC_ARCH_TOP = (-6.0, 14.0, 499.0)

@@ -1,7 +1,5 @@
 """Body wall, cavities and lungs of the canonical body."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, spine_y

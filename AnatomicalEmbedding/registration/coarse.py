@@ -1,10 +1,7 @@
 """A smooth displacement through a grid of matches (SAM-coarse of SAME++, Tian 2023, solved instead of descended to).
 
-On top of the affine map: the spline that lies near the matches and is smooth, in the sense of least squares, with
-matches that do not fit their neighbours counting less from round to round.
+Added to the affine map: a smooth spline fitted to the matches by iteratively reweighted least squares.
 """
-
-from __future__ import annotations
 
 import numpy as np
 import torch
@@ -14,7 +11,7 @@ from .affine import GridMatches
 from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 
 KNOT_MM = 24.0
-_SMOOTH = 0.1  # of a match that lies apart, against its neighbours
+_SMOOTH = 0.1  # of the spline, relative to the weight of a match
 _KNEE_MM = 4.0  # error at which a match has lost half its weight
 _ROUNDS = 4
 _STEPS = 40

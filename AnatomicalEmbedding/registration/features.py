@@ -1,4 +1,4 @@
-"""What is compared when two scans are registered by what they look like: images freed of level and contrast."""
+"""Image features for registration: intensities normalised for level and contrast."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from .lattice import Lattice
 
-_HU = (-1000.0, 400.0)  # beyond it nothing is told apart: metal and dense bone are as good as bone
+_HU = (-1000.0, 400.0)  # beyond it values are clipped: metal and dense bone count as bone
 _REACH = 2  # voxels on each side of a window
-_NOISE_HU = 50.0  # contrast below which a window is taken for flat
+_NOISE_HU = 50.0  # contrast below which a window counts as flat
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """values: (c, k, j, i) float32 at a lattice's points. weight: (k, j, i), 0 where they say nothing."""
+    """values: (c, k, j, i) float32 at a lattice's points. weight: (k, j, i), 0 outside the body."""
 
     values: torch.Tensor
     weight: torch.Tensor
@@ -33,9 +33,9 @@ class Features:
 
 
 def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -> Features:
-    """HU less their mean in a small window, over their spread there: what local correlation compares (Cachier 2000).
+    """HU less their mean in a small window, over their spread there, as in local correlation (Cachier 2000).
 
-    Contrast medium, dose and the density of a lung that breathes fall out.
+    This removes the effects of contrast medium, dose and breathing on the lung's density.
     """
     grid = resample(volume, (spacing_mm,) * 3, lattice=1, step=1)
     grid, body = crop(grid, _in_body(embedding, Lattice.of(grid)).numpy(), lattice=1, step=1)
@@ -59,7 +59,7 @@ def slopes(features: Features) -> torch.Tensor:
 
 
 def _windowed(values: torch.Tensor) -> torch.Tensor:
-    """Mean over a cube of voxels, of those that are there."""
+    """Mean over a cube of voxels within the grid."""
     for axis in range(3):
         size, pad = [1, 1, 1], [0, 0, 0]
         size[axis], pad[axis] = 2 * _REACH + 1, _REACH

@@ -1,6 +1,4 @@
-"""Registration from start to end, as far as asked."""
-
-from __future__ import annotations
+"""Registration of two scans, from matches to the refined transform."""
 
 from collections.abc import Callable
 
@@ -29,7 +27,7 @@ def register(
     kind: "rigid" or "affine"; "coarse", a smooth displacement through matches; "deformable", refined by the images.
     step: called with (share done, what is being done); may raise CancelledError to stop.
     Raises MapError for maps of different weights or without a body, AnatomicalEmbeddingError for another kind, or where
-    the scans show too little of the same.
+    the scans share too little.
     """
     if kind not in KINDS:
         raise AnatomicalEmbeddingError(f"kind {kind!r}: choose one of {', '.join(KINDS)}.")

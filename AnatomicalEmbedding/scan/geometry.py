@@ -1,6 +1,4 @@
-"""Points and grids in patient space: RAS mm, voxel indices i, j, k, and LPS as DICOM and SimpleITK have it."""
-
-from __future__ import annotations
+"""Points and grids in patient space: RAS mm, voxel indices i, j, k, and LPS of DICOM and SimpleITK."""
 
 from itertools import product
 
@@ -9,7 +7,7 @@ import numpy as np
 # LPS and RAS differ in the sign of x and y, in both directions.
 LPS_FROM_RAS = np.diag((-1.0, -1.0, 1.0, 1.0))
 RAS_FROM_LPS = LPS_FROM_RAS
-_ROUNDING = 1e-3  # of a voxel, by which a point on the edge may be outside in numbers
+_ROUNDING = 1e-3  # of a voxel, tolerance for points on the edge
 
 
 def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:

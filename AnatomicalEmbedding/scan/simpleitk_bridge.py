@@ -1,4 +1,4 @@
-"""The border between RAS arrays and SimpleITK's LPS images, and the resampling of sheared grids to upright ones.
+"""Conversion between RAS arrays and SimpleITK's LPS images, and resampling of sheared grids to upright ones.
 
 SimpleITK, which takes long to load, is imported by the functions that need it.
 """
@@ -40,7 +40,7 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     """Resample a sheared grid, as from a tilted gantry, onto the smallest perpendicular grid that covers it.
 
     voxels: (k,j,i) HU; ijk_to_ras: (4,4) whose axes need not be perpendicular. The new k axis keeps the direction of
-    the old (the way the table moved), the new i axis stays as close to the old as it can. Interpolation is linear,
+    the old (the table's movement), the new i axis stays as close to the old as possible. Interpolation is linear,
     voxels outside the old grid become -1000 HU, spacing and dtype are kept. Returns (voxels, ijk_to_ras).
     """
     import SimpleITK as sitk

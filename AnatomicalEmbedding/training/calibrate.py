@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..embedding.calibration import OUTCOMES, Calibration, Forest
+from ..embedding.inference import Model
 from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
 from ..matching.confidence import EVIDENCE
 from ..matching.match import EFFORTS, match
@@ -17,9 +17,6 @@ from ..scan.image_files import display_name
 from ..scan.volume import Volume
 from ..structures.labelled_scans import list_scans, load_case, refuse_twins
 from .trials import Trial, bent_trials, labelled_trials, phantom_trials
-
-if TYPE_CHECKING:
-    from ..embedding.inference import Model
 
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
 # How much each counts in all. Synthetic patients show every structure, and are easier than real ones.

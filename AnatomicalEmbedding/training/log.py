@@ -1,7 +1,5 @@
 """What a run writes at every step: CSV files, and TensorBoard's where that package is installed."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Self

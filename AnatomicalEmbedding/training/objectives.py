@@ -1,7 +1,5 @@
 """What is learnt: for each objective of the recipes, the batches it needs and the loss of one."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Which weights of a run are kept: those with the least landmark error on patients the run does not train on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Weights: listing, reading with their hash checked, writing with their card."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
