@@ -52,7 +52,7 @@ def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
     known, by_header = (content("ct", 1, year(2024)),), content("ct", 1, year(1900))
     kept = seen(known, by_header)
     assert kept.studies == known
-    told = "is of 1900-01-01 by its header and of 2024-01-01 in the record, which stays"
+    told = "has the date 1900-01-01 in its header and 2024-01-01 in the record, which is kept"
     assert kept.notes == (f"file0: {told}; give --date for each scan to change that.",)
     given = recognize(known, [content("ct", 1, year(2020))], ["file0"], [year(2020)])
     assert ([study.date for study in given.studies], given.notes) == ([year(2020)], ())
@@ -114,7 +114,7 @@ class TestOrder:
         order = in_order((), (self.PRIOR, self.UNDATED, self.CURRENT))
         assert self.keys(order) == "cpu"
         (note,) = order.notes
-        assert note.startswith("u: has no date, so it comes behind p (2024-01-01), as it was given")
+        assert note.startswith("u: has no date, so it comes after p (2024-01-01), as listed")
 
     def test_the_first_without_a_date_stays_first(self) -> None:
         order = in_order((), (self.UNDATED, self.PRIOR, self.CURRENT))
