@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"crops": [dict(zip(COLUMNS, row, strict=True)) for row in rows], "skipped": failed})
     else:
-        print_table(["crop", "voxels", "scan / crop"], [_shown(row) for row in rows])
+        shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6])] for row in rows]
+        print_table(["crop", "voxels", "scan / crop"], shown)
         say(f"{len(rows)} crops in {options.output}; {len(failed)} scans skipped")
     finish(failed, rows)
 
@@ -101,7 +102,3 @@ def _spacing(text: str | None) -> tuple[float, float, float] | None:
     if min(x, y, z) <= 0:
         raise AnatomicalEmbeddingError(f"--spacing {text}: give three sizes of a voxel in mm, such as 1,1,2.")
     return x, y, z
-
-
-def _shown(row: list[object]) -> list[str]:
-    return [Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6])]

@@ -114,8 +114,8 @@ def _labels(path: Path, moving: Volume):
     """A label map of the moving scan. Raises VolumeError where its voxels differ from the scan's."""
     import numpy as np
 
+    from ..scan.geometry import image_affine
     from ..scan.image_files import read_image
-    from ..scan.simpleitk_bridge import image_affine
 
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)

@@ -99,10 +99,10 @@ class RegistrationResult:
         found = []
         if any(labelled):
             head = ("method", "mean Dice of a pair", "worst pair", "folded %", "s a pair")
-            rows = [
-                (method, *_figures([np.mean(list(m.dice.values())) for m in of], min), *_costs(of))
-                for method, of in zip(self.methods, labelled, strict=True)
-            ]
+            rows = []
+            for method, of in zip(self.methods, labelled, strict=True):
+                means = [np.mean(list(m.dice.values())) for m in of]
+                rows.append((method, f"{np.mean(means):.3f}", f"{min(means):.3f}", *_costs(of)))
             found.append(Section(f"Labels carried over, {len(labelled[0])} ordered pairs", (head, *rows)))
         if any(landmarked):
             head = ("method", "mean mm", "median", "90th pct", "answered", "folded %", "s a pair")
@@ -200,10 +200,6 @@ def _folded(mapped: np.ndarray, lattice: Lattice) -> float:
     jacobian = np.stack(columns, axis=-1)
     known = np.linalg.det(jacobian[np.isfinite(jacobian).all(axis=(-2, -1))])
     return float((known <= 0).mean()) if len(known) else float("nan")
-
-
-def _figures(values: Sequence[float], worst: Callable[[Sequence[float]], float]) -> tuple[str, str]:
-    return f"{np.mean(values):.3f}", f"{worst(values):.3f}"
 
 
 def _costs(of: Sequence[Measured]) -> tuple[str, str]:

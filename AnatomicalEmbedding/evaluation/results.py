@@ -157,7 +157,7 @@ class Result:
                     "template": m.template,
                     "target": m.target,
                     "seconds": round(m.seconds, 4),
-                    **_groups_dict(m.groups, m.errors_mm),
+                    **{g: vars(summarise(m.errors_mm[np.array(m.groups) == g])) for g in GROUPS if g in m.groups},
                     "points": [
                         {"name": name, "kind": kind, "error": round(error, 2) if np.isfinite(error) else None}
                         for name, kind, error in zip(m.names, m.kinds, m.errors_mm.tolist(), strict=True)
@@ -184,10 +184,6 @@ class Result:
                 for name in self.names("centre")
             },
         }
-
-
-def _groups_dict(groups: tuple[str, ...], errors_mm: np.ndarray) -> dict[str, Any]:
-    return {group: vars(summarise(errors_mm[np.array(groups) == group])) for group in GROUPS if group in groups}
 
 
 def _sections(result: Result) -> list[Section]:

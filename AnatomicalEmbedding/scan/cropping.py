@@ -4,8 +4,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
-from .geometry import LPS_FROM_RAS, transform_points
-from .simpleitk_bridge import OUTSIDE_HU
+from .geometry import LPS_FROM_RAS, OUTSIDE_HU, transform_points
 from .volume import Volume
 
 _MOST_VOXELS = 10**9  # four times a long scan of the whole body; 4 GB in memory

@@ -231,7 +231,9 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
         raise VolumeError(
             f"{path}: holds {len(volumes)} CT series; choose one by --series UID: {_describe(groups, volumes)}."
         )
-    uid = series or (volumes[0] if volumes else max(groups, key=lambda u: _rank(groups[u])))
+    # without a CT volume, the message is about the largest series, of CT if there is one
+    largest = max(groups, key=lambda uid: (groups[uid][0].modality == "CT", len(groups[uid])))
+    uid = series or (volumes[0] if volumes else largest)
     group = groups[uid]
     if group[0].modality != "CT":
         kinds = Counter(s.modality for g in ([group] if series else groups.values()) for s in g)
@@ -246,11 +248,6 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
             f" at least {MIN_SLICES} are needed; give a volume scan."
         )
     return placed
-
-
-def _rank(group: list[_Slice]) -> tuple[bool, int]:
-    """Order for naming one series when none is a CT volume: CT first, then by size."""
-    return group[0].modality == "CT", len(group)
 
 
 def _describe(groups: dict[str, list[_Slice]], uids: Iterable[str]) -> str:

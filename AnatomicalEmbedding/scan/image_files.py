@@ -17,9 +17,8 @@ import SimpleITK as sitk
 from ..errors import VolumeError
 from ..files import atomic_path
 from .checks import check_spacing
-from .geometry import transform_points
+from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
-from .simpleitk_bridge import image_affine
 
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")

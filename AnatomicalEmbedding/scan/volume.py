@@ -26,9 +26,8 @@ from .checks import (
     check_spacing,
     worst_shear,
 )
-from .geometry import bounds_of, in_grid, transform_points
+from .geometry import OUTSIDE_HU, bounds_of, image_affine, in_grid, resample_upright, to_image, transform_points
 from .image_files import display_name, read_image, write_image
-from .simpleitk_bridge import OUTSIDE_HU, image_affine, resample_upright, to_image
 
 # A larger tilt means a damaged header.
 _MAX_TILT_DEG = 45.0

@@ -69,7 +69,8 @@ def find_boxes(
         if not chosen:
             continue
         examples = {
-            name: [_example(maps[c.id], c.structures[name]) for c in sources] for name, sources in chosen.items()
+            name: [make_example(maps[c.id], (k := c.structures[name]).box_ras, k.extremes_ras) for c in sources]
+            for name, sources in chosen.items()
         }
         start = time.perf_counter()
         boxes = locate(examples, maps[target.id], effort)
@@ -88,10 +89,6 @@ def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: in
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]
-
-
-def _example(embedding: EmbeddingMap, known: KnownStructure) -> Example:
-    return make_example(embedding, known.box_ras, known.extremes_ras)
 
 
 def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:

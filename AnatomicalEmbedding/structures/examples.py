@@ -13,9 +13,8 @@ from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..phantom import Phantom, make_phantom
 from ..scan.boxes import read_rois
-from ..scan.geometry import transform_points
+from ..scan.geometry import image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, read_image
-from ..scan.simpleitk_bridge import image_affine
 from ..scan.volume import Volume
 from .label_names import find_structures, normalise_name
 from .labelled_scans import Case, list_scans, load_case, read_names

@@ -19,9 +19,8 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import PointsError, VolumeError
-from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
-from ..scan.simpleitk_bridge import image_affine
 from ..scan.volume import Volume
 from .label_names import KINDS, LANDMARK, Structure, find_structures, normalise_name
 

@@ -88,10 +88,6 @@ def _spread(points: dict[str, Points], frames: dict[str, FrameGuess]) -> dict[st
     return {name: float(np.sqrt(np.mean(squares))) for name, squares in found.items()}
 
 
-def _weights() -> np.ndarray:
-    return np.array([1.0] + [_EXTREME_WEIGHT] * 6)
-
-
 def _mean_shape(points: dict[str, Points], frames: dict[str, FrameGuess]) -> Points:
     found: dict[str, list[np.ndarray]] = {}
     for scan, structures in points.items():
@@ -102,7 +98,7 @@ def _mean_shape(points: dict[str, Points], frames: dict[str, FrameGuess]) -> Poi
 
 def _stack(points: Points, mean: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     names = list(points)
-    weight = np.tile(_weights(), len(names))
+    weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(names))
     return np.concatenate([points[n] for n in names]), np.concatenate([mean[n] for n in names]), weight
 
 

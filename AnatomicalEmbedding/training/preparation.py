@@ -1,5 +1,7 @@
 """From folders of scans to a prepared set: every CT prepared once, what cannot be used named and left out."""
 
+from __future__ import annotations
+
 import csv
 import json
 import multiprocessing
@@ -17,7 +19,9 @@ import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 
+from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.inference import Model, load_model
+from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..files import TEMPORARY, atomic_path
 from ..scan.checks import MIN_SLICES
@@ -25,9 +29,43 @@ from ..scan.dicom import is_dicom_file, list_series
 from ..scan.image_files import display_name, image_suffix
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case
-from .alignment import align_scan
-from .frames import LevelTable, frame_from_map
+from .frames import FrameGuess, LevelTable, frame_from_map
 from .scans import PreparedScan, Spacing, prepare_volume
+
+_SIGMA_MM = 30.0
+_PRIOR_CELLS = 4.0  # of no departure from the affine map, in cells of full weight
+_SETTLED_SCALE_SD, _SETTLED_SHIFT_SD_MM = 0.02, 4.0
+
+
+def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
+    """The scan with the body field that a map of it describes: a robust affine map and smooth departures from it.
+
+    Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
+    """
+    ras, body = body_points(embedding)
+    affine, weight = robust_affine(ras, body)
+    nodes = scan.field_nodes_ras()
+    left = body - apply_affine(affine, ras)
+    field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
+    lines = [np.polyfit(ras[:, axis], body[:, axis], 1, w=np.sqrt(weight)) for axis in range(3)]
+    scale, shift = np.array(lines).T
+    frame = FrameGuess(scale, shift, np.full(3, _SETTLED_SCALE_SD), np.full(3, _SETTLED_SHIFT_SD_MM))
+    values = np.ascontiguousarray(np.moveaxis(field, -1, 0), dtype=np.float32)
+    return replace(scan, frame=frame, body_field=torch.from_numpy(values))
+
+
+def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Gaussian mean (k, j, i, 3) at nodes (k, j, i, 3), RAS mm, of what body cells have left (n, 3)."""
+    grid = np.zeros((*embedding.body.shape, 4))
+    i, j, k = embedding.body_index.numpy().T
+    grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
+    along = []
+    for axis, line in enumerate((nodes[0, 0, :, 0], nodes[0, :, 0, 1], nodes[:, 0, 0, 2])):
+        cell_mm = embedding.cell_to_ras[axis, 3] + embedding.cell_mm[axis] * np.arange(embedding.body.shape[2 - axis])
+        along.append(np.exp(-((line[:, None] - cell_mm) ** 2) / (2 * _SIGMA_MM**2)))
+    summed = np.einsum("xi,yj,zk,kjic->zyxc", *along, grid, optimize=True)
+    return summed[..., :3] / (summed[..., 3:] + _PRIOR_CELLS)
+
 
 _LABEL_LEVELS = ("brainstem", "larynx")  # label centres that stand for a level reading
 REPORT = "report.csv"

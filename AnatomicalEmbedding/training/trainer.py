@@ -18,7 +18,7 @@ from ..embedding.device import memory_budget, training_dtype
 from ..embedding.models.network import EmbeddingNetwork
 from ..errors import CancelledError
 from .log import StepLog
-from .objectives import Batch, make_sampler
+from .objectives import make_sampler
 from .recipes import Recipe
 from .scans import PreparedScan
 from .state import TrainingState
@@ -98,8 +98,9 @@ def train(
     with StepLog(folder, state.step, fabric.is_global_zero) as log:
         batches = iter(loader)
         try:
-            while group := [_to(batch, fabric.device) for batch in islice(batches, together)]:
-                loss = state.update(group)
+            while group := list(islice(batches, together)):
+                parts = [type(b)(**{name: x.to(fabric.device) for name, x in vars(b).items()}) for b in group]
+                loss = state.update(parts)
                 now = time.monotonic()
                 state.minutes = minutes_before + (now - begun) / 60
                 log.write(state.step, loss, state.schedule.get_last_lr()[0], state.minutes)
@@ -149,10 +150,6 @@ def _any_process(fabric: Fabric, asked: bool) -> bool:
     if fabric.world_size == 1:
         return asked
     return bool(fabric.all_reduce(torch.tensor(float(asked), device=fabric.device), reduce_op="sum") > 0)
-
-
-def _to(batch: Batch, device: torch.device) -> Batch:
-    return type(batch)(**{name: tensor.to(device) for name, tensor in vars(batch).items()})
 
 
 def _start_worker(_: int) -> None:

@@ -169,7 +169,9 @@ def test_what_a_person_has_said_is_not_replaced(anatemb, place, tmp_path: Path) 
     write_record(path, record.confirm("L2", keys_of(record)[1]))
     kept = path.read_bytes()
     refused = anatemb(*words)
-    assert_refused(refused, f"{path}: holds what a person has entered about L2 {place.labels[1]}", f"add --record {path}")
+    assert_refused(
+        refused, f"{path}: holds what a person has entered about L2 {place.labels[1]}", f"add --record {path}"
+    )
     assert path.read_bytes() == kept
     assert anatemb(*words, "--record", path).code == 0
     assert read_record(path).finding("L2", keys_of(record)[1]).state == CONFIRMED

@@ -55,9 +55,7 @@ def test_what_a_person_has_said_stays(empty: FollowUp, gone: str) -> None:
     said = steps[gone]()
     done = mark_lesions(said, "b", in_list(("liver", (9.0, 9.0, 9.0))))
     assert done.record == said
-    assert done.notes == (
-        f"L1 liver: was reviewed as {gone} in 2024-03-05; its place in the list was left out.",
-    )
+    assert done.notes == (f"L1 liver: was reviewed as {gone} in 2024-03-05; its place in the list was left out.",)
 
 
 @pytest.mark.parametrize("names", [("F-1", "F-2"), ("liver", "lung")])

@@ -7,10 +7,9 @@ import torch
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, MapError
 from AnatomicalEmbedding.phantom import map_points
 from AnatomicalEmbedding.registration.affine import AFFINE, RIGID, GridMatches, fit_affine
-from AnatomicalEmbedding.registration.coarse import fit_field
 from AnatomicalEmbedding.registration.instance import refine
 from AnatomicalEmbedding.registration.lattice import Lattice
-from AnatomicalEmbedding.registration.register import KINDS, register
+from AnatomicalEmbedding.registration.register import KINDS, fit_field, register
 from AnatomicalEmbedding.registration.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
 from AnatomicalEmbedding.scan.geometry import transform_points

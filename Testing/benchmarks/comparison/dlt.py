@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.evaluation.lesion_results import CentrePoints
+from AnatomicalEmbedding.evaluation.lesions import CentrePoints
 from AnatomicalEmbedding.evaluation.results import Section, as_markdown, as_text
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.geometry import transform_points
