@@ -250,7 +250,7 @@ class TestRefusals:
 
     def test_an_output_that_is_a_file(self, anatemb, place, tmp_path: Path, monkeypatch) -> None:
         monkeypatch.setattr(
-            "AnatomicalEmbedding.cli.followup.open_model", lambda options: pytest.fail("work was begun")
+            "AnatomicalEmbedding.cli.console.open_model", lambda options: pytest.fail("work was begun")
         )
         (tmp_path / "out").write_text("")
         words = ("followup", place.template, place.points, place.target, "--no-report", "-o", tmp_path / "out")
