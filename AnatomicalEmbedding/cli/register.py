@@ -119,7 +119,7 @@ def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict
         "moving": found.moving,
         "seconds": round(seconds, 2),
         "matches_used": found.used,
-        "matches_asked": found.asked,
+        "matches_asked": found.tried,
         "affine_ras_fixed_to_moving": found.affine.tolist(),
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),

@@ -62,7 +62,7 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
 class Model:
     """A network ready to embed scans.
 
-    weights_hash: SHA-256 of the weights file. card: what the model card says. cache: where maps are kept, or None.
+    weights_hash: SHA-256 of the weights file. card: the model card. cache: where maps are kept, or None.
     budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: of
     answers by these weights, or None.
     """

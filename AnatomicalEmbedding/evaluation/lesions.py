@@ -1,7 +1,7 @@
-"""Lesion follow-up on synthetic patients: where lesions are found, which is taken for which, and what became of them.
+"""Evaluation of lesion follow-up on synthetic patients: places, pairing of lesions, and their status.
 
-Everything goes the way of the product: lesions are marked in a record (not quite in their middles), `find_places`
-carries them over, `assign_in_record` says which are the same.
+As in the product, lesions are marked in a record (slightly off their middles), `find_places` carries them over, and
+`assign_in_record` pairs them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CentrePoints:
 @dataclass(frozen=True, eq=False)
 class Placed:
     """n lesions carried over to another study that shows their place. group: (n,) UNCHANGED, RESHAPED or GONE; the
-    truth is the middle of what the lesion has become, or where its tissue went. status: (n,) what matching said.
+    truth is the middle of what the lesion has become, or the place of its tissue. status: (n,) of matching.
     """
 
     points: CentrePoints
@@ -101,8 +101,9 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class FollowUpResult:
-    """placed: places found. links: right, wrong and missing ones between lesions of two studies. states: (true, told)
-    words of lesions -> how many. outside: lesions carried to a scan that does not show them -> how many were said so.
+    """placed: places found. links: right, wrong and missing ones between lesions of two studies. states: (true,
+    reported) words of lesions -> count. outside: of lesions carried to a scan that does not show them, those reported;
+    all.
     """
 
     model: str
@@ -120,7 +121,7 @@ class FollowUpResult:
 
     @property
     def states_right(self) -> float:
-        return sum(n for (true, told), n in self.states.items() if true == told) / max(sum(self.states.values()), 1)
+        return sum(n for (true, found), n in self.states.items() if true == found) / max(sum(self.states.values()), 1)
 
     @property
     def share_matched(self) -> float:
@@ -140,30 +141,30 @@ class FollowUpResult:
                 rows.append(
                     (name, str(known.n), f"{close:.1%}", f"{known.mean:.1f}", f"{known.median:.1f}", f"{known.p90:.1f}")
                 )
-        words = [("true", "lesions", "told right", *_STATES)]
+        words = [("true", "lesions", "right", *_STATES)]
         for true in _STATES:
-            told = [self.states.get((true, word), 0) for word in _STATES]
-            if sum(told):
-                share = self.states.get((true, true), 0) / sum(told)
-                words.append((true, str(sum(told)), f"{share:.1%}", *(str(n) if n else "" for n in told)))
+            counts = [self.states.get((true, word), 0) for word in _STATES]
+            if sum(counts):
+                share = self.states.get((true, true), 0) / sum(counts)
+                words.append((true, str(sum(counts)), f"{share:.1%}", *(str(n) if n else "" for n in counts)))
         words.append(("all", str(sum(self.states.values())), f"{self.states_right:.1%}", *[""] * len(_STATES)))
         rates = _chosen(self.placed.points, there).rates()
         return [
             Section(
                 f"Places of lesions in other studies ({self.model}, {self.patients} synthetic patients)",
                 tuple(rows),
-                (f"said not to be in the scan, of those that are not: {found} of {count}",) if count else (),
+                (f"reported as absent, of those outside the scan: {found} of {count}",) if count else (),
             ),
             Section(
                 "Centre point matching, shown by both studies",
                 (("share", "found"), *((what, f"{rate:.4f}") for what, rate in rates.items())),
                 (
                     "Synthetic patients, of the family that the shipped weights were partly trained on:",
-                    "not to be set beside figures of DeepLesion.",
+                    "not comparable with figures of DeepLesion.",
                 ),
             ),
             Section(
-                "Which lesion is which, marked in both studies",
+                "Pairing of lesions marked in both studies",
                 (
                     ("", "links", "precision", "recall", "F1"),
                     (
@@ -175,7 +176,7 @@ class FollowUpResult:
                     ),
                 ),
             ),
-            Section("What became of them", tuple(words)),
+            Section("Status of the lesions", tuple(words)),
             Section("Seconds", (("", "mean"), *((what, f"{value:.2f}") for what, value in self.seconds.items()))),
         ]
 
@@ -217,7 +218,7 @@ def _chosen(points: CentrePoints, which: np.ndarray) -> CentrePoints:
     return CentrePoints(*(values[which] for values in vars(points).values()))
 
 
-_MARK_SHARE = 0.15  # of the radius that a mark is off its lesion's middle, along each axis
+_MARK_SHARE = 0.15  # of the radius: standard deviation of a mark along each axis
 _SIZE_SHARE = 0.1
 
 
@@ -228,7 +229,7 @@ def evaluate_follow_ups(
     effort: str = "standard",
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> FollowUpResult:
-    """Follow every synthetic patient up: every ordered pair of studies for places, every pair for what became of them.
+    """Follow every synthetic patient up: every ordered pair of studies for places, every pair for their status.
 
     effort: see `matching.match_all`.
     """
@@ -280,7 +281,7 @@ def evaluate_follow_ups(
     )
 
 
-# -- the way of the product -------------------------------------------------------------------------------------------
+# -- as in the product -----------------------------------------------------------------------------------------------
 
 _Marks = Mapping[str, tuple[np.ndarray, float]]  # of a study: lesion -> the place that a person marks, its radius
 
@@ -313,7 +314,7 @@ def _mark_all(record: FollowUp, study: str, marks: _Marks) -> tuple[FollowUp, di
 def _places(
     marks: _Marks, patient: PhantomFollowUp, one: int, other: int, maps: Mapping[str, EmbeddingMap], effort: str
 ) -> tuple[list[tuple], int, int]:
-    """A row a lesion whose place the other study shows; how many it does not show were said so, of how many."""
+    """A row for each lesion whose place the other study shows; of the others, those reported as absent, and all."""
     record = FollowUp().with_studies([Study(_key(one), ""), Study(_key(other), "")])
     record, names = _mark_all(record, _key(one), marks)
     found = find_places(record, [_key(other)], maps, effort).proposals[_key(other)]
@@ -347,14 +348,14 @@ def _assigned(
     maps: Mapping[str, EmbeddingMap],
     effort: str,
 ) -> tuple[set[tuple[str, str]], dict[tuple[int, str], str]]:
-    """Links between lesions of two studies as the record has them afterwards, and the word said of each lesion."""
+    """Links between lesions of two studies in the resulting record, and the status of each lesion."""
     keys = [_key(n) for n in studies]
     record = FollowUp().with_studies([Study(key, "") for key in keys])
     record, earlier = _mark_all(record, keys[0], first)
     record, later = _mark_all(record, keys[1], second)
-    told = assign_in_record(record, *keys, maps, effort)
-    same = dict(told.same)
-    after = told.put_into(record)
+    assigned = assign_in_record(record, *keys, maps, effort)
+    same = dict(assigned.same)
+    after = assigned.put_into(record)
     links = set()
     for lesion in after.lesions:
         before, then = lesion.findings.get(keys[0]), lesion.findings.get(keys[1])
@@ -364,8 +365,8 @@ def _assigned(
             links.add((earlier[lesion.id], later[same[lesion.id]]))
         elif lesion.split_from:
             links.add((earlier[lesion.split_from], later[lesion.id]))
-    words = {(0, earlier[key]): word for key, word in told.earlier.items()}
-    words |= {(1, later[key]): word for key, word in told.later.items()}
+    words = {(0, earlier[key]): word for key, word in assigned.earlier.items()}
+    words |= {(1, later[key]): word for key, word in assigned.later.items()}
     return links, words
 
 

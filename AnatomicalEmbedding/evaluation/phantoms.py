@@ -56,7 +56,7 @@ def evaluate_phantoms(
 ) -> PhantomResult:
     """Match the named points of each whole patient in every view of every other patient.
 
-    make: patients by seed, for who measures often and keeps them. effort: see `matching.match_all`.
+    make: patients by seed, for callers that cache them. effort: see `matching.match_all`.
     """
     errors = named_point_errors(model, seeds, make, effort, progress)
     progress(1.0, "done")

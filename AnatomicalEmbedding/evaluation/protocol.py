@@ -43,7 +43,7 @@ class EmbeddingMatcher:
         self._maps: dict[str, EmbeddingMap] = {}
 
     def with_effort(self, effort: str) -> EmbeddingMatcher:
-        """A matcher by the same maps that goes so far."""
+        """A matcher by the same maps with another effort."""
         other = EmbeddingMatcher(self.model, effort)
         other._maps = self._maps
         return other
@@ -77,11 +77,11 @@ def evaluate_landmarks(
     """Measure every matcher on every pair of cases.
 
     matchers: by the name the table shows. progress(done, total, text): called before each pair and at the end.
-    cancelled(): asked before each pair. notes: sentences to print with the result, such as which peer is missing.
-    templates: further cases that are templates alone.
+    cancelled(): called before each pair. notes: sentences to print with the result. templates: further cases, used as
+    templates only.
 
     Raises PointsError when no two cases share anything or a matcher answers with another number of points,
-    CancelledError when `cancelled` says so.
+    CancelledError when `cancelled` returns True.
     """
     pairs = find_pairs(cases, templates)
     if not pairs:

@@ -1,7 +1,7 @@
-"""Registration measured: labels carried over (Dice), landmarks, and space turned inside out, beside peers.
+"""Evaluation of registration: labels carried over (Dice), landmarks, and folding.
 
-Every method is asked for the same thing, where a lattice of points over the fixed body lies in the moving scan, and
-everything is measured on its answer: so nobody's own resampling or Jacobian counts.
+Every method maps the same lattice of points over the fixed body into the moving scan, and all figures are computed from
+the answer, so that no method's own resampling or Jacobian counts.
 """
 
 import json
@@ -43,8 +43,8 @@ class RegistrationMatcher:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One method on one ordered pair. dice: by structure. errors_mm: of the landmarks. folded: share of the body's
-    space turned inside out. seconds: without what is done once for a scan.
+    """One method on one ordered pair. dice: by structure. errors_mm: of the landmarks. folded: share of the body
+    that is folded. seconds: without work done once for a scan.
     """
 
     method: str
@@ -108,11 +108,11 @@ class RegistrationResult:
             head = ("method", "mean mm", "median", "90th pct", "answered", "folded %", "s a pair")
             rows = []
             for method, of in zip(self.methods, landmarked, strict=True):
-                asked = np.concatenate([m.errors_mm for m in of])
-                errors = asked[np.isfinite(asked)]
+                every = np.concatenate([m.errors_mm for m in of])
+                errors = every[np.isfinite(every)]
                 figures = (np.mean(errors), np.median(errors), np.percentile(errors, 90)) if len(errors) else ()
                 figures = [f"{x:.2f}" for x in figures] or ["failed", "", ""]
-                rows.append((method, *figures, f"{len(errors)} of {len(asked)}", *_costs(of)))
+                rows.append((method, *figures, f"{len(errors)} of {len(every)}", *_costs(of)))
             found.append(Section(f"Landmarks, {len(landmarked[0])} ordered pairs", (head, *rows)))
         once = [
             f"{name}: {seconds:.1f} s a scan once, not counted above." for name, seconds in self.scan_seconds.items()
@@ -139,7 +139,7 @@ def evaluate_registration(
     measured: list[Measured] = []
     once: dict[str, list[float]] = {}
     for number, (fixed, moving) in enumerate(pairs):
-        points, lattice, body = _asked(fixed)
+        points, lattice, body = _lattice_points(fixed)
         for name, method in methods.items():
             progress((number + len(measured) % len(methods) / len(methods)) / len(pairs), f"{name}: {fixed.id}")
             if (prepare := getattr(method, "prepare", None)) is not None:
@@ -151,13 +151,13 @@ def evaluate_registration(
 
 
 def _shared(fixed: Case, moving: Case) -> tuple[list[str], list[str]]:
-    """Structures that both hold whole, where patients differ; landmarks of both, where they do not."""
+    """Structures that both hold whole (different patients), or landmarks of both (one patient)."""
     if fixed.patient == moving.patient:
         return [], sorted(fixed.landmarks.keys() & moving.landmarks.keys())
     return sorted(fixed.structures.keys() & moving.structures.keys()), []
 
 
-def _asked(fixed: Case) -> tuple[np.ndarray, Lattice, np.ndarray]:
+def _lattice_points(fixed: Case) -> tuple[np.ndarray, Lattice, np.ndarray]:
     """Points (n, 3) of a lattice over a scan that lie in its body; that lattice; which of it, (k, j, i)."""
     grid = resample(fixed.volume, (LATTICE_MM,) * 3, lattice=1, step=1)
     lattice = Lattice.of(grid)

@@ -1,4 +1,4 @@
-"""What an evaluation measured, and its summaries."""
+"""Results of an evaluation, their summaries, and tables for a terminal and for Markdown."""
 
 import json
 from collections.abc import Sequence
@@ -237,7 +237,7 @@ def few_shot(result: Result, shots: int) -> Result:
     """The one-shot answers of `result` combined: for each target, the geometric median of up to `shots` templates'.
 
     Templates of other patients only. Where a target's structure has more templates, every run of `shots` neighbours in
-    their alphabetical circle is one try; where it has fewer, all are used, and a note says how often that was so.
+    their alphabetical circle is one sample; where it has fewer, all are used, and a note counts these.
     """
     combined: list[Measured] = []
     for matcher in result.matchers:
@@ -284,7 +284,7 @@ def _choices(templates: list[str], shots: int) -> list[tuple[str, ...]]:
 
 
 def geometric_median(points: np.ndarray) -> np.ndarray:
-    """The place (3,) with the least sum of distances to points (n, 3) (Weiszfeld 1937). NaN rows do not count."""
+    """The place (3,) with the least sum of distances to points (n, 3) (Weiszfeld 1937); NaN rows are ignored."""
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
         return np.full(3, np.nan)

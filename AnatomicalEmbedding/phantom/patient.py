@@ -71,7 +71,7 @@ def make_phantom(
         in_plane_mm: side of a square field of view about the body's middle, which may cut the body; None fits the body.
         noise_hu: standard deviation of the image noise.
         table: draw the couch.
-        contrast: "native", "arterial", "portal" or "delayed"; None lets the seed choose.
+        contrast: "native", "arterial", "portal" or "delayed"; None: by the seed.
 
     Returns:
         The scan with labels, named points and the map to the canonical body. Equal arguments give equal scans.

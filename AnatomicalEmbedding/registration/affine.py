@@ -32,7 +32,7 @@ class GridMatches:
     """Matches of a grid of points in the fixed scan's body. lattice: the grid. index: (n, 3) i, j, k of its points.
 
     fixed_ras, moving_ras: (n, 3) RAS mm. weight: (n,) trust in the match. depth_mm: (n,) below the skin.
-    asked: number of points before uncertain matches were left out.
+    tried: number of points before uncertain matches were left out.
     """
 
     lattice: Lattice
@@ -41,7 +41,7 @@ class GridMatches:
     moving_ras: np.ndarray
     weight: np.ndarray
     depth_mm: np.ndarray
-    asked: int
+    tried: int
 
 
 def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
@@ -59,7 +59,7 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
     else:
         kept, trust = found.status == MATCHED, found.score**2 / np.maximum(found.expected_error_mm, 1.0)
     return GridMatches(
-        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], asked=len(points)
+        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], tried=len(points)
     )
 
 
@@ -70,7 +70,7 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
     """
     if len(matches.fixed_ras) < _FEWEST[kind]:
         raise AnatomicalEmbeddingError(
-            f"only {len(matches.fixed_ras)} of {matches.asked} places of the fixed scan were found in the moving one; "
+            f"only {len(matches.fixed_ras)} of {matches.tried} places of the fixed scan were found in the moving one; "
             "they share too little: choose scans that overlap more."
         )
     weight = matches.depth_mm

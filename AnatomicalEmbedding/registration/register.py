@@ -80,4 +80,4 @@ def register(
             field, affine, volumes, maps, device, lambda share: step(0.5 + share / 2, "comparing the images")
         )
     step(1.0, "done")
-    return Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.asked)
+    return Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried)

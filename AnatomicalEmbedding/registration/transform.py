@@ -49,7 +49,7 @@ class Registration:
     """Where points of the fixed scan lie in the moving one. kind: how far it went, of `registration.KINDS`.
 
     affine: (4, 4) RAS mm fixed -> moving. field: displacement, mm, added after it, or None. fixed, moving: names.
-    used, asked: number of matches used, and of places matched.
+    used, tried: number of matches used, and of places matched.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Registration:
     fixed: str
     moving: str
     used: int
-    asked: int
+    tried: int
 
     def transform_points(self, points_ras: np.ndarray) -> np.ndarray:
         """(n, 3) RAS mm in the fixed scan -> (n, 3) RAS mm in the moving scan."""

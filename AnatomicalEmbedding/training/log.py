@@ -1,4 +1,4 @@
-"""What a run writes at every step: CSV files, and TensorBoard's where that package is installed."""
+"""The log of a run: CSV files, and TensorBoard's where that package is installed."""
 
 import csv
 from pathlib import Path
@@ -8,7 +8,7 @@ _COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
 
 class StepLog:
-    """Use as a context. `folder`/loss.csv goes on after `steps_kept`: rows of steps that a kill lost are dropped."""
+    """Use as a context. `folder`/loss.csv continues after `steps_kept`: later rows, lost by a kill, are dropped."""
 
     def __init__(self, folder: Path, steps_kept: int, enabled: bool = True):
         self._folder, self._file, self._board = folder, None, None

@@ -1,4 +1,4 @@
-"""What a training run is at one step: weights, their average, frames, optimiser. Saved whole, resumed exactly."""
+"""The state of a training run at one step: weights, their average, frames, optimiser; saved, and resumed exactly."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def synchronised(module: nn.Module) -> nn.Module:
 
 
 class TrainingState:
-    """Everything a checkpoint holds, and the step from one state to the next."""
+    """The contents of a checkpoint, and the step from one state to the next."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class TrainingState:
 
     @torch.no_grad()
     def _average(self) -> None:
-        """Exponential mean of the weights; early on over a shorter stretch, so that the start is forgotten."""
+        """Exponential mean of the weights; early on over fewer steps, so that the start is forgotten."""
         keep = min(self.recipe.optimiser.ema, (self.step - 1) / (self.step + 9))
         torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
@@ -184,7 +184,7 @@ class TrainingState:
             try:
                 with atomic_path(path) as temporary:
                     torch.save(state, temporary)
-            except RuntimeError as error:  # of torch, which does not say that the disk is full
+            except RuntimeError as error:  # of torch, on a full disk
                 raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error
         self.fabric.barrier()
 
@@ -206,7 +206,7 @@ class TrainingState:
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
-    """The weights both have. Descriptor heads that the source lacks stay as they were drawn, others are left out."""
+    """The weights both have. Descriptor heads that the source lacks keep their random weights, others are left out."""
     fault = "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)

@@ -249,9 +249,7 @@ class TestRefusals:
         assert not (tmp_path / "out").exists()
 
     def test_an_output_that_is_a_file(self, anatemb, place, tmp_path: Path, monkeypatch) -> None:
-        monkeypatch.setattr(
-            "AnatomicalEmbedding.cli.console.open_model", lambda options: pytest.fail("work was begun")
-        )
+        monkeypatch.setattr("AnatomicalEmbedding.cli.console.open_model", lambda options: pytest.fail("work was begun"))
         (tmp_path / "out").write_text("")
         words = ("followup", place.template, place.points, place.target, "--no-report", "-o", tmp_path / "out")
         assert_refused(anatemb(*words), "out: is a file; choose another output folder")
