@@ -16,19 +16,9 @@ if TYPE_CHECKING:
     from ..structures.locating import Located
 
 COLUMNS = (
-    "scan",
-    "structure",
-    "status",
-    "low_r",
-    "low_a",
-    "low_s",
-    "high_r",
-    "high_a",
-    "high_s",
-    "present",
-    "cut",
+    "scan", "structure", "status", "low_r", "low_a", "low_s", "high_r", "high_a", "high_s", "present", "cut",
     "remarks",
-)
+)  # fmt: skip
 _TABLE_NAME = "boxes.csv"
 
 

@@ -1,4 +1,4 @@
-"""One synthetic patient and the scan made of it."""
+"""One synthetic patient, a scan of it, and the views used for measurements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 @dataclass(frozen=True, eq=False)
 class Phantom:
-    """A synthetic CT with everything known about it.
+    """A synthetic CT with its exact truth.
 
     volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> TotalSegmentator-like name.
     points_ras: name -> (3,) RAS mm of the named points that lie inside the volume.

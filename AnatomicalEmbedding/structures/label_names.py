@@ -31,17 +31,10 @@ LEFT_OUT_NAMES = {
 # Data sets spell the same structure differently; the right-hand side is TotalSegmentator's spelling.
 _SIDES = {"left": "left", "lt": "left", "l": "left", "right": "right", "rt": "right", "r": "right"}
 _SYNONYMS = {
-    "oesophagus": "esophagus",
-    "gall_bladder": "gallbladder",
-    "bladder": "urinary_bladder",
-    "brain_stem": "brainstem",
-    "spinalcord": "spinal_cord",
-    "ivc": "inferior_vena_cava",
-    "postcava": "inferior_vena_cava",
-    "parotid_gland": "parotid",
-    "adrenal": "adrenal_gland",
-    "femoral_head": "femur_head",
-}
+    "oesophagus": "esophagus", "gall_bladder": "gallbladder", "bladder": "urinary_bladder", "brain_stem": "brainstem",
+    "spinalcord": "spinal_cord", "ivc": "inferior_vena_cava", "postcava": "inferior_vena_cava",
+    "parotid_gland": "parotid", "adrenal": "adrenal_gland", "femoral_head": "femur_head",
+}  # fmt: skip
 
 # Group of points -> its heading. An extreme point is any of the six.
 GROUPS = {
