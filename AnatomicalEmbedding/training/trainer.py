@@ -118,7 +118,7 @@ def train(
                     log.flush()
                     saved = now
                 if stop:
-                    raise CancelledError(f"{folder}: stopped at step {state.step}; run the same command to continue.")
+                    raise CancelledError(f"{folder}: stopped at step {state.step}; run the same command to go on.")
                 if over:
                     break
         finally:

@@ -78,7 +78,7 @@ def test_what_is_printed_is_what_was_measured(patients, monkeypatch: pytest.Monk
             "Places of lesions",
             "CPM@Radius as DLT",
             "CPM@10mm as UAE",
-            "Which lesion is which",
+            "Pairing of lesions",
             "Seconds",
         ):
             assert heading in text

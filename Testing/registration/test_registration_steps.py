@@ -148,7 +148,7 @@ def test_scans_that_share_nothing_are_refused(bent_pair):
 
     lower, upper = (make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=view) for view in ((-60, 80), (470, 620)))
     model = load_model()
-    with pytest.raises(AnatomicalEmbeddingError, match="too little of the same"):
+    with pytest.raises(AnatomicalEmbeddingError, match="share too little"):
         register((model.embed(lower.volume), model.embed(upper.volume)), (lower.volume, upper.volume))
 
 
