@@ -24,7 +24,7 @@ from ..followup.record import FollowUp
 from ..followup.status import DISAPPEARED, NEW, SPLIT
 from ..phantom import followup as truth
 from ..phantom.followup import PhantomFollowUp, make_follow_up
-from .results import Section, as_markdown, as_text, summarise
+from .results import Section, Tables, summarise
 
 _CLOSE_MM = 10.0
 _STATES = (SAME, SPLIT, MERGED, DISAPPEARED, NEW, OUTSIDE)
@@ -100,7 +100,7 @@ class Placed:
 
 
 @dataclass(frozen=True, eq=False)
-class FollowUpResult:
+class FollowUpResult(Tables):
     """placed: places found. links: right, wrong and missing ones between lesions of two studies. states: (true,
     reported) words of lesions -> count. outside: of lesions carried to a scan that does not show them, those reported;
     all.
@@ -128,7 +128,7 @@ class FollowUpResult:
         """Of lesions that both studies show, those found within their radius or 10 mm."""
         return float(self.placed.matched()[self.placed.group != GONE].mean())
 
-    def _sections(self) -> list[Section]:
+    def sections(self) -> list[Section]:
         right, wrong, missing = self.links
         found, count = self.outside
         rows = [("mm", "lesions", "within radius or 10", "mean", "median", "90 %")]
@@ -179,14 +179,6 @@ class FollowUpResult:
             Section("Status of the lesions", tuple(words)),
             Section("Seconds", (("", "mean"), *((what, f"{value:.2f}") for what, value in self.seconds.items()))),
         ]
-
-    def table(self) -> str:
-        """The result as aligned text."""
-        return as_text(self._sections())
-
-    def markdown(self) -> str:
-        """The result as Markdown tables."""
-        return as_markdown(self._sections())
 
     def to_json(self) -> str:
         """The result as JSON text."""

@@ -20,7 +20,7 @@ from ..registration.lattice import Lattice
 from ..registration.register import register
 from ..structures.labelled_scans import Case, refuse_twins
 from .protocol import EmbeddingMatcher, Matcher
-from .results import Section, as_markdown, as_text
+from .results import Section, Tables
 
 LATTICE_MM = 3.0
 
@@ -57,7 +57,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class RegistrationResult:
+class RegistrationResult(Tables):
     """All that was measured. scan_seconds: method -> mean seconds of the work done once for a scan, if it has any."""
 
     methods: tuple[str, ...]
@@ -68,14 +68,6 @@ class RegistrationResult:
     def of(self, method: str) -> list[Measured]:
         """What was measured of one method."""
         return [measured for measured in self.measured if measured.method == method]
-
-    def table(self) -> str:
-        """The result as aligned text for a terminal."""
-        return as_text(self._sections())
-
-    def markdown(self) -> str:
-        """The result as Markdown tables."""
-        return as_markdown(self._sections())
 
     def to_json(self) -> str:
         """The result as JSON text, pair by pair."""
@@ -93,7 +85,7 @@ class RegistrationResult:
         ]
         return json.dumps({"pairs": pairs, "scan_seconds": self.scan_seconds, "notes": list(self.notes)}, indent=1)
 
-    def _sections(self) -> list[Section]:
+    def sections(self) -> list[Section]:
         labelled = [[m for m in self.of(method) if m.dice] for method in self.methods]
         landmarked = [[m for m in self.of(method) if len(m.errors_mm)] for method in self.methods]
         found = []

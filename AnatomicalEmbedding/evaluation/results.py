@@ -100,8 +100,24 @@ def summarise(errors_mm: np.ndarray) -> Summary:
     return Summary(len(answered), missing, float(mean), float(median), float(sd), float(p90))
 
 
+class Tables:
+    """A result made of sections, as text and as Markdown."""
+
+    def sections(self) -> list[Section]:
+        """The tables of the result."""
+        raise NotImplementedError
+
+    def table(self) -> str:
+        """The result as aligned text for a terminal."""
+        return as_text(self.sections())
+
+    def markdown(self) -> str:
+        """The result as Markdown tables."""
+        return as_markdown(self.sections())
+
+
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Tables):
     """Every error measured. scan_seconds: matcher -> mean seconds of the work done once for a scan, if it has any."""
 
     matchers: tuple[str, ...]
@@ -138,13 +154,12 @@ class Result:
         found = {name for m in self.measured for name, of in zip(m.names, m.groups, strict=True) if of == group}
         return sorted(found)
 
-    def table(self) -> str:
-        """The result as aligned text for a terminal."""
-        return as_text(_sections(self))
-
-    def markdown(self) -> str:
-        """The result as Markdown tables."""
-        return as_markdown(_sections(self))
+    def sections(self) -> list[Section]:
+        """A table for each group of points measured, then one of every structure, then the notes."""
+        found = [_group_section(self, group, heading) for group, heading in GROUPS.items() if self.names(group)]
+        if self.names("centre"):
+            found.append(_structure_section(self))
+        return [*found, *([Section("Notes", (), self.notes)] if self.notes else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: a summary and every pair with the error of each point, in mm."""
@@ -184,16 +199,6 @@ class Result:
                 for name in self.names("centre")
             },
         }
-
-
-def _sections(result: Result) -> list[Section]:
-    """A table for each group of points measured, then one of every structure, then the notes."""
-    found = [_group_section(result, group, heading) for group, heading in GROUPS.items() if result.names(group)]
-    if result.names("centre"):
-        found.append(_structure_section(result))
-    if result.notes:
-        found.append(Section("Notes", (), result.notes))
-    return found
 
 
 def _group_section(result: Result, group: str, heading: str) -> Section:
