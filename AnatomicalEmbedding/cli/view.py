@@ -68,17 +68,10 @@ def run(options: argparse.Namespace) -> None:
 
     choice = Choice(options.model, options.device, None if options.no_cache else "")
     wanted = Options(
-        scans=tuple(options.scans),
-        series=tuple(options.series),
-        demo=options.demo,
-        demo_follow_up=options.demo_follow_up,
-        host=options.host,
-        port=options.port,
-        token=options.token,
-        browser=not options.no_browser,
-        choice=choice,
-        threads=options.threads or max(1, (os.cpu_count() or 2) - 1),
-    )
+        scans=tuple(options.scans), series=tuple(options.series), demo=options.demo,
+        demo_follow_up=options.demo_follow_up, host=options.host, port=options.port, token=options.token,
+        browser=not options.no_browser, choice=choice, threads=options.threads or max(1, (os.cpu_count() or 2) - 1),
+    )  # fmt: skip
     try:
         serve(wanted, say)
     except AnatomicalEmbeddingError as error:

@@ -138,17 +138,9 @@ class Model:
         if not cells.any():
             raise no_patient(volume)
         return EmbeddingMap(
-            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0),
-            cells,
-            cell_to_ras,
-            volume.ijk_to_ras,
-            volume.shape,
-            provenance,
-            volume.notes,
-            found.global_,
-            found.local,
-            self.calibration,
-        )
+            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0), cells, cell_to_ras,
+            volume.ijk_to_ras, volume.shape, provenance, volume.notes, found.global_, found.local, self.calibration,
+        )  # fmt: skip
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Features of input (1, k, j, i), without batch axis; the coordinate is the mean over the network's scales.

@@ -126,11 +126,6 @@ def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
     if answers.shape != pair.target_ras.shape:
         raise PointsError(f"{name}: answered {answers.shape} for {len(pair.names)} points; a row of 3 for each is due.")
     return Measured(
-        matcher=name,
-        template=pair.template.id,
-        target=pair.target.id,
-        names=pair.names,
-        kinds=pair.kinds,
-        offsets_mm=answers - pair.target_ras,
-        seconds=seconds,
-    )
+        matcher=name, template=pair.template.id, target=pair.target.id, names=pair.names, kinds=pair.kinds,
+        offsets_mm=answers - pair.target_ras, seconds=seconds,
+    )  # fmt: skip

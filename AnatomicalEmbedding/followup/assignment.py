@@ -242,16 +242,10 @@ def assign_in_record(
     merged = {(i, j): (names[0][i], kept.get(names[1][j], names[1][j])) for i, j in rest if j in paired_later}
     distance, expected = _distances(*listed)
     return RecordAssignment(
-        earlier,
-        later,
-        tuple(same.values()),
-        tuple(split.values()),
-        tuple(merged.values()),
-        dict(zip(names[0], found.earlier, strict=True)),
-        dict(zip(names[1], found.later, strict=True)),
-        unread,
+        earlier, later, tuple(same.values()), tuple(split.values()), tuple(merged.values()),
+        dict(zip(names[0], found.earlier, strict=True)), dict(zip(names[1], found.later, strict=True)), unread,
         {ids: Nearness(float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
-    )
+    )  # fmt: skip
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:

@@ -337,24 +337,16 @@ def _document(
         title=sr.CodedConcept("126000", "DCM", "Imaging Measurement Report"),
     )
     document = sr.Comprehensive3DSR(
-        evidence=evidence,
-        content=report[0],
-        series_instance_uid=hd.UID(),
-        series_number=_SERIES_NUMBER,
-        sop_instance_uid=hd.UID(),
-        instance_number=1,
-        manufacturer=_PRODUCT,
-        manufacturer_model_name=_PRODUCT,
-        software_versions=_version(),
-        device_serial_number="1",
-        series_description="Lesion follow-up",
+        evidence=evidence, content=report[0], series_instance_uid=hd.UID(), series_number=_SERIES_NUMBER,
+        sop_instance_uid=hd.UID(), instance_number=1, manufacturer=_PRODUCT, manufacturer_model_name=_PRODUCT,
+        software_versions=_version(), device_serial_number="1", series_description="Lesion follow-up",
         coding_schemes=[
             hd.coding_schemes.CodingSchemeIdentificationItem(
                 codes.SCHEME, name=_PRODUCT, responsible_organization=_PRODUCT
             )
         ],
         is_complete=complete,
-    )
+    )  # fmt: skip
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names of lesions may be in any language
     return document
 

@@ -112,18 +112,11 @@ def write_report(
         for field in ("status", "expected_error_mm", "probability", "score", "error_mm")
     }
     html = page_template.render(
-        title=title,
-        model=model,
-        created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
-        versions=package_versions(),
-        scans=scans,
-        rows=rows,
-        known=known,
-        crop_mm=CROP_MM,
-        pixels=pictures.pixels_across(),
-        half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
+        title=title, model=model, created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
+        versions=package_versions(), scans=scans, rows=rows, known=known, crop_mm=CROP_MM,
+        pixels=pictures.pixels_across(), half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
         scale_bar_mm=SCALE_BAR_MM,
-    )
+    )  # fmt: skip
     write_text(path, html)
     return Path(path)
 

@@ -156,21 +156,13 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
     tags = {name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else "" for name, tag in _TAGS.items()}
     scalar = reader.GetNumberOfComponents() == 1
     return _Slice(
-        path=path,
-        series=tags["series"],
-        description=tags["description"],
-        modality=tags["modality"] or "unknown",
-        instance=tags["instance"],
-        size=reader.GetSize()[:2],
+        path=path, series=tags["series"], description=tags["description"], modality=tags["modality"] or "unknown",
+        instance=tags["instance"], size=reader.GetSize()[:2],
         position_lps=_numbers(tags["position"], 3) if scalar else None,
-        orientation_lps=_numbers(tags["orientation"], 6),
-        pixel_spacing=_numbers(tags["pixel_spacing"], 2),
-        is_localizer="LOCALIZER" in tags["image_type"].upper(),
-        frames=int(tags["frames"] or 1),
-        study=tags["study"],
-        date=tags["date"],
-        patient=tags["patient"],
-    )
+        orientation_lps=_numbers(tags["orientation"], 6), pixel_spacing=_numbers(tags["pixel_spacing"], 2),
+        is_localizer="LOCALIZER" in tags["image_type"].upper(), frames=int(tags["frames"] or 1), study=tags["study"],
+        date=tags["date"], patient=tags["patient"],
+    )  # fmt: skip
 
 
 def _numbers(text: str, count: int) -> np.ndarray | None:

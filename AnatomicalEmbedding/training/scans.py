@@ -91,15 +91,10 @@ class PreparedScan:
             raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
-            metadata["name"],
-            tensors["hu"],
-            tensors["body"],
-            tensors["grid_to_ras"].numpy(),
-            frame,
-            tensors.get("body_field"),
-            metadata["synthetic"] == "1",
+            metadata["name"], tensors["hu"], tensors["body"], tensors["grid_to_ras"].numpy(), frame,
+            tensors.get("body_field"), metadata["synthetic"] == "1",
             {name: np.array(points) for name, points in json.loads(metadata.get("structures", "{}")).items()},
-        )
+        )  # fmt: skip
 
 
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
