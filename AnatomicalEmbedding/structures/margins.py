@@ -1,6 +1,6 @@
 """Margins with a stated recall: the growth of boxes that makes them hold a given share of their structures.
 
-Conformal risk control (Angelopoulos 2022, theorem 1): from boxes with known truth, none of them in the scan at hand.
+Conformal risk control (Angelopoulos 2022, theorem 1): from boxes with known truth in other scans.
 The margin of a side is a multiple of its likely error: the expected error of matching, times the ratio of true to
 expected error of this side, learned over all structures and, where possible, for each.
 """

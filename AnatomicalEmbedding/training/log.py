@@ -58,7 +58,7 @@ class StepLog:
 
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
-    """The rows of a CSV up to a step; none of a file that is not there."""
+    """The rows of a CSV up to a step; [] for a missing file."""
     if not path.exists():
         return []
     with path.open(newline="") as file:

@@ -117,7 +117,7 @@ def test_a_proposal_is_marked_and_its_error_drawn_to_scale(record, written):
     assert "62 % within 10 mm" in proposed
     assert proposed.count("carried") == 2
     assert "not assessed" in nothing
-    assert "1 place was proposed by the software and looked at by nobody" in html
+    assert "1 place was proposed by the software and not reviewed" in html
 
 
 def test_carried_axes_of_a_confirmed_place_are_marked(record, written):
