@@ -3,8 +3,6 @@
 Inside the engine a map is data and `match` a function; these methods only forward to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """Writing files (complete or not at all), their SHA-256, and text in aligned columns."""
 
-from __future__ import annotations
-
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What locate and crop share: which structures to look for, by which examples, in which scans."""
+"""Common part of locate and crop: structures, examples and scans by the options."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
 
 
 class BoxFinder:
-    """Examples, effort and margins by what the options say, ready to locate in any scan."""
+    """Examples, effort and margins by the options, ready to locate in any scan."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.model: Model = open_model(options)
@@ -63,8 +63,8 @@ class BoxFinder:
             examples = {name: examples[name] for name in names}
         self.examples: dict[str, list[Example]] = examples
         if margins is None:
-            raise WeightsError("no margins are known for these weights; build a structure library with them.")
-        margins.times_for(options.recall)  # refuses a recall that cannot be promised, before long work
+            raise WeightsError("there are no margins for these weights; build a structure library with them.")
+        margins.times_for(options.recall)  # raises for a recall that cannot be guaranteed, before long work
         self.margins: Margins = margins
 
     def locate(self, volume: Volume) -> dict[str, Located]:
@@ -118,9 +118,9 @@ def open_library(model: Model, path: Path | None) -> StructureLibrary:
 def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[str, str, Volume, int]]:
     """Path, short name and volume of each scan, and how many scans there are.
 
-    One that cannot be read is named and the next one follows.
+    One that cannot be read is reported and skipped.
 
-    failed: gets a sentence for each; a single scan that fails ends the command.
+    failed: receives a sentence for each; a single scan that fails ends the command.
     """
     paths = scan_paths(options.scans)
     for path, name in zip(paths, unique_names(paths), strict=True):
@@ -133,7 +133,7 @@ def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[s
 
 
 def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int) -> None:
-    """Say which scan failed and go on, or end the command where it was the only one."""
+    """Report a scan that failed, or end the command where it was the only one."""
     if scans == 1:
         raise error
     failed.append(str(error))
@@ -141,14 +141,14 @@ def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int)
 
 
 def finish(failed: list[str], done: list) -> None:
-    """Raise where no scan came to anything, or some did not: the exit code tells."""
+    """Raise AnatomicalEmbeddingError, for the exit code, where some or all scans failed."""
     if failed:
         count = "no scan" if not done else f"all but {len(failed)} of the scans"
         raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")
 
 
 def scan_paths(given: list[str]) -> list[Path]:
-    """Scans as given; folders that hold image files stand for these."""
+    """Paths of scans; folders of image files are replaced by these files."""
     from ..structures.labelled_scans import list_scans
 
     paths: list[Path] = []

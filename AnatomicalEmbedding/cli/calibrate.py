@@ -1,7 +1,5 @@
 """anatemb calibrate: how far answers by weights can be trusted, learned from matches with known truth."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
@@ -28,7 +26,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..embedding.calibration import SUFFIX, beside
+    from ..embedding.calibration import SUFFIX, calibration_file
     from ..training.calibrate import collect
 
     if options.phantoms == 1:
@@ -36,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     weights = Path(options.model)
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(f"{options.model}: shipped weights stay as they are; give a file with -o.")
-    output = options.output or beside(weights)
+    output = options.output or calibration_file(weights)
     if not output.name.endswith(SUFFIX):
         raise AnatomicalEmbeddingError(f"{output}: must be named NAME{SUFFIX} to be found next to NAME.safetensors.")
     model = open_model(options)

@@ -15,17 +15,9 @@ _POINTS = "template.mrk.json"
 _OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
 TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one point shown is not in it
 SHOWN = (
-    "carina",
-    "aortic_arch_top",
-    "heart_apex",
-    "liver_dome",
-    "kidney_left_centre",
-    "kidney_right_centre",
-    "spleen_centre",
-    "vertebra_L3",
-    "iliac_crest_left",
-    "lung_apex_right",
-)
+    "carina", "aortic_arch_top", "heart_apex", "liver_dome", "kidney_left_centre", "kidney_right_centre",
+    "spleen_centre", "vertebra_L3", "iliac_crest_left", "lung_apex_right",
+)  # fmt: skip
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:

@@ -13,19 +13,7 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..followup.lesions import PROPOSED, Study
 from ..followup.record import FollowUp
-from .console import (
-    check_inside,
-    check_kept,
-    check_report,
-    complete,
-    embed,
-    make_folder,
-    open_model,
-    print_json,
-    print_table,
-    read_scan,
-    say,
-)
+from . import console
 
 if TYPE_CHECKING:
     from ..scan.volume import Volume
@@ -67,7 +55,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--no-report", action="store_true", help="leave the page with pictures out")
     add("--sr", action="store_true", help="also a DICOM structured report (TID 1500) of each study that is DICOM")
     add("--effort", choices=("fast", "standard", "thorough"), default="standard", help="how far matching goes")
-    complete(parser, run, series=True)
+    console.complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -79,11 +67,11 @@ def run(options: argparse.Namespace) -> None:
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
-    check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
+    console.check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
-    check_report(options)
-    scans = [read_scan(path, options.series) for path in paths]
+    console.check_report(options)
+    scans = [console.read_scan(path, options.series) for path in paths]
     described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
     given = [study for study, _ in described]
     recognized = recognize(record.studies, given, [str(path) for path in paths], dates)
@@ -91,15 +79,15 @@ def run(options: argparse.Namespace) -> None:
     prior, *others = (study.key for study in recognized.studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
     names = [f"lesion {number + 1}" for number in range(len(lesions))]
-    check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
+    console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
     marked = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
     record = marked.record
     record = _kept_from(options.output / f"{_NAME}{SUFFIX}", options.record, record)
-    make_folder(options.output)
+    console.make_folder(options.output)
     for line in (notes := [*_patient_warning(described), *recognized.notes, *ordered.notes, *marked.notes]):
-        say(line, options.json)
-    model = open_model(options)
-    maps = {key: embed(model, volume, options) for key, volume in volumes.items()}
+        console.say(line, options.json)
+    model = console.open_model(options)
+    maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
     found = find_places(record, others, maps, options.effort)
     record = found.put_into(record)
     kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
@@ -112,14 +100,14 @@ def run(options: argparse.Namespace) -> None:
     exported = export(record, options.output, volumes, slices, _NAME, kinds)
     reasons = [why for of_study in found.reasons.values() for why in of_study.values()]
     if options.json:
-        print_json(_as_json(record, reasons, [*notes, *exported.notes], exported.written))
+        console.print_json(_as_json(record, reasons, [*notes, *exported.notes], exported.written))
         return
     _print_cells(record)
     for line in (*reasons, *exported.notes):
-        say(line)
-    say(f"{len(record.unreviewed())} places are proposals: none of them counts until a person confirms it.")
+        console.say(line)
+    console.say(f"{len(record.unreviewed())} places are proposals: none of them counts until a person confirms it.")
     for path in exported.written:
-        say(f"wrote {path}")
+        console.say(f"wrote {path}")
 
 
 def _dates(given: Sequence[str], count: int) -> list[date | None]:
@@ -188,7 +176,7 @@ def _print_cells(record: FollowUp) -> None:
         place = ("", "", "") if found.point_ras is None else tuple(f"{x:.1f}" for x in found.point_ras)
         error = found.guess.error_mm if found.guess is not None and found.state == PROPOSED else None
         shown.append([row.lesion.label, row.study.label, *place, row.status, "" if error is None else f"{error:.0f}"])
-    print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
+    console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
 
 
 def _as_json(

@@ -13,23 +13,7 @@ import numpy as np
 from ..embedding.calibration import ABSENT
 from ..errors import AnatomicalEmbeddingError, PointsError
 from ..scan.points import PointList, parse_point, read_points, write_markups
-from .console import (
-    as_records,
-    check_folder,
-    check_inside,
-    check_kept,
-    check_report,
-    complete,
-    embed,
-    open_model,
-    print_json,
-    print_table,
-    progress_bar,
-    read_scan,
-    say,
-    unique_names,
-    write_table,
-)
+from . import console
 
 if TYPE_CHECKING:
     from ..matching.match import Matches
@@ -85,27 +69,27 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="also look elsewhere for displaced organs, and ask back from each answer: three times as long",
     )
     add("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
-    complete(parser, run, series=True)
+    console.complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..matching.match import match
 
     points, targets = _points_and_targets(options)
-    names = unique_names([Path(target) for target in targets])
+    names = console.unique_names([Path(target) for target in targets])
     inputs = [] if options.point else [Path(options.files[0])]
-    check_kept(inputs, [options.output / name for name in (*map(_markups_name, names), _TABLE_NAME)])
-    template = read_scan(options.template, options.series)
-    check_inside(template, options.template, [f"point {label!r}" for label in points.labels], points.points_ras)
-    check_report(options)
-    check_folder(options.output)
-    model = open_model(options)
-    template_map = embed(model, template, options)
+    console.check_kept(inputs, [options.output / name for name in (*map(_markups_name, names), _TABLE_NAME)])
+    template = console.read_scan(options.template, options.series)
+    console.check_inside(template, options.template, [f"point {label!r}" for label in points.labels], points.points_ras)
+    console.check_report(options)
+    console.check_folder(options.output)
+    model = console.open_model(options)
+    template_map = console.embed(model, template, options)
     answers, skipped = [], []
     for path, name in zip(targets, names, strict=True):
         try:
-            volume = read_scan(path, options.series)
-            with progress_bar(name, options.json) as progress:
+            volume = console.read_scan(path, options.series)
+            with console.progress_bar(name, options.json) as progress:
                 matches = match(template_map, points.points_ras, model.embed(volume, progress), options.effort)
         except AnatomicalEmbeddingError as error:
             if not options.keep_going:
@@ -121,12 +105,12 @@ def run(options: argparse.Namespace) -> None:
     rows = csv_rows(points, answers)
     if options.json:
         files = [str(path) for path in written]
-        print_json({"matches": as_records(COLUMNS, rows), "files": files, "skipped": skipped})
+        console.print_json({"matches": console.as_records(COLUMNS, rows), "files": files, "skipped": skipped})
         return
     shown = [[*map(str, row[:6]), str(row[6]) and f"{row[6]:.0f}"] for row in rows]
-    print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm"], shown)
+    console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm"], shown)
     for path in written:
-        say(f"wrote {path}")
+        console.say(f"wrote {path}")
 
 
 def write_answers(
@@ -148,7 +132,7 @@ def write_answers(
         write_markups(path, found, answer.name, None if matches.status is None else matches.status == ABSENT)
         written.append(path)
     written.append(folder / _TABLE_NAME)
-    write_table(written[-1], COLUMNS, csv_rows(points, answers))
+    console.write_table(written[-1], COLUMNS, csv_rows(points, answers))
     if report:
         from ..reports.matches import write_report
 

@@ -13,20 +13,7 @@ from ..errors import PointsError, VolumeError
 from ..files import write_text
 from ..registration import DEFORMABLE, KINDS
 from ..scan.points import PointList, read_points, write_markups
-from .console import (
-    check_kept,
-    check_report,
-    complete,
-    embed,
-    make_folder,
-    open_model,
-    print_json,
-    print_table,
-    progress_bar,
-    read_scan,
-    say,
-    unique_names,
-)
+from . import console
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
@@ -61,32 +48,32 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING")
     add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
     add("--no-report", action="store_true", help="leave the pictures out")
-    complete(parser, run, series=True)
+    console.complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
     names = (*_ALWAYS, _FIELD, _REPORT, _LABELS, _POINTS)
-    check_kept(
+    console.check_kept(
         [options.fixed, options.moving, options.points, options.labels], [options.output / name for name in names]
     )
     points = read_points(options.points) if options.points else None
     scans = (options.fixed, options.moving)
     fixed, moving = (
-        replace(read_scan(path, options.series), name=name)
-        for path, name in zip(scans, unique_names(scans), strict=True)
+        replace(console.read_scan(path, options.series), name=name)
+        for path, name in zip(scans, console.unique_names(scans), strict=True)
     )
     labels = _labels(options.labels, moving) if options.labels else None
     if points is not None and not fixed.contains(points.points_ras).all():
         raise PointsError(f"{options.points}: holds points outside {options.fixed}; give points of the fixed scan.")
-    check_report(options)
-    make_folder(options.output)
-    model = open_model(options)
-    maps = [embed(model, volume, options) for volume in (fixed, moving)]
+    console.check_report(options)
+    console.make_folder(options.output)
+    model = console.open_model(options)
+    maps = [console.embed(model, volume, options) for volume in (fixed, moving)]
     from ..registration.register import register
     from ..scan.image_files import write_image
 
     start = time.perf_counter()
-    with progress_bar("registration", options.json) as progress:
+    with console.progress_bar("registration", options.json) as progress:
         found = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
     facts = _facts(found, maps[0], time.perf_counter() - start)
     carried = beyond = None
@@ -102,20 +89,20 @@ def run(options: argparse.Namespace) -> None:
         written.append(options.output / _POINTS)
         write_markups(written[-1], carried, missing=beyond)
     if options.json:
-        print_json(facts | {"files": [str(path) for path in written]})
+        console.print_json(facts | {"files": [str(path) for path in written]})
         return
-    print_table(["registration", ""], [[name, words] for name, words in _in_words(facts).items()])
+    console.print_table(["registration", ""], [[name, words] for name, words in _in_words(facts).items()])
     if outside := facts.get("points_outside_moving"):
-        say(f"not in {moving.name}, and marked as missing: {', '.join(outside)}")
-    say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
+        console.say(f"not in {moving.name}, and marked as missing: {', '.join(outside)}")
+    console.say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
 
 
 def _labels(path: Path, moving: Volume):
     """A label map of the moving scan. Raises VolumeError where its voxels differ from the scan's."""
     import numpy as np
 
+    from ..scan.geometry import image_affine
     from ..scan.image_files import read_image
-    from ..scan.simpleitk_bridge import image_affine
 
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
@@ -132,7 +119,7 @@ def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict
         "moving": found.moving,
         "seconds": round(seconds, 2),
         "matches_used": found.used,
-        "matches_asked": found.asked,
+        "matches_asked": found.tried,
         "affine_ras_fixed_to_moving": found.affine.tolist(),
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),

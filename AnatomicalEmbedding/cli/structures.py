@@ -1,7 +1,5 @@
 """anatemb structures: what a structure library holds, and building one from labelled scans."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
@@ -49,7 +47,7 @@ def run_show(options: argparse.Namespace) -> None:
     if library.margins is not None:
         scales = library.margins.scales.get(options.structure, library.margins.scales[""])
         say("")
-        say("its sides were off by these times what matching expects (learnt from real scans where there are some):")
+        say("true errors of its sides over the expected ones (learned from real scans where there are some):")
         print_table([*SIDES], [[f"{scale:.1f}" for scale in scales]])
 
 

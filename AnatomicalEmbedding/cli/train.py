@@ -132,20 +132,10 @@ def run(options: argparse.Namespace) -> None:
             )
 
     done = train(
-        scans,
-        recipe,
-        options.output,
-        options.steps,
-        seed=options.seed,
-        device=str(device),
-        workers=options.workers,
-        start_from=start_from,
-        minutes=options.minutes,
-        validate=validation,
-        validate_every=options.validate_every,
-        progress=show,
-        cancelled=stop,
-    )
+        scans, recipe, options.output, options.steps, seed=options.seed, device=str(device), workers=options.workers,
+        start_from=start_from, minutes=options.minutes, validate=validation, validate_every=options.validate_every,
+        progress=show, cancelled=stop,
+    )  # fmt: skip
     if int(os.environ.get("RANK", 0)) > 0:  # under torchrun, the first process writes
         return
     path = options.output / "weights.safetensors"
@@ -193,15 +183,10 @@ def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Re
     default = folders[0].parent / "train_levels.json"
     table = options.levels or (default if default.is_file() else None)
     return prepare_set(
-        folders,
-        recipe.network.spacing_mm,
-        destination,
-        levels=LevelTable.read(table) if table else None,
-        model=None if options.place_with == "none" else options.place_with,
-        align=options.align_with,
-        jobs=options.jobs,
-        report=_report,
-    )
+        folders, recipe.network.spacing_mm, destination, levels=LevelTable.read(table) if table else None,
+        model=None if options.place_with == "none" else options.place_with, align=options.align_with,
+        jobs=options.jobs, report=_report,
+    )  # fmt: skip
 
 
 def _overrides(pairs: list[str]) -> dict[str, object]:

@@ -1,7 +1,5 @@
 """anatemb view: scans side by side in the browser; click in one, see the place in all others."""
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import os

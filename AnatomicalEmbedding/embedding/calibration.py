@@ -118,7 +118,7 @@ class Calibration:
             ) from None
 
 
-def beside(weights: Path) -> Path:
+def calibration_file(weights: Path) -> Path:
     """The calibration file of a weights file."""
     return weights.with_name(weights.stem + SUFFIX)
 

@@ -1,7 +1,5 @@
 """Which part of the body a scan holds, and the affine map to the body frame that a map as a whole describes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,18 +49,10 @@ def misfit_mm(embedding: EmbeddingMap) -> float:
 
 # Mean heights in mm above the femoral heads' centres, from readings in the training scans.
 LEVELS_MM = {
-    "the symphysis": -33.0,
-    "the femoral heads": 0.0,
-    "the sacral promontory": 102.0,
-    "the iliac crests": 152.0,
-    "the kidneys": 257.0,
-    "the diaphragm": 378.0,
-    "the carina": 469.0,
-    "the lung apices": 555.0,
-    "the chin": 613.0,
-    "the skull base": 677.0,
-    "the vertex": 819.0,
-}
+    "the symphysis": -33.0, "the femoral heads": 0.0, "the sacral promontory": 102.0, "the iliac crests": 152.0,
+    "the kidneys": 257.0, "the diaphragm": 378.0, "the carina": 469.0, "the lung apices": 555.0, "the chin": 613.0,
+    "the skull base": 677.0, "the vertex": 819.0,
+}  # fmt: skip
 _END_MM = 80.0  # the part of the scan next to each end that determines its height
 _AT_MM = 20.0  # an end this near to a level is named by it
 _FEWEST_CELLS = 20

@@ -3,8 +3,6 @@
 Cells are i, j, k.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 

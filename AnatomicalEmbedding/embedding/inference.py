@@ -64,7 +64,7 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
 class Model:
     """A network ready to embed scans.
 
-    weights_hash: SHA-256 of the weights file. card: what the model card says. cache: where maps are kept, or None.
+    weights_hash: SHA-256 of the weights file. card: the model card. cache: where maps are kept, or None.
     budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: of
     answers by these weights, or None.
     """
@@ -140,17 +140,9 @@ class Model:
         if not cells.any():
             raise no_patient(volume)
         return EmbeddingMap(
-            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0),
-            cells,
-            cell_to_ras,
-            volume.ijk_to_ras,
-            volume.shape,
-            provenance,
-            volume.notes,
-            found.global_,
-            found.local,
-            self.calibration,
-        )
+            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0), cells, cell_to_ras,
+            volume.ijk_to_ras, volume.shape, provenance, volume.notes, found.global_, found.local, self.calibration,
+        )  # fmt: skip
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Features of input (1, k, j, i), without batch axis; the coordinate is the mean over the network's scales.

@@ -239,17 +239,10 @@ class EmbeddingMap:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
                 provenance = Provenance(**about["provenance"])
                 return cls(
-                    tensors.get("coordinate"),
-                    tensors["body"],
-                    tensors["cell_to_ras"].numpy(),
-                    tensors["scan_to_ras"].numpy(),
-                    tuple(about["scan_shape"]),
-                    provenance,
-                    tuple(about["notes"]),
-                    tensors.get("global_"),
-                    in_rows(tensors.get("local")),
-                    find_calibration(provenance.weights_hash),
-                )
+                    tensors.get("coordinate"), tensors["body"], tensors["cell_to_ras"].numpy(),
+                    tensors["scan_to_ras"].numpy(), tuple(about["scan_shape"]), provenance, tuple(about["notes"]),
+                    tensors.get("global_"), in_rows(tensors.get("local")), find_calibration(provenance.weights_hash),
+                )  # fmt: skip
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
 

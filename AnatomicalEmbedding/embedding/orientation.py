@@ -4,8 +4,6 @@ The map of a mirrored scan fits a body less well: liver and heart are on the wro
 So the scan is embedded as stored and mirrored along each axis, and the fit of an affine map decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

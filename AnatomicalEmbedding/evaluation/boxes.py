@@ -1,9 +1,7 @@
 """Few-shot boxes, cross-validated: overlap, recall with a stated margin, and how much of a scan is left (VR).
 
-Protocol: Goncharov et al., MICCAI 2024, section 2.3 (IoU, VR@99), beside it VR with margins learnt on other scans.
+Protocol: Goncharov et al., MICCAI 2024, section 2.3 (IoU, VR@99), and VR with margins learned on other scans.
 """
-
-from __future__ import annotations
 
 import json
 import time
@@ -60,7 +58,7 @@ def find_by_library(
 
 @dataclass(frozen=True, eq=False)
 class BoxResult:
-    """What was measured. margins: learnt elsewhere, never on these scans."""
+    """The result. margins: learned on other scans."""
 
     model: str
     found: tuple[FoundBox, ...]

@@ -1,6 +1,4 @@
-"""What an evaluation measured, and its summaries."""
-
-from __future__ import annotations
+"""Results of an evaluation, their summaries, and tables for a terminal and for Markdown."""
 
 import json
 from collections.abc import Sequence
@@ -102,8 +100,24 @@ def summarise(errors_mm: np.ndarray) -> Summary:
     return Summary(len(answered), missing, float(mean), float(median), float(sd), float(p90))
 
 
+class Tables:
+    """A result made of sections, as text and as Markdown."""
+
+    def sections(self) -> list[Section]:
+        """The tables of the result."""
+        raise NotImplementedError
+
+    def table(self) -> str:
+        """The result as aligned text for a terminal."""
+        return as_text(self.sections())
+
+    def markdown(self) -> str:
+        """The result as Markdown tables."""
+        return as_markdown(self.sections())
+
+
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Tables):
     """Every error measured. scan_seconds: matcher -> mean seconds of the work done once for a scan, if it has any."""
 
     matchers: tuple[str, ...]
@@ -140,13 +154,12 @@ class Result:
         found = {name for m in self.measured for name, of in zip(m.names, m.groups, strict=True) if of == group}
         return sorted(found)
 
-    def table(self) -> str:
-        """The result as aligned text for a terminal."""
-        return as_text(_sections(self))
-
-    def markdown(self) -> str:
-        """The result as Markdown tables."""
-        return as_markdown(_sections(self))
+    def sections(self) -> list[Section]:
+        """A table for each group of points measured, then one of every structure, then the notes."""
+        found = [_group_section(self, group, heading) for group, heading in GROUPS.items() if self.names(group)]
+        if self.names("centre"):
+            found.append(_structure_section(self))
+        return [*found, *([Section("Notes", (), self.notes)] if self.notes else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: a summary and every pair with the error of each point, in mm."""
@@ -159,7 +172,7 @@ class Result:
                     "template": m.template,
                     "target": m.target,
                     "seconds": round(m.seconds, 4),
-                    **_groups_dict(m.groups, m.errors_mm),
+                    **{g: vars(summarise(m.errors_mm[np.array(m.groups) == g])) for g in GROUPS if g in m.groups},
                     "points": [
                         {"name": name, "kind": kind, "error": round(error, 2) if np.isfinite(error) else None}
                         for name, kind, error in zip(m.names, m.kinds, m.errors_mm.tolist(), strict=True)
@@ -186,20 +199,6 @@ class Result:
                 for name in self.names("centre")
             },
         }
-
-
-def _groups_dict(groups: tuple[str, ...], errors_mm: np.ndarray) -> dict[str, Any]:
-    return {group: vars(summarise(errors_mm[np.array(groups) == group])) for group in GROUPS if group in groups}
-
-
-def _sections(result: Result) -> list[Section]:
-    """A table for each group of points measured, then one of every structure, then the notes."""
-    found = [_group_section(result, group, heading) for group, heading in GROUPS.items() if result.names(group)]
-    if result.names("centre"):
-        found.append(_structure_section(result))
-    if result.notes:
-        found.append(Section("Notes", (), result.notes))
-    return found
 
 
 def _group_section(result: Result, group: str, heading: str) -> Section:
@@ -243,7 +242,7 @@ def few_shot(result: Result, shots: int) -> Result:
     """The one-shot answers of `result` combined: for each target, the geometric median of up to `shots` templates'.
 
     Templates of other patients only. Where a target's structure has more templates, every run of `shots` neighbours in
-    their alphabetical circle is one try; where it has fewer, all are used, and a note says how often that was so.
+    their alphabetical circle is one sample; where it has fewer, all are used, and a note counts these.
     """
     combined: list[Measured] = []
     for matcher in result.matchers:
@@ -290,7 +289,7 @@ def _choices(templates: list[str], shots: int) -> list[tuple[str, ...]]:
 
 
 def geometric_median(points: np.ndarray) -> np.ndarray:
-    """The place (3,) with the least sum of distances to points (n, 3) (Weiszfeld 1937). NaN rows do not count."""
+    """The place (3,) with the least sum of distances to points (n, 3) (Weiszfeld 1937); NaN rows are ignored."""
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
         return np.full(3, np.nan)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, require
-from .lesions import MERGED, OUTSIDE, Lesion, Measurement
+from .lesions import MERGED, OUTSIDE, Lesion
 from .record import FollowUp
 from .status import DISAPPEARED, NEW, SPLIT
 
@@ -221,7 +221,8 @@ def assign_in_record(
     for key, other in ((earlier, later), (later, earlier)):
         lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
         points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
-        radii = np.array([_radius(lesion.findings[key].size) for lesion in lesions])
+        lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
+        radii = np.array([_UNMEASURED_MM if length is None else max(length / 2, 1.0) for length in lengths])
         matches, readable = carry_points(maps[key], points, maps[other], effort)
         label = record.study(key).label
         for lesion, ok in zip(lesions, readable, strict=True):
@@ -241,23 +242,13 @@ def assign_in_record(
     merged = {(i, j): (names[0][i], kept.get(names[1][j], names[1][j])) for i, j in rest if j in paired_later}
     distance, expected = _distances(*listed)
     return RecordAssignment(
-        earlier,
-        later,
-        tuple(same.values()),
-        tuple(split.values()),
-        tuple(merged.values()),
-        dict(zip(names[0], found.earlier, strict=True)),
-        dict(zip(names[1], found.later, strict=True)),
-        unread,
+        earlier, later, tuple(same.values()), tuple(split.values()), tuple(merged.values()),
+        dict(zip(names[0], found.earlier, strict=True)), dict(zip(names[1], found.later, strict=True)), unread,
         {ids: Nearness(float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
-    )
+    )  # fmt: skip
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
     """Whether a lesion was seen in one study, and not reviewed as gone in the other."""
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)
-
-
-def _radius(size: Measurement) -> float:
-    return _UNMEASURED_MM if size.long_mm is None else max(size.long_mm / 2, 1.0)

@@ -1,7 +1,5 @@
 """Export of a follow-up: table, page, structured reports, and the record to continue from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

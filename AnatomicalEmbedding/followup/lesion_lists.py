@@ -1,7 +1,5 @@
 """Lesions marked in other programs: a list of points, or of lines along their longest diameters."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -94,7 +92,7 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
             reason = f"{marked.name} in {label}: is a name that programs assign, so it is not taken for {lesion.label}"
             notes.append(f"{reason}; pair the two if they are one.")
             lesion = None
-        if lesion is not None and _is_reviewed(lesion, study):
+        if lesion is not None and study in lesion.findings and lesion.findings[study].reviewed:
             reason = f"{lesion.label}: was reviewed as {lesion.findings[study].state} in {label}"
             notes.append(f"{reason}; its place in the list was left out.")
             continue
@@ -158,10 +156,6 @@ def _met_again(record: FollowUp, study: str, lesion_id: str, marked: MarkedLesio
 
 def _is_visible(lesion: Lesion, study: str) -> bool:
     return study in lesion.findings and lesion.findings[study].visible
-
-
-def _is_reviewed(lesion: Lesion, study: str) -> bool:
-    return study in lesion.findings and lesion.findings[study].reviewed
 
 
 def _is_marked(lesion: Lesion, study: str) -> bool:

@@ -4,14 +4,12 @@
 entered here stays.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from .lesions import MERGED, Finding, Lesion, Measurement, Point, Study
+from .lesions import MERGED, Finding, Lesion, Measurement, Study
 from .record import FollowUp
 from .sr_codes import site_codes
 from .study_inputs import in_order, is_content
@@ -150,7 +148,7 @@ def _together(
 def _as_one(known: Lesion, other: Lesion) -> Lesion:
     findings = dict(known.findings)
     for key, found in other.findings.items():
-        if found.reviewed or not _reviewed(findings.get(key)):
+        if found.reviewed or key not in findings or not findings[key].reviewed:
             findings[key] = found
     return _described(other, known, findings)
 
@@ -225,11 +223,8 @@ def _agree(one: Finding, other: Finding) -> bool:
         volumes = one.size.volume_ml, other.size.volume_ml
         if None not in volumes and not math.isclose(*volumes, rel_tol=_SAME_SHARE):
             return False
-    return all(None in pair or _lie_together(*pair) for pair in pairs)
-
-
-def _lie_together(some: Sequence[Point], others: Sequence[Point]) -> bool:
-    return all(math.dist(one, other) <= _SAME_MM for one, other in zip(some, others, strict=True))
+    known = (pair for pair in pairs if None not in pair)
+    return all(math.dist(*ends) <= _SAME_MM for pair in known for ends in zip(*pair, strict=True))
 
 
 def _is_described_otherwise(known: Lesion, other: Lesion) -> bool:
@@ -241,7 +236,3 @@ def _is_described_otherwise(known: Lesion, other: Lesion) -> bool:
 
 def _organ(site: str) -> object:
     return site_codes(site) or site.casefold().strip()
-
-
-def _reviewed(found: Finding | None) -> bool:
-    return found is not None and found.reviewed

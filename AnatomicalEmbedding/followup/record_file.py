@@ -6,8 +6,6 @@
               "findings": {study key: {"state", "point_ras", "into", "guess": {...}, "size": {...}}}}]}
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -129,30 +127,19 @@ def _list(document: Mapping[str, Any], key: str) -> list:
 
 
 def _study(value: Mapping[str, Any]) -> Study:
-    day = value.get("date")
-    return Study(
-        _text(value, "key", required=True),
-        _text(value, "name"),
-        None if day is None else date.fromisoformat(day),
-        _text(value, "study_uid"),
-        _text(value, "series_uid"),
-    )
+    day = None if value.get("date") is None else date.fromisoformat(value["date"])
+    name, study_uid, series_uid = (_text(value, key) for key in ("name", "study_uid", "series_uid"))
+    return Study(_text(value, "key", required=True), name, day, study_uid, series_uid)
 
 
 def _lesion(value: Mapping[str, Any]) -> Lesion:
     findings = {}
     for key, found in value["findings"].items():
         findings[key] = _understood(f"lesion {value['id']} in study {key!r}", _finding, found)
-    return Lesion(
-        _text(value, "id", required=True),
-        findings,
-        _text(value, "name"),
-        _text(value, "site"),
-        _flag(value, "target", True),
-        _flag(value, "nodal", False),
-        _text(value, "split_from"),
-        _text(value, "tracking_uid", required=True),
-    )
+    lesion_id, uid = (_text(value, key, required=True) for key in ("id", "tracking_uid"))
+    name, site, split_from = (_text(value, key) for key in ("name", "site", "split_from"))
+    target, nodal = _flag(value, "target", True), _flag(value, "nodal", False)
+    return Lesion(lesion_id, findings, name, site, target, nodal, split_from, uid)
 
 
 def _finding(value: Mapping[str, Any]) -> Finding:
@@ -171,21 +158,13 @@ def _finding(value: Mapping[str, Any]) -> Finding:
 
 
 def _guess(value: Mapping[str, Any]) -> Guess:
-    return Guess(
-        _text(value, "status"),
-        _text(value, "source"),
-        _number(value.get("expected_error_mm")),
-        _number(value.get("probability")),
-    )
+    error, probability = _number(value.get("expected_error_mm")), _number(value.get("probability"))
+    return Guess(_text(value, "status"), _text(value, "source"), error, probability)
 
 
 def _size(value: Mapping[str, Any]) -> Measurement:
-    return Measurement(
-        _axis(value.get("long_axis")),
-        _axis(value.get("short_axis")),
-        _number(value.get("volume_ml")),
-        _flag(value, "confirmed", False),
-    )
+    axes = (_axis(value.get(key)) for key in ("long_axis", "short_axis"))
+    return Measurement(*axes, _number(value.get("volume_ml")), _flag(value, "confirmed", False))
 
 
 def _axis(value: Any) -> Axis | None:

@@ -1,7 +1,5 @@
 """The page of a follow-up: each lesion in each study as a picture, sizes, response, and the trend. One HTML file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

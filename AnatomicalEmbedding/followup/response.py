@@ -4,8 +4,6 @@ Judges target lesions and new ones. Whether non-target lesions have unequivocall
 here they only prevent a complete response.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -132,16 +130,9 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
     return Response(
-        study.key,
-        total,
-        nadir_mm,
-        _percent(total, base_mm),
-        _percent(total, nadir_mm),
-        category,
-        news.new,
-        missing,
+        study.key, total, nadir_mm, _percent(total, base_mm), _percent(total, nadir_mm), category, news.new, missing,
         notes,
-    )
+    )  # fmt: skip
 
 
 def _percent(total: float | None, of: float) -> float | None:

@@ -1,7 +1,5 @@
 """The diameter that each lesion adds to the sum, or why it is unknown. Confirmed measurements only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Codes of structured reports: organs in SNOMED CT, and a scheme of our own for what DICOM has no code for."""
 
-from __future__ import annotations
-
 import re
 
 from .lesions import CONFIRMED, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PROPOSED

@@ -1,7 +1,5 @@
 """The status word of each cell of the table lesion x study."""
 
-from __future__ import annotations
-
 from .lesions import NOT_VISIBLE, PROPOSED, Finding
 from .record import FollowUp
 from .timeline import Timeline, timeline_of

@@ -1,7 +1,5 @@
 """The studies of a record that input scans belong to, the order of studies in time, and DICOM dates."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -96,7 +94,7 @@ def _by_name(
     free = [each for each in known if each not in found and not each.series_uid and not is_content(each.key)]
     names = {each.name for each in scans}
     candidates = {
-        n: [each for each in free if _is_named(each.name, scan.name, names) and _may_be_of_a_day(each, scan)]
+        n: [e for e in free if _is_named(e.name, scan.name, names) and len({e.date, scan.date} - {None}) < 2]
         for n, scan in enumerate(scans)
         if found[n] is None and not scan.series_uid
     }
@@ -112,10 +110,6 @@ def _is_named(name: str, scan_name: str, others: Iterable[str] = ()) -> bool:
     """
     numbered = re.fullmatch(rf"{re.escape(scan_name)}_\d+", name) is not None
     return name == scan_name or (numbered and name not in others)
-
-
-def _may_be_of_a_day(one: Study, other: Study) -> bool:
-    return None in (one.date, other.date) or one.date == other.date
 
 
 def _unclear(file: str, candidates: Sequence[Study]) -> str:

@@ -1,7 +1,5 @@
 """The table lesion x study, for spreadsheets and pages. Unconfirmed values are flagged."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -3,10 +3,9 @@
 Scans of one day, such as thorax and abdomen, are one visit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, Finding, Lesion, Study
@@ -44,7 +43,7 @@ def visits_of(record: FollowUp) -> Visits:
     studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]
     lesions = []
     for lesion in record.lesions:
-        known = {group[0].key: _best_known(lesion, group) for group in scans}
+        known = {g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion)) for g in scans}
         lesions.append(replace(lesion, findings={key: found for key, found in known.items() if found is not None}))
     return Visits(FollowUp(tuple(studies), tuple(lesions)), scans)
 
@@ -62,10 +61,6 @@ def _together(studies: Sequence[Study]) -> tuple[tuple[Study, ...], ...]:
 def _is_one_visit(study: Study, other: Study) -> bool:
     of_one_day = study.date is not None and study.date == other.date
     return of_one_day or (study.study_uid != "" and study.study_uid == other.study_uid)
-
-
-def _best_known(lesion: Lesion, scans: Sequence[Study]) -> Finding | None:
-    return min((lesion.findings.get(scan.key) for scan in scans), key=lambda found: _rank(lesion, found))
 
 
 def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:

@@ -1,7 +1,5 @@
 """The sizes of lesions over time, and the sum of targets, as one SVG picture. Confirmed sizes only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ symmetric: the answer, matched back, ends next to the point; moving the answer a
 (Bai 2023 iterates the same to a fixed point).
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np

@@ -6,8 +6,6 @@ look, how well the tissue around them agrees, how far the fine step moved the fi
 size, and where in the body the point lies.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

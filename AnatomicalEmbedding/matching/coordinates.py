@@ -6,8 +6,6 @@ error. Then the target's map is fitted likewise around the nearest cell and solv
 answer between cells.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ look-alikes. Without coordinates the peak of the summed similarity
 S_global + S_local over the whole body is the answer, as in the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

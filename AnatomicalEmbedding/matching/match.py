@@ -5,8 +5,6 @@ tissue around the point refine it (`blocks`), or, faster, the point's own descri
 adds a wider search. `confidence` estimates the error of each answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 

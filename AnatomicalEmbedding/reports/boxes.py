@@ -1,7 +1,5 @@
 """The page of boxes: each structure found in a scan, its box drawn in three planes. One self-contained HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

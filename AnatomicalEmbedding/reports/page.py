@@ -1,4 +1,4 @@
-"""What all pages share: their templates, the packages they need, and the versions at their foot."""
+"""What all pages share: templates, required packages, and version numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENGINE = __package__.rsplit(".", 1)[0]
 
 
 def check_packages() -> None:
-    """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing: before long work, not after it."""
+    """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing; to be called before long work."""
     load_page("reports/page_style.css.j2")
     require("PIL", "pillow", "the report needs", "report")
 
@@ -34,7 +34,7 @@ def load_page(name: str) -> jinja2.Template:
 
 
 def package_versions() -> str:
-    """What made a page, for its foot."""
+    """Versions of the software, for the foot of a page."""
     versions = []
     for package in ("AnatomicalEmbedding", "torch"):
         try:

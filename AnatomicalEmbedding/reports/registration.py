@@ -1,7 +1,5 @@
 """The page of a registration: fixed and moving scan in two colours, before and after. One self-contained HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +28,7 @@ class _Pair:
 def write_registration_report(
     path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
 ) -> Path:
-    """Write one page. facts: what else to tell of the registration, name -> words.
+    """Write one page. facts: further facts of the registration, name -> words.
 
     "before" lays the middles of the two scans on each other. Raises AnatomicalEmbeddingError when pillow or jinja2 is
     not installed. The page is complete or not written.

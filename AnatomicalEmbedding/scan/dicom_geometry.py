@@ -1,7 +1,5 @@
 """From the positions of single slices to one grid: order, spacing, tilt, missing slices."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

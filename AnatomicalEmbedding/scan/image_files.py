@@ -1,6 +1,4 @@
-"""Image files other than DICOM through SimpleITK, with the checks that SimpleITK leaves out."""
-
-from __future__ import annotations
+"""Image files other than DICOM, read and written through SimpleITK with the checks that it leaves out."""
 
 import math
 import os
@@ -19,13 +17,12 @@ import SimpleITK as sitk
 from ..errors import VolumeError
 from ..files import atomic_path
 from .checks import check_spacing
-from .geometry import transform_points
+from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
-from .simpleitk_bridge import image_affine
 
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
-# A qform further than this from the sform, at a corner of the volume, is worth a note.
+# A qform further than this from the sform, at a corner of the volume, is noted.
 _FORMS_AGREE_MM = 0.5
 
 
@@ -41,7 +38,7 @@ def display_name(path: Path) -> str:
 
 
 def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
-    """Read one scalar 3-D image; return it with notes on what had to be assumed.
+    """Read one scalar 3-D image; return it with notes on assumptions.
 
     A fourth dimension of length 1 is dropped. Raises VolumeError for an unknown suffix, a damaged or truncated file,
     colour or vector pixels, any other number of dimensions, and a spacing outside 0.1 to 12 mm.
@@ -49,7 +46,7 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
     suffix = image_suffix(path)
     if not suffix:
         raise VolumeError(
-            f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert it, or rename it to what it is."
+            f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert it, or correct its suffix."
         )
     geometry = check_nifti(path) if suffix.startswith(".nii") else None
     reader = sitk.ImageFileReader()
@@ -70,10 +67,10 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
 
 @contextmanager
 def _unambiguous(path: Path) -> Iterator[Path]:
-    """Give a path that SimpleITK reads the right voxels from.
+    """Give a path from which SimpleITK reads the right voxels.
 
-    Asked for scan.nii.gz, its NIfTI library takes the voxels of scan.nii where that lies beside it (ITK 5.4), without
-    a word; a copy in a folder of its own has no such neighbour.
+    For scan.nii.gz, its NIfTI library silently reads scan.nii in the same folder if there is one (ITK 5.4); so the
+    file is then copied to a folder of its own.
     """
     if image_suffix(path) == ".nii.gz" and path.with_suffix("").exists():
         with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +98,7 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
 
 
 def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Refuse a MetaImage whose data are missing or short, before SimpleITK does so and prints lines of its own."""
+    """Refuse a MetaImage whose data are missing or short, before SimpleITK does so and prints further lines."""
     with path.open("rb") as stream:
         head = stream.read(1 << 16)
     start = head.find(b"ElementDataFile")
@@ -113,7 +110,7 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
     elif name.startswith("LIST") or "%" in name:
         return
     elif not (path.parent / name).is_file():
-        raise VolumeError(f"{path}: its data file {name} is not beside it; copy both files.")
+        raise VolumeError(f"{path}: its data file {name} is not next to it; copy both files.")
     else:
         present = (path.parent / name).stat().st_size
     if keys.get(b"CompressedData", b"").lower() == b"true":
@@ -146,7 +143,7 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
     known to be whole. Raises VolumeError for another suffix, or when the file cannot be written.
     """
     path = Path(path)
-    if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK knows them in lower case only
+    if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK accepts them in lower case only
         raise VolumeError(f"{path}: cannot write this kind of file; use one of {', '.join(WRITABLE_SUFFIXES)}.")
     needed = image.GetNumberOfPixels() * image.GetNumberOfComponentsPerPixel() * image.GetSizeOfPixelComponent()
     try:

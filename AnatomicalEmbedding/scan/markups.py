@@ -1,6 +1,4 @@
-"""Slicer's markups files (.mrk.json, schema 1.0.3): what lists of points and boxes share. Positions are LPS mm."""
-
-from __future__ import annotations
+"""Slicer's markups files (.mrk.json, schema 1.0.3): common parts of point lists and boxes. Positions are LPS mm."""
 
 import json
 from collections.abc import Sequence
@@ -51,7 +49,7 @@ def control_point(
 
 
 def write_file(path: Path, markups: Sequence[dict[str, Any]]) -> None:
-    """Write one file, complete or not at all. Raises PointsError when its name or folder will not do."""
+    """Write one file, complete or not at all. Raises PointsError when its name or folder cannot be used."""
     if not path.name.lower().endswith(".json"):
         raise PointsError(f"{path}: must be named .mrk.json for Slicer to open it; change the name.")
     text = json.dumps({"@schema": _SCHEMA, "markups": list(markups)}, indent=2, ensure_ascii=False)

@@ -1,12 +1,10 @@
-"""What SimpleITK does not say about a NIfTI file: that it is cut short, or that its geometry contradicts itself.
+"""Checks of NIfTI files that SimpleITK leaves out: truncation and contradictory geometry.
 
-SimpleITK (its NIfTI library) fills the missing end of a truncated file with whatever memory holds, turns NaN into 0,
-replaces a zero spacing by 1 and drops a sheared sform in favour of the qform, all without an error; so the header, the
-length and floating-point voxels are checked here first.
+SimpleITK (its NIfTI library) fills the missing end of a truncated file with random memory, turns NaN into 0, replaces a
+zero spacing by 1 and drops a sheared sform in favour of the qform, all without an error; so the header, the length and
+floating-point voxels are checked here first.
 Layout: nifti1.h, https://nifti.nimh.nih.gov/nifti-1.
 """
-
-from __future__ import annotations
 
 import gzip
 import math
@@ -43,10 +41,10 @@ class NiftiGeometry:
 
 
 def check_nifti(path: Path) -> NiftiGeometry:
-    """Read a .nii or .nii.gz to its end without keeping it, and return what its header says about geometry.
+    """Read a .nii or .nii.gz to its end without keeping it, and return the geometry of its header.
 
-    Raises VolumeError when it is no NIfTI file, is truncated or damaged, holds NaN or infinite voxels, or has a spacing
-    or sform of no use.
+    Raises VolumeError when it is no NIfTI file, is truncated or damaged, holds NaN or infinite voxels, or has an
+    unusable spacing or sform.
     """
     try:
         with path.open("rb") as raw:

@@ -1,6 +1,4 @@
-"""Structures located in scans where they are known, by examples of other patients: what margins are learnt from."""
-
-from __future__ import annotations
+"""Structures located in scans with known truth by examples of other patients; margins and libraries made from that."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +23,7 @@ PeerBoxes = Callable[
 
 @dataclass(frozen=True, eq=False)
 class FoundBox:
-    """One structure in one target: what was found, by us and by peers, and the truth."""
+    """One structure in one target: the box found, those of other methods, and the truth."""
 
     target: str
     name: str
@@ -57,7 +55,7 @@ def find_boxes(
 ) -> tuple[list[FoundBox], float]:
     """Every structure of every case from up to `shots` other patients, and the mean seconds that a scan took.
 
-    templates: further scans that are examples alone. peers: boxes of other methods, kept next to ours.
+    templates: further scans, used as examples only. peers: boxes of other methods, measured as well.
     Raises PointsError when no two patients share a structure.
     """
     every = [*cases, *templates]
@@ -71,7 +69,8 @@ def find_boxes(
         if not chosen:
             continue
         examples = {
-            name: [_example(maps[c.id], c.structures[name]) for c in sources] for name, sources in chosen.items()
+            name: [make_example(maps[c.id], (k := c.structures[name]).box_ras, k.extremes_ras) for c in sources]
+            for name, sources in chosen.items()
         }
         start = time.perf_counter()
         boxes = locate(examples, maps[target.id], effort)
@@ -86,18 +85,14 @@ def find_boxes(
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Up to `shots` scans of other patients that hold the structure, others for each target."""
+    """Up to `shots` scans of other patients that hold the structure, different ones for each target."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]
 
 
-def _example(embedding: EmbeddingMap, known: KnownStructure) -> Example:
-    return make_example(embedding, known.box_ras, known.extremes_ras)
-
-
 def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
-    """Margins learnt from what was found."""
+    """Margins learned from located structures."""
     known = [
         KnownBox(
             b.located, b.truth.box_ras, b.truth.voxels_ras, patient_of(b.target), not b.target.startswith(SYNTHETIC)
@@ -110,7 +105,7 @@ def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins
 _EFFORT = "fast"
 _MOST = 12  # examples of a structure; more add little
 _FEWEST = 3
-_OWN_EXAMPLES = 3  # that margins for a user's own examples suppose
+_OWN_EXAMPLES = 3  # number of examples that margins for a user's own examples assume
 
 
 def build_library(
@@ -121,7 +116,7 @@ def build_library(
 ) -> StructureLibrary:
     """A library of every structure that at least three scans hold whole, real scans first.
 
-    Each scan is then located by the others, so that margins are those of scans the library does not hold.
+    Each scan is then located by the others, so that margins hold for scans outside the library.
     Raises PointsError when no structure has enough examples.
     """
     maps: dict[str, EmbeddingMap] = {}

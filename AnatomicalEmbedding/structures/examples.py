@@ -1,7 +1,5 @@
 """Scans with known structures, from labelled folders or synthetic patients, and examples drawn by a user."""
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,9 +13,8 @@ from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..phantom import Phantom, make_phantom
 from ..scan.boxes import read_rois
-from ..scan.geometry import transform_points
+from ..scan.geometry import image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, read_image
-from ..scan.simpleitk_bridge import image_affine
 from ..scan.volume import Volume
 from .label_names import find_structures, normalise_name
 from .labelled_scans import Case, list_scans, load_case, read_names
@@ -25,7 +22,7 @@ from .locating import Example, make_example, stored
 
 _ROI_SUFFIX = ".roi.mrk.json"
 SYNTHETIC = "phantom-"  # how ids of synthetic patients begin
-_VOXELS = 4000  # of a structure, spread over it, by which recall is measured
+_VOXELS = 4000  # of a structure, spread over it, for measuring recall
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
@@ -74,12 +71,12 @@ def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
 
 
 def structure_names(phantom: Phantom) -> dict[int, str]:
-    """Label -> normalised name of what has a place and an extent in a synthetic patient."""
+    """Label -> normalised name of the structures of a synthetic patient."""
     return {number: normalise_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
-    """The whole structures of a synthetic patient; without ribs, which few would crop."""
+    """The whole structures of a synthetic patient; without ribs."""
     names = {number: name for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
     return _known(phantom.labels, phantom.volume.ijk_to_ras, names)
 

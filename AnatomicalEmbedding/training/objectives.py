@@ -1,6 +1,7 @@
-"""What is learnt: for each objective of the recipes, the batches it needs and the loss of one."""
+"""The objectives of the recipes: the batches each needs, and the loss of a batch.
 
-from __future__ import annotations
+The paper's distances (equations 1-2), and ours, the coordinate itself.
+"""
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch
 
 
 class FrameCorrections(nn.Module):
-    """What training settles about each scan's body frame: a small affine correction about the scan's middle.
+    """The learned correction of each scan's body frame: a small affine map about the scan's middle.
 
     The first guess (levels, skeleton) is right to a few centimetres; scans that the network sees as displaced or
     scaled against the others are moved, against a Gaussian prior whose deviations the guess states. Phantoms, whose
@@ -100,12 +101,12 @@ _SAMPLERS = {
 def make_sampler(
     scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share: tuple[int, int] = (0, 1)
 ) -> BatchSampler:
-    """The sampler that a recipe's objective asks for. share: (rank, world) of processes that train together."""
+    """The sampler for a recipe's objective. share: (rank, world) of processes that train together."""
     return _SAMPLERS[recipe.objective](scans, recipe, seed, steps, share)
 
 
 class Learner(nn.Module):
-    """Network, frames and loss as one module: what processes that train together keep in step."""
+    """Network, frames and loss as one module, which processes that train together synchronise."""
 
     def __init__(self, network: EmbeddingNetwork, frames: FrameCorrections, recipe: Recipe, dtype: torch.dtype):
         super().__init__()
@@ -146,7 +147,7 @@ def batch_loss(
 def _in_frame(
     found: Features, frames: FrameCorrections, batch: CoordinateBatch | ViewBatch, recipe: Recipe
 ) -> torch.Tensor:
-    """Error of the coordinates in the common body frame, and what correcting the scans' frames costs."""
+    """Error of the coordinates in the common body frame, and the penalty on corrections of the scans' frames."""
     unit, spec = recipe.network.unit_mm, recipe.loss
     target = frames(batch.body_mm / unit, batch.scan)
     loss = coordinate_loss(found.coordinate, target, batch.inside, spec.beta_mm / unit)

@@ -4,8 +4,6 @@ Fields of view are cut, so that some points are absent from the target: their tr
 a cut is neither present nor absent, and left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -249,7 +249,7 @@ SAYS = {
     "truncated_nifti": "truncated",
     "truncated_nrrd": "truncated",
     "truncated_mha": "truncated",
-    "header_without_data": "data file header_without_data.raw is not beside it",
+    "header_without_data": "data file header_without_data.raw is not next to it",
     "picture_2d": "2-D",
     "series_4d": "4 dimensions (28 x 26 x 24 x 2)",
     "colour": "3 values per voxel",

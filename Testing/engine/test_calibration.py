@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_outcomes import GAP, SPREAD, outcomes
 
-from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, beside, find_calibration
+from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, calibration_file, find_calibration
 from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights, read_weights
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
@@ -105,11 +105,11 @@ class TestBesideWeights:
     def test_it_is_found_by_name(self, calibration, tmp_path, small_weights):
         weights = read_weights(small_weights)
         assert weights.calibration is None
-        replace(calibration, weights_hash=weights.sha256).save(beside(small_weights))
+        replace(calibration, weights_hash=weights.sha256).save(calibration_file(small_weights))
         assert read_weights(small_weights).calibration.about == {"note": "made for a test"}
 
     def test_that_of_other_weights_is_none_of_theirs(self, calibration, small_weights):
-        calibration.save(beside(small_weights))
+        calibration.save(calibration_file(small_weights))
         assert read_weights(small_weights).calibration is None
 
     @pytest.mark.parametrize("name", list_weights())

@@ -43,7 +43,7 @@ class TestWhatIsGivenStays:
     @pytest.mark.parametrize("name", ["template.nii.gz", "report.html", "template.mrk.json"])
     def test_by_the_demo(self, anatemb, tmp_path, name):
         (tmp_path / name).write_text("mine")
-        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "is no file of a demo")
+        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "was not written by a demo")
         assert (tmp_path / name).read_text() == "mine"
 
     def test_a_demo_follows_a_demo(self, anatemb, tmp_path, monkeypatch):

@@ -169,7 +169,9 @@ def test_what_a_person_has_said_is_not_replaced(anatemb, place, tmp_path: Path) 
     write_record(path, record.confirm("L2", keys_of(record)[1]))
     kept = path.read_bytes()
     refused = anatemb(*words)
-    assert_refused(refused, f"{path}: holds what a person has said of L2 {place.labels[1]}", f"add --record {path}")
+    assert_refused(
+        refused, f"{path}: holds what a person has entered about L2 {place.labels[1]}", f"add --record {path}"
+    )
     assert path.read_bytes() == kept
     assert anatemb(*words, "--record", path).code == 0
     assert read_record(path).finding("L2", keys_of(record)[1]).state == CONFIRMED
@@ -184,7 +186,7 @@ def test_a_scan_without_a_date_is_named(anatemb, place, three, tmp_path: Path) -
     answer = json.loads(outcome.out)
     assert [study["date"] for study in answer["record"]["studies"]] == ["2024-06-01", None]
     (note,) = answer["notes"]
-    assert note.startswith("ct: has no date, so it comes behind dicom (2024-06-01), as it was given; give --date")
+    assert note.startswith("ct: has no date, so it comes after dicom (2024-06-01), as listed; give --date")
 
 
 def test_dicom_studies_are_ordered_by_their_dates_and_known_by_their_series(anatemb, place, tmp_path: Path) -> None:
@@ -247,9 +249,7 @@ class TestRefusals:
         assert not (tmp_path / "out").exists()
 
     def test_an_output_that_is_a_file(self, anatemb, place, tmp_path: Path, monkeypatch) -> None:
-        monkeypatch.setattr(
-            "AnatomicalEmbedding.cli.followup.open_model", lambda options: pytest.fail("work was begun")
-        )
+        monkeypatch.setattr("AnatomicalEmbedding.cli.console.open_model", lambda options: pytest.fail("work was begun"))
         (tmp_path / "out").write_text("")
         words = ("followup", place.template, place.points, place.target, "--no-report", "-o", tmp_path / "out")
         assert_refused(anatemb(*words), "out: is a file; choose another output folder")

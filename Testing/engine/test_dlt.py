@@ -13,7 +13,7 @@ from comparison.dlt import match_images, read_pairs, score_predictions, stack_to
 from small_models import analytic_map
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.evaluation.lesion_results import MEANINGS
+from AnatomicalEmbedding.evaluation.lesions import MEANINGS
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 

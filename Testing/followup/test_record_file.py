@@ -78,7 +78,7 @@ def test_what_a_later_program_adds_is_left_out(empty: FollowUp) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d: d.update(format="x"), "no follow-up"),
+        (lambda d: d.update(format="x"), "not a follow-up"),
         (lambda d: d.update(version=2), "newer version"),
         (lambda d: d.update(version="1"), "newer version"),
         (lambda d: d.pop("studies"), "no list of studies"),

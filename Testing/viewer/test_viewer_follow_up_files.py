@@ -94,7 +94,7 @@ def test_what_was_said_since_stays_and_undo_takes_a_record_back(reading, record)
     ("content", "sentence"),
     [
         (b"no json", "case.followup.json: is not JSON"),
-        (b"{}", "no follow-up"),
+        (b"{}", "not a follow-up"),
         (json.dumps(to_json(ELSEWHERE)).encode(), "case.followup.json: is about none of the scans loaded"),
         (b" " * (5 * 2**20), "4 MB at most"),
     ],

@@ -120,7 +120,7 @@ def download_published_ape(
     and origin are then recorded in `<destination>.sha256`, in the form `sha256sum -c` reads; a later download to
     the same place must agree with the record. A file that is already there is kept.
 
-    progress: called with the bytes received and the bytes expected (None where the server does not say).
+    progress: called with the bytes received and the bytes expected (None where unknown).
 
     Raises WeightsError when the server cannot be reached, the file is incomplete, or it is not what it should be.
     """

@@ -1,7 +1,5 @@
 """Weights: listing, reading with their hash checked, writing with their card."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from safetensors.torch import save_file
 from ...errors import WeightsError
 from ...files import atomic_path, file_sha256
 from ...resources import resource, weights_file
-from ..calibration import SUFFIX, Calibration, beside, find_calibration
+from ..calibration import SUFFIX, Calibration, calibration_file, find_calibration
 from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
 
@@ -86,7 +84,7 @@ def read_weights(path: Path) -> Weights:
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
     """The file next to the weights if it is for them, else the shipped one."""
-    path = beside(weights)
+    path = calibration_file(weights)
     found = Calibration.load(path) if path.exists() else None
     return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.evaluation.lesion_results import CentrePoints
-from AnatomicalEmbedding.evaluation.results import Section, as_markdown, as_text
+from AnatomicalEmbedding.evaluation.lesions import CentrePoints
+from AnatomicalEmbedding.evaluation.results import Section, Tables
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
@@ -64,13 +64,13 @@ class DltPairs:
 
 
 @dataclass(frozen=True)
-class DltResult:
+class DltResult(Tables):
     """name -> its predictions; n pairs each. notes: what to know of the figures."""
 
     pairs: Mapping[str, DltPairs]
     notes: tuple[str, ...] = ()
 
-    def _sections(self) -> list[Section]:
+    def sections(self) -> list[Section]:
         names = list(self.pairs)
         points = {name: pairs.centre_points() for name, pairs in self.pairs.items()}
         rates = {name: each.rates() for name, each in points.items()}
@@ -92,12 +92,6 @@ class DltResult:
             Section("Offsets", (("", *names), *rows)),
             *([Section("Notes", (), self.notes)] if self.notes else []),
         ]
-
-    def table(self) -> str:
-        return as_text(self._sections())
-
-    def markdown(self) -> str:
-        return as_markdown(self._sections())
 
     def to_json(self) -> str:
         found = {}

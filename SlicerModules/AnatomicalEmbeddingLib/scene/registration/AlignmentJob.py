@@ -36,7 +36,7 @@ class Outcome:
         found, folding = self.registration, self.folding
         said = [
             f"{found.moving} lies on {found.fixed} ({found.kind}).",
-            f"{found.used} of {found.asked} places of {found.fixed} were found in {found.moving}.",
+            f"{found.used} of {found.tried} places of {found.fixed} were found in {found.moving}.",
         ]
         if found.field is not None:
             sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: told by the next sentence
