@@ -71,6 +71,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="steps between validations; 0: none (default: 500)",
     )
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
+    add(
+        "--label-maps",
+        type=Path,
+        metavar="DIR",
+        help="label maps NAME.seg.nii.gz + NAME.labels.json of patients without images: images are made of them",
+    )
+    add("--label-images", type=at_least(1), default=1, metavar="N", help="images of each label map (default: 1)")
     add("--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'")
     add("--name", metavar="NAME", help="name of the weights (default: the recipe's)")
     add("--start-from", metavar="NAME|FILE", help="weights to fine-tune")
@@ -158,8 +165,9 @@ def _report(line: str) -> None:
 
 
 def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
-    """The scans of the run: of prepared sets as they are, of other folders prepared now, and phantoms."""
+    """The scans of the run: of prepared sets as they are, of other folders prepared now, of label maps, phantoms."""
     from ..errors import AnatomicalEmbeddingError
+    from ..training.label_images import move_to_mean, prepare_label_images
     from ..training.preparation import REPORT
     from ..training.scans import PreparedScan, prepare_phantoms
 
@@ -170,10 +178,18 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
         raise AnatomicalEmbeddingError(f"--levels {options.levels}: scans of prepared sets are placed; leave it out.")
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
     paths += _prepared_scans(options, folders, recipe, prepared) if folders else []
-    paths = [path for path in paths if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)]
+    phantoms: list[Path] = []
     if recipe.batch.phantom_share > 0:
-        paths += prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, _report)
-    return [PreparedScan.load(path) for path in paths]
+        phantoms = prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, _report)
+    synthetic = [PreparedScan.load(path) for path in phantoms]
+    if options.label_maps is not None:
+        images, placement = prepare_label_images(
+            options.label_maps, options.label_images, recipe.network.spacing_mm, prepared, _report
+        )
+        paths += images
+        synthetic = [move_to_mean(scan, placement) for scan in synthetic]
+    paths = [path for path in paths if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)]
+    return [PreparedScan.load(path) for path in paths] + synthetic
 
 
 def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Recipe, destination: Path) -> list[Path]:

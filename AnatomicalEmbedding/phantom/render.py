@@ -49,7 +49,7 @@ def render(
         voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
     """
     anatomy = canonical_anatomy()
-    body_index = _BodyIndex(deformation, grid, anatomy)
+    body_index = BodyIndex(deformation, grid, anatomy)
     source, first_k = _hounsfield(anatomy, hu, body_index.height_range(), rng)
     voxels = np.empty(grid.shape, np.float32)
     labels = np.empty(grid.shape, np.uint8)
@@ -62,13 +62,13 @@ def render(
             voxels[k : k + _SLAB] += _linear(source, index, first_k) / sub
         labels[k : k + _SLAB] = _nearest(anatomy.label, index if sub == 1 else body_index.at(rows))
     if table:
-        _draw_table(voxels, labels, grid)
+        draw_table(voxels, labels, grid)
     if noise_hu > 0:
         add_noise(voxels, noise_hu, rng)
     return np.clip(np.rint(voxels), -1024, 3071).astype(np.int16), labels
 
 
-class _BodyIndex:
+class BodyIndex:
     """Continuous indices into the canonical volume for the voxels of a grid, interpolated from a coarse lattice."""
 
     def __init__(self, deformation: Deformation, grid: Grid, anatomy: Anatomy) -> None:
@@ -110,7 +110,7 @@ def _hounsfield(
     first = int(np.clip(np.floor(heights[0]) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights[1]) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
-    tile = _texture_tile()
+    tile = texture_tile()
     axes = [
         (np.arange(n) + start) % _TEXTURE_SIZE
         for n, start in zip(tissue.shape, rng.integers(0, _TEXTURE_SIZE, 3) + np.array([first, 0, 0]), strict=True)
@@ -119,11 +119,11 @@ def _hounsfield(
     values += (hu - np.float32(_AIR_HU))[tissue]
     soft = torch.from_numpy(values)[None, None]
     for axis in range(3):
-        soft = _soften(soft, axis)
+        soft = soften(soft, axis)
     return soft, first
 
 
-def _soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
+def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
     """Binomial filter (1, 2, 1) / 4 along one axis of (1, 1, k, j, i), edges repeated."""
     dim = axis + 2
     n = volume.shape[dim]
@@ -136,7 +136,7 @@ def _soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 @lru_cache(maxsize=1)
-def _texture_tile() -> np.ndarray:
+def texture_tile() -> np.ndarray:
     """A periodic random field of unit variance, fine and coarse grain mixed."""
     rng = np.random.default_rng(77)
     noise = np.fft.rfftn(rng.standard_normal((_TEXTURE_SIZE,) * 3))
@@ -168,7 +168,7 @@ def _nearest(labels: np.ndarray, index: np.ndarray) -> np.ndarray:
     return np.where(known, labels.ravel()[flat], np.uint8(0))
 
 
-def _draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
+def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
     """A curved couch: a thin shell filled with foam, touching the lowest point of the back."""
     nj, ni = labels.shape[1:]
     covered = (labels > 0).any(axis=0)
@@ -193,5 +193,5 @@ def add_noise(voxels: np.ndarray, noise_hu: float, rng: np.random.Generator) -> 
     for k in range(0, len(voxels), _SLAB):
         slab = voxels[k : k + _SLAB]
         noise = torch.from_numpy(rng.standard_normal(slab.shape, dtype=np.float32))[None, None]
-        soft = _soften(_soften(noise, 1), 2)[0, 0].numpy()
+        soft = soften(soften(noise, 1), 2)[0, 0].numpy()
         slab += soft * np.float32(noise_hu / 0.375)  # 0.375 = variance kept per pass squared root over two passes

@@ -33,8 +33,9 @@ _SIDES = {"left": "left", "lt": "left", "l": "left", "right": "right", "rt": "ri
 _SYNONYMS = {
     "oesophagus": "esophagus", "gall_bladder": "gallbladder", "bladder": "urinary_bladder", "brain_stem": "brainstem",
     "spinalcord": "spinal_cord", "ivc": "inferior_vena_cava", "postcava": "inferior_vena_cava",
-    "parotid_gland": "parotid", "adrenal": "adrenal_gland", "femoral_head": "femur_head",
+    "parotid_gland": "parotid", "adrenal": "adrenal_gland", "femoral_head": "femur_head", "clavicula": "clavicle",
 }  # fmt: skip
+_NUMBERED = {"vertebrae": "vertebra"}  # first words of names that go on with a level
 
 # Group of points -> its heading. An extreme point is any of the six.
 GROUPS = {
@@ -68,6 +69,8 @@ def normalise_name(name: str) -> str:
     sides = [_SIDES[word] for word in words if word in _SIDES]
     plain = "_".join(word for word in words if word not in _SIDES)
     plain = _SYNONYMS.get(plain, plain)
+    first, _, level = plain.partition("_")
+    plain = f"{_NUMBERED.get(first, first)}_{level}" if level else plain
     return "_".join([plain, *sides]) if plain else "_".join(words)
 
 

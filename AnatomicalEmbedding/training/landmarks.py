@@ -39,17 +39,17 @@ def tie_by_labels(scans: list[PreparedScan]) -> list[PreparedScan]:
         return scans
     points = {s.name: {n: labelled[s.name][n] for n in shared if n in labelled[s.name]} for s in members}
     guesses = {s.name: s.frame for s in members}
-    origin = _mean_shape(points, guesses)
+    origin = mean_shape(points, guesses)
     frames = _procrustes(points, guesses)
-    spread = _spread(points, frames)
-    points = {scan: {n: p for n, p in of.items() if spread[n] <= _MAX_SPREAD_MM} for scan, of in points.items()}
+    spread_mm = spread(points, frames)
+    points = {scan: {n: p for n, p in of.items() if spread_mm[n] <= _MAX_SPREAD_MM} for scan, of in points.items()}
     members = [s for s in members if len(points[s.name]) >= _MIN_STRUCTURES]
     if not members:
         return scans
     points = {s.name: points[s.name] for s in members}
     frames = _procrustes(points, {s.name: s.frame for s in members})
     shared = [name for name in shared if any(name in of for of in points.values())]
-    mean = _mean_shape(points, frames)
+    mean = mean_shape(points, frames)
     drift = np.mean([mean[name] - origin[name] for name in shared], axis=(0, 1))  # the frame itself must not move
     frames = {name: replace(f, shift_mm=f.shift_mm - drift) for name, f in frames.items()}
     mean = {name: p - drift for name, p in mean.items()}
@@ -71,16 +71,16 @@ def _shared_structures(scans: list[PreparedScan], labelled: dict[str, Points]) -
 
 def _procrustes(points: dict[str, Points], frames: dict[str, FrameGuess]) -> dict[str, FrameGuess]:
     for _ in range(_ROUNDS):
-        mean = _mean_shape(points, frames)
-        frames = {name: _fit(points[name], mean) for name in frames}
+        mean = mean_shape(points, frames)
+        frames = {name: fit_frame(points[name], mean) for name in frames}
         size = np.mean([f.scale for f in frames.values()], axis=0)  # least squares shrinks: keep the mean size
         frames = {name: replace(f, scale=f.scale / size, shift_mm=f.shift_mm / size) for name, f in frames.items()}
     return frames
 
 
-def _spread(points: dict[str, Points], frames: dict[str, FrameGuess]) -> dict[str, float]:
+def spread(points: dict[str, Points], frames: dict[str, FrameGuess]) -> dict[str, float]:
     """Root mean square distance in mm of each structure's centres from their mean."""
-    mean = _mean_shape(points, frames)
+    mean = mean_shape(points, frames)
     found: dict[str, list[float]] = {}
     for scan, structures in points.items():
         for name, p in structures.items():
@@ -88,7 +88,8 @@ def _spread(points: dict[str, Points], frames: dict[str, FrameGuess]) -> dict[st
     return {name: float(np.sqrt(np.mean(squares))) for name, squares in found.items()}
 
 
-def _mean_shape(points: dict[str, Points], frames: dict[str, FrameGuess]) -> Points:
+def mean_shape(points: dict[str, Points], frames: dict[str, FrameGuess]) -> Points:
+    """Mean over scans of each structure's points in the body frame."""
     found: dict[str, list[np.ndarray]] = {}
     for scan, structures in points.items():
         for name, p in structures.items():
@@ -102,14 +103,14 @@ def _stack(points: Points, mean: Points) -> tuple[np.ndarray, np.ndarray, np.nda
     return np.concatenate([points[n] for n in names]), np.concatenate([mean[n] for n in names]), weight
 
 
-def _fit(points: Points, mean: Points) -> FrameGuess:
+def fit_frame(points: Points, mean: Points) -> FrameGuess:
     """Shift and per-axis scale that bring a scan's points onto the mean shape, scales shrunk towards 1."""
     source, target, weight = _stack(points, mean)
     weight = weight[:, None] / weight.sum()
     centre_s, centre_t = (weight * source).sum(0), (weight * target).sum(0)
-    spread = source - centre_s
+    from_centre = source - centre_s
     prior = _SCALE_PRIOR_MM**2
-    scale = ((weight * spread * (target - centre_t)).sum(0) + prior) / ((weight * spread**2).sum(0) + prior)
+    scale = ((weight * from_centre * (target - centre_t)).sum(0) + prior) / ((weight * from_centre**2).sum(0) + prior)
     settled = np.full(3, _SETTLED_SCALE_SD), np.full(3, _SETTLED_SHIFT_SD_MM)
     return FrameGuess(scale, centre_t - scale * centre_s, *settled)
 

@@ -6,6 +6,11 @@
 #   bash Testing/benchmarks/gpu.sh train STEPS [anatemb train options]
 #                                                    prepare, train, evaluate; weights, curve and tables go to $OUT
 #
+#   bash Testing/benchmarks/gpu.sh refine STEPS [anatemb train options]
+#                                                    what made hybrid-ct-v3, for STEPS of coordinates and a third as
+#                                                    many of descriptors: from the default weights, on scans aligned by
+#                                                    them and images of the label maps in $KEEP/labelmaps
+#
 # A run that is cut off goes on from its checkpoint: call `train` again with the same arguments while the machine lives.
 set -euo pipefail
 KEEP=${KEEP:-/tmp/anatemb}
@@ -32,8 +37,34 @@ train)
     python3 Testing/benchmarks/speed.py | tee "$OUT/speed.txt"
     python3 Testing/benchmarks/training.py --steps 40 | tee "$OUT/training.txt"
     ;;
+refine)
+    steps=$2
+    shift 2
+    python3 -c 'import SimpleITK' 2>/dev/null || python3 -m pip install --quiet --no-index --no-deps "$KEEP"/*/simpleitk*.whl
+    export PYTHONPATH=$PWD
+    anatemb() { python3 -m AnatomicalEmbedding "$@"; }
+    mkdir -p "$OUT"
+    levels=$(find "$KEEP" -name '*levels.json' | head -n 1)
+    folders=$(find "$KEEP" -maxdepth 1 -name train -o -maxdepth 1 -name kbp)
+    # shellcheck disable=SC2086
+    anatemb train prepare $folders --levels "$levels" --recipe hybrid --align-with auto --jobs "$(nproc)" -o "$KEEP/set"
+    # much abdomen: the head and neck are learnt
+    common=(--start-from auto --label-maps "$KEEP/labelmaps" --label-images 2 --phantoms 40 --device auto
+        --workers "$(nproc)" --set optimiser.frozen_statistics=true --set batch.phantom_share=0.6
+        --set 'batch.height_bands=[[-120,150,1.2],[150,400,3.0],[400,560,0.8],[560,830,0.6]]')
+    anatemb train "$KEEP/set" -o "$KEEP/coordinates" --recipe ape --steps "$steps" --name coordinates \
+        --validate-every 0 --set optimiser.learning_rate=0.0016 "${common[@]}" "$@"
+    python3 Testing/benchmarks/join_weights.py "$KEEP/coordinates/weights.safetensors" auto -o "$KEEP/joined.safetensors"
+    anatemb train "$KEEP/set" -o "$KEEP/descriptors" --recipe hybrid --steps $((steps / 3)) --name hybrid-ct-new \
+        --validate-every 0 --set optimiser.learning_rate=0.001 --set optimiser.descriptors_only=true \
+        "${common[@]}" --start-from "$KEEP/joined.safetensors"
+    cp "$KEEP/descriptors/weights.safetensors" "$OUT/"
+    cp "$KEEP/coordinates/loss.csv" "$OUT/coordinates.csv"
+    cp "$KEEP/descriptors/loss.csv" "$OUT/descriptors.csv"
+    python3 Testing/benchmarks/regions.py "$KEEP/dev" --model auto --model "$OUT/weights.safetensors" | tee "$OUT/regions.txt"
+    ;;
 *)
-    sed -n '2,10s/^# \{0,1\}//p' "$0"
+    sed -n '2,14s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

@@ -37,7 +37,7 @@ def test_findings_and_spread_out_structures_are_left_out(name):
     assert reason_left_out(name)
 
 
-@pytest.mark.parametrize("name", ["portal_vein", "iliac_artery_left", "gallbladder", "vertebrae_l1", "hip_right"])
+@pytest.mark.parametrize("name", ["portal_vein", "iliac_artery_left", "gallbladder", "vertebra_l1", "hip_right"])
 def test_organs_stay(name):
     assert reason_left_out(name) is None
 
@@ -49,7 +49,7 @@ def test_organs_stay(name):
         ("parotid-gland_L", "parotid_left"),
         ("PAROTID_LEFT", "parotid_left"),
         ("rib_left_7", "rib_7_left"),
-        ("vertebrae_L1", "vertebrae_l1"),
+        ("vertebrae_L1", "vertebra_l1"),
         ("Oesophagus", "esophagus"),
         ("kidney (right)", "kidney_right"),
     ],

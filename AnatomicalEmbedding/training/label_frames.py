@@ -1,0 +1,182 @@
+"""Label maps placed in the body frame: each organ gets the place that it has on average over many patients.
+
+A scale and shift an axis for each map, by generalised Procrustes analysis towards the mean shape, whose organs are held
+to those of the phantoms' canonical body so that the frame stays what it is; then a smooth field that brings centres and
+extremes of the organs to their mean places. Where a map has no bones, the spine and the body wall are held where the
+scale and shift put them, so that an organ that lies low does not take them along.
+
+The canonical body was drawn by hand: its spine lies two centimetres off its organs. `Placement` knows the way between
+it and the mean of the patients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import AnatomicalEmbeddingError
+from ..phantom.anatomy import canonical_anatomy
+from ..phantom.frame import BODY, VERTEBRA_Z, spine_y
+from ..phantom.tissues import LABEL_ID
+from ..structures.label_names import find_structures, normalise_name
+from .frames import FrameGuess
+from .landmarks import Points, fit_frame, mean_shape, spread
+
+FEWEST_STRUCTURES = 3  # of a map, below which it cannot be placed
+_SHARED_BY = 3  # maps that hold a structure which the canonical body lacks, for its mean place to say something
+_ROUNDS = 5
+_MOST_SPREAD_MM = 27.0  # of a structure's centre over patients, for it to have a place
+_NOT_HELD = ("vertebra_", "rib_", "sacrum")
+_SCALE_PRIOR_MM2 = 1e4
+_SIGMA_MM = 35.0
+_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1: what is smoothed
+_LEAST_SLOPE = 0.25  # of the field along each axis; below, it would fold
+_WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
+
+
+def structure_name(name: str) -> str:
+    """A label's name, spelled as the canonical body's structures: lobes are parts of a lung, chambers of the heart."""
+    words = normalise_name(name)
+    side = words.rsplit("_", 1)[-1]
+    if words.startswith("lung_") and side in ("left", "right"):
+        return f"lung_{side}"
+    return "heart" if words.startswith("heart_") else words
+
+
+@dataclass(frozen=True)
+class BodyMap:
+    """RAS mm -> body mm: a scale and shift an axis, then Gaussians about `centres_ras` (n, 3), weighted by (n, 3)."""
+
+    frame: FrameGuess
+    centres_ras: np.ndarray
+    weights: np.ndarray
+
+    def to_body(self, points_ras: np.ndarray) -> np.ndarray:
+        """(N, 3) RAS mm -> (N, 3) body mm."""
+        points = np.atleast_2d(np.asarray(points_ras, np.float64))
+        return self.frame.apply(points) + _gaussian(points, self.centres_ras) @ self.weights
+
+    def from_frame(self, points_body: np.ndarray) -> np.ndarray:
+        """(N, 3) body mm -> RAS mm by the scale and shift alone."""
+        return (points_body - self.frame.shift_mm) / self.frame.scale
+
+
+@lru_cache(maxsize=1)
+def canonical_structures() -> Points:
+    """Centre and extremes, body mm, of the canonical body's whole structures."""
+    anatomy = canonical_anatomy()
+    to_body = np.diag([anatomy.step] * 3 + [1.0])
+    to_body[:3, 3] = anatomy.low
+    values: dict[str, int] = {}
+    merged = np.zeros(256, np.uint8)
+    for name, value in LABEL_ID.items():
+        if name != "background":
+            merged[value] = values.setdefault(structure_name(name), len(values) + 1)
+    found, _ = find_structures(merged[anatomy.label], to_body, {v: n for n, v in values.items()})
+    return {name: structure.points_ras for name, structure in found.items()}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """maps: of each label map that can be placed. to_canonical: mean body mm -> canonical body mm; from_canonical: back
+    (each is a smooth fit of its own, so a few mm are left of both together). mean: (7, 3) body mm by structure."""
+
+    maps: dict[str, BodyMap]
+    to_canonical: BodyMap
+    from_canonical: BodyMap
+    mean: Points
+
+
+def place(structures: Mapping[str, Points]) -> Placement:
+    """Place label maps in the body frame. structures: map -> name -> (7, 3) RAS mm, centre and extremes.
+
+    A map with fewer than FEWEST_STRUCTURES known ones is left out. Raises AnatomicalEmbeddingError where none is left.
+    """
+    canonical = canonical_structures()
+    names = {name for of in structures.values() for name in of}
+    count = {name: sum(name in of for of in structures.values()) for name in names}
+    known = {name for name in names if name in canonical or count[name] >= _SHARED_BY}
+    frames: dict[str, FrameGuess] = {}
+    mean = canonical
+    for _ in range(_ROUNDS):
+        points = {m: {n: p for n, p in of.items() if n in known and n in mean} for m, of in structures.items()}
+        points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
+        if not points:
+            raise AnatomicalEmbeddingError(
+                f"label maps: none holds {FEWEST_STRUCTURES} whole structures of the body; give others."
+            )
+        frames = {m: fit_frame(of, mean) for m, of in points.items()}
+        placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}
+        mean = _held(mean_shape(placed, frames), count)
+        known = {name for name, mm in spread(placed, frames).items() if mm <= _MOST_SPREAD_MM}
+        mean = {name: p for name, p in mean.items() if name in known}
+    points = {m: {n: p for n, p in of.items() if n in mean} for m, of in structures.items() if m in frames}
+    points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
+    still = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
+    shared = {name: p for name, p in canonical.items() if name in mean}
+    ours = {name: mean[name] for name in shared}
+    maps = {m: _body_map(of, mean, fit_frame(of, mean)) for m, of in points.items()}
+    return Placement(maps, _body_map(ours, shared, still), _body_map(shared, ours, still), mean)
+
+
+def _held(mean: Points, count: Mapping[str, int]) -> Points:
+    """The mean shape moved and scaled until its organs lie on the canonical body's."""
+    canonical = canonical_structures()
+    shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]
+    weight = np.sqrt([count[name] for name in shared])[:, None]
+    ours, theirs = (np.array([of[name][0] for name in shared]) for of in (mean, canonical))
+    centre, goal = ((weight * p).sum(0) / weight.sum() for p in (ours, theirs))
+    spread_mm2 = (weight * (ours - centre) ** 2).sum(0) + _SCALE_PRIOR_MM2
+    scale = ((weight * (ours - centre) * (theirs - goal)).sum(0) + _SCALE_PRIOR_MM2) / spread_mm2
+    return {name: (p - centre) * scale + goal for name, p in mean.items()}
+
+
+def _body_map(points: Points, mean: Points, frame: FrameGuess) -> BodyMap:
+    names = list(points)
+    source = np.concatenate([points[name] for name in names])
+    left = np.concatenate([mean[name] for name in names]) - frame.apply(source)
+    noise = np.tile([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6, len(names))
+    bare = BodyMap(frame, np.empty((0, 3)), np.empty((0, 3)))
+    if not any(name.startswith("vertebra_") for name in names):
+        still = bare.from_frame(_spine_and_wall(frame.apply(source)[:, 2]))
+        source, left = np.concatenate([source, still]), np.concatenate([left, np.zeros_like(still)])
+        noise = np.append(noise, np.full(len(still), _EXTREME_NOISE))
+    kernel = _gaussian(source, source)
+    while True:
+        found = BodyMap(frame, source, np.linalg.solve(kernel + np.diag(noise), left))
+        if _least_slope(found) >= _LEAST_SLOPE or noise.min() > 10:
+            return found
+        noise = noise * 1.6
+
+
+def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
+    """(n, 3) body mm along the spine and on the skin, between the lowest and the highest of some heights."""
+    low, high = heights.min() - _WALL_EVERY_MM, heights.max() + _WALL_EVERY_MM
+    spine = [(0.0, float(spine_y(z)) + y, z) for z in VERTEBRA_Z.values() if low < z < high for y in (0.0, -45.0)]
+    rows = np.arange(low, high, _WALL_EVERY_MM)
+    half, middle, front, back = BODY.section(rows)
+    wall = []
+    for angle in np.arange(_WALL_POINTS) * (2 * np.pi / _WALL_POINTS):
+        deep = np.where(np.sin(angle) > 0, front, back)
+        wall.append(np.stack([half * np.cos(angle), middle + deep * np.sin(angle), rows], axis=1))
+    return np.concatenate([np.reshape(spine, (-1, 3)), *wall])
+
+
+def _least_slope(body_map: BodyMap) -> float:
+    """Least slope along its own axis of the map, relative to its frame's, where its field is not zero."""
+    points = body_map.centres_ras
+    lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
+    slopes = []
+    for axis in range(3):
+        step = np.eye(3)[axis] * 4.0
+        ahead, behind = (body_map.to_body(lattice + s)[:, axis] for s in (step, -step))
+        slopes.append((ahead - behind).min() / 8.0 / body_map.frame.scale[axis])
+    return float(min(slopes))
+
+
+def _gaussian(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    square = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
+    return np.exp(-np.maximum(square, 0) / (2 * _SIGMA_MM**2))

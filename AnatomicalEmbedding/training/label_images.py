@@ -1,0 +1,295 @@
+"""CT images of patients of whom only a label map is known: real organs, in the canonical body of the phantoms.
+
+What is labelled gets the densities of its tissue in a contrast phase; the rest of the body is the canonical one, seen
+through the map's own place in the body frame, without its organs of the labelled kinds. Bones have a dense shell,
+hollow organs a wall and random contents.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+
+from ..errors import VolumeError
+from ..phantom.anatomy import canonical_anatomy
+from ..phantom.deformation import FatLayer
+from ..phantom.render import BodyIndex, Grid, add_noise, draw_table, soften, texture_tile
+from ..phantom.tissues import LABEL_ID, PHASES, TEXTURE_HU, TISSUE_ID, hu_table
+from ..scan.volume import Volume
+from ..structures.label_names import find_structures
+from .frames import FrameGuess
+from .label_frames import BodyMap, Placement, place, structure_name
+from .landmarks import Points
+from .scans import PreparedScan, Spacing, prepare_volume
+
+SUFFIX = ".seg.nii.gz"
+_PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # of PHASES: most scans of the abdomen are portal venous
+_BONE, _HOLLOW = "cortical_bone", "gut_wall"  # what the outer layer is made of
+# Structures (regular expressions): tissue inside, and of the outer layer where it differs.
+_MADE_OF: tuple[tuple[str, str, str | None], ...] = (
+    (r"lung_.*", "lung", None),
+    (r"trachea", "airway", "airway_wall"),
+    (r"esophagus", "gut_wall", None),
+    (r"heart", "heart_blood_left", "myocardium"),
+    (r"pulmonary_.*", "pulmonary_blood", None),
+    (r"superior_vena_cava|brachiocephalic_vein.*", "heart_blood_right", None),
+    (r"portal_vein.*", "portal_vein", None),
+    (r".*vena.*", "vein", None),
+    (r"aorta|.*artery.*|.*trunk|atrial_appendage.*", "artery", None),
+    (r"liver", "liver", None),
+    (r"gallbladder", "bile", None),
+    (r"spleen", "spleen", None),
+    (r"pancreas", "pancreas", None),
+    (r"kidney_.*", "kidney_cortex", None),
+    (r"adrenal_gland_.*", "adrenal", None),
+    (r"stomach", "stomach_fluid", _HOLLOW),
+    (r"duodenum|small_bowel", "gut_fluid", _HOLLOW),
+    (r"colon", "stool", _HOLLOW),
+    (r"urinary_bladder", "urine", "muscle"),
+    (r"prostate", "soft", None),
+    (r"spinal_cord", "cord", None),
+    (r"brain", "grey_matter", None),
+    (r"thyroid_gland", "thyroid", None),
+    (r"costal_cartilages", "cartilage", None),
+    (r"(autochthon|gluteus|iliopsoas).*", "muscle", None),
+    (r"(vertebra|rib|hip|femur|humerus|scapula|clavicle)_.*|sacrum|sternum|skull|mandible", "marrow", _BONE),
+)
+_FILLED = ("stomach", "duodenum", "small_bowel", "colon")  # fluid and gas, by level
+_GAS_SHARE = (0.0, 0.4)
+_ORAL_CONTRAST = 0.25  # share of images whose stomach and bowel hold it
+_ORAL_HU = (120.0, 400.0)
+_NOISE_HU = (6.0, 22.0)
+_FAT = (-0.5, 0.6)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledBody:
+    """A label map without an image.
+
+    labels: uint8 (k, j, i), numbers into `names` (0: nothing). names: structure of each number. points: of its whole
+    structures, centre and extremes, (7, 3) RAS mm.
+    """
+
+    name: str
+    labels: np.ndarray = field(repr=False)
+    grid: Grid
+    names: tuple[str, ...]
+    points: Points = field(repr=False)
+
+    @classmethod
+    def read(cls, path: Path) -> LabelledBody:
+        """Read `NAME.seg.nii.gz` with `NAME.labels.json` beside it; parts of one structure (lobes) become one.
+
+        The map's axes are taken for the patient's: its own tilt is part of how the patient lies. Raises VolumeError
+        for files that are missing or damaged.
+        """
+        names_path = path.with_name(path.name.removesuffix(SUFFIX) + ".labels.json")
+        try:
+            image = sitk.DICOMOrient(sitk.ReadImage(str(path)), "LPS")
+            names = {int(value): str(name) for value, name in json.loads(names_path.read_text()).items()}
+        except (OSError, RuntimeError, ValueError, AttributeError) as error:
+            raise VolumeError(f"{path}: cannot be read with {names_path.name}; repair or remove both.") from error
+        voxels = sitk.GetArrayFromImage(image)
+        known: list[str] = [""]
+        number = np.zeros(int(max(voxels.max(), *names)) + 1, np.uint8)
+        for value, name in names.items():
+            structure = structure_name(name)
+            if tissue_of(structure) is not None:
+                known += [structure] * (structure not in known)
+                number[value] = known.index(structure)
+        labels = number[voxels]
+        first = np.array(image.GetOrigin()) * (-1, -1, 1)
+        grid = Grid(first, image.GetSpacing(), labels.shape)
+        found, _ = find_structures(labels, grid.ijk_to_ras, dict(enumerate(known[1:], 1)))
+        points = {name: structure.points_ras for name, structure in found.items()}
+        return cls(path.name.removesuffix(SUFFIX), labels, grid, tuple(known), points)
+
+
+@lru_cache(maxsize=256)
+def tissue_of(structure: str) -> tuple[str, str] | None:
+    """Names of the tissues inside a structure and in its outer layer; None for one that has no known tissue."""
+    for pattern, inside, outside in _MADE_OF:
+        if re.fullmatch(pattern, structure):
+            return inside, outside or inside
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class LabelImage:
+    """volume: the image made. phase: its contrast. to_body: RAS mm (N, 3) -> mean body mm (N, 3)."""
+
+    volume: Volume
+    phase: str
+    to_body: Callable[[np.ndarray], np.ndarray] = field(repr=False)
+
+
+def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> LabelImage:
+    """One image of a labelled body; equal seeds make equal images.
+
+    seed: of its contrast phase, densities, fat, contents and noise.
+
+    Raises KeyError where the body was not placed.
+    """
+    rng = np.random.default_rng([seed, crc32(body.name.encode())])
+    own = placement.maps[body.name]
+    fat = FatLayer(rng.uniform(*_FAT))
+    phase = str(rng.choice(PHASES, p=_PHASE_ODDS))
+
+    def to_body(points_ras: np.ndarray) -> np.ndarray:
+        return fat.apply(own.to_body(points_ras))
+
+    through = _Through(to_body, placement.to_canonical)
+    anatomy = canonical_anatomy()
+    index = np.rint(BodyIndex(through, body.grid, anatomy).at(np.arange(len(body.labels), dtype=float))).astype(
+        np.int32
+    )
+    k, j, i = index[..., 2], index[..., 1], index[..., 0]
+    held = (index >= 0).all(-1) & (index < anatomy.label.shape[::-1]).all(-1)
+    flat = np.where(held, (k * anatomy.label.shape[1] + j) * anatomy.label.shape[2] + i, 0)
+    tissue = np.where(held, anatomy.tissue.ravel()[flat], TISSUE_ID["air"])
+    theirs = np.where(held, _canonical_numbers(body.names)[anatomy.label.ravel()[flat]], 0)
+    tissue = _drawn(body, tissue, theirs, rng)
+    table = _densities(phase, rng)
+    values = table[tissue] + _texture(tissue, rng)
+    voxels = torch.from_numpy(values.astype(np.float32))[None, None]
+    for axis in range(3):
+        if body.grid.spacing[2 - axis] < 3.5:  # thick slices hold no more blur than they average
+            voxels = soften(voxels, axis)
+    hu = voxels[0, 0].numpy()
+    draw_table(hu, (tissue != TISSUE_ID["air"]).astype(np.uint8), body.grid)
+    add_noise(hu, rng.uniform(*_NOISE_HU), rng)
+    hu = np.clip(np.rint(hu), -1024, 3071).astype(np.int16)
+    return LabelImage(Volume(hu, body.grid.ijk_to_ras, name=f"{body.name}-{seed}"), phase, to_body)
+
+
+@dataclass(frozen=True)
+class _Through:
+    """Two maps one after the other, as BodyIndex asks for."""
+
+    first: Callable[[np.ndarray], np.ndarray]
+    second: BodyMap
+
+    def to_body(self, points: np.ndarray) -> np.ndarray:
+        return self.second.to_body(self.first(points))
+
+
+def _canonical_numbers(names: Sequence[str]) -> np.ndarray:
+    """(256,) by canonical label: the number of the same structure among `names`, 0 where it is none of them."""
+    table = np.zeros(256, np.uint8)
+    for name, value in LABEL_ID.items():
+        structure = structure_name(name)
+        table[value] = names.index(structure) if structure in names else 0
+    return table
+
+
+def _drawn(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Tissue (k, j, i): the canonical body's, its structures of labelled kinds taken out and the labelled ones put in.
+
+    theirs: number of the labelled kind that the canonical body has at each voxel, 0: none.
+    """
+    labels = body.labels
+    shell = _outer_layer(labels)
+    inside, outside, emptied = (np.zeros(len(body.names), np.uint8) for _ in range(3))
+    for number, name in enumerate(body.names[1:], 1):
+        within, around = tissue_of(name)
+        inside[number], outside[number] = TISSUE_ID[within], TISSUE_ID[around]
+        bony = around == _BONE or within in ("muscle", "cartilage")
+        emptied[number] = TISSUE_ID["muscle" if bony else "visceral_fat"]
+    drawn = np.where((labels == 0) & (theirs > 0), emptied[theirs], tissue)
+    # where both bodies have the organ, the canonical one knows its vessels, medulla and pelvis
+    solid = ~np.isin(np.array(body.names), _FILLED) & (outside == inside)
+    keeps = (labels > 0) & (theirs == labels) & solid[labels]
+    drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
+    for number, name in enumerate(body.names):
+        if name in _FILLED:
+            _fill(drawn, (labels == number) & ~shell, rng)
+    return drawn
+
+
+def _fill(tissue: np.ndarray, where: np.ndarray, rng: np.random.Generator) -> None:
+    """Gas on top of what a hollow organ holds: the patient lies on the back, rows run from front to back."""
+    rows = np.nonzero(where)[1]
+    if len(rows):
+        level = np.quantile(rows, rng.uniform(*_GAS_SHARE))
+        front = np.arange(where.shape[1]) < level
+        tissue[where & front[:, None]] = TISSUE_ID["gut_gas"]
+
+
+def _outer_layer(labels: np.ndarray) -> np.ndarray:
+    """Voxels of a structure with a face on something else."""
+    outer = np.zeros(labels.shape, bool)
+    for axis in range(3):
+        differ = np.diff(labels, axis=axis) != 0
+        low = [slice(None)] * 3
+        high = [slice(None)] * 3
+        low[axis], high[axis] = slice(None, -1), slice(1, None)
+        outer[tuple(low)] |= differ
+        outer[tuple(high)] |= differ
+    return outer & (labels > 0)
+
+
+def _densities(phase: str, rng: np.random.Generator) -> np.ndarray:
+    """HU of every tissue; some patients drank contrast."""
+    table = hu_table(phase, rng)
+    if rng.random() < _ORAL_CONTRAST:
+        for name in ("stomach_fluid", "gut_fluid"):
+            table[TISSUE_ID[name]] = rng.uniform(*_ORAL_HU)
+    return table
+
+
+def _texture(tissue: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    tile = texture_tile()
+    axes = [(np.arange(n) + rng.integers(len(tile))) % len(tile) for n in tissue.shape]
+    return TEXTURE_HU[tissue] * tile[axes[0]][:, axes[1]][:, :, axes[2]]
+
+
+def prepare_label_images(
+    folder: Path, each: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
+) -> tuple[list[Path], Placement]:
+    """Images of every label map of a folder that can be placed, `each` of them a map, prepared for training.
+
+    What was prepared before is reused. Raises AnatomicalEmbeddingError where no map can be placed.
+    """
+    bodies = [LabelledBody.read(path) for path in sorted(folder.glob("*" + SUFFIX))]
+    placement = place({body.name: body.points for body in bodies})
+    destination.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for body in bodies:
+        if body.name not in placement.maps:
+            report(f"left out: {body.name} holds too few whole structures")
+            continue
+        for seed in range(each):
+            path = destination / f"labels_{body.name}_{seed}.safetensors"
+            if not path.exists():
+                prepare_label_image(make_label_image(body, placement, seed), path.stem, spacing_mm).save(path)
+                report(f"prepared {path.stem}")
+            paths.append(path)
+    return paths, placement
+
+
+def prepare_label_image(image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
+    """An image on the working grid, with its body coordinates."""
+    still = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
+    scan = prepare_volume(image.volume, still, spacing_mm)
+    nodes = scan.field_nodes_ras()
+    exact = image.to_body(nodes.reshape(-1, 3))
+    shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)
+    body_field = np.ascontiguousarray(np.moveaxis(exact.reshape(nodes.shape), -1, 0), dtype=np.float32)
+    frame = replace(still, shift_mm=shift)
+    return replace(scan, name=name, frame=frame, body_field=torch.from_numpy(body_field), synthetic=True)
+
+
+def move_to_mean(scan: PreparedScan, placement: Placement) -> PreparedScan:
+    """A phantom whose body coordinates are canonical, with those of the mean of the labelled patients instead."""
+    field_mm = scan.body_field.numpy().reshape(3, -1).T.astype(np.float64)
+    moved = placement.from_canonical.to_body(field_mm).T.reshape(scan.body_field.shape)
+    return replace(scan, body_field=torch.from_numpy(np.ascontiguousarray(moved, dtype=np.float32)))

@@ -1,0 +1,43 @@
+"""Images of label maps, written as a folder of labelled scans for `anatemb calibrate` and `anatemb structures build`.
+
+python Testing/benchmarks/label_images.py LABELMAPS -o FOLDER [--every 6] [--seed 77]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import SimpleITK as sitk
+
+from AnatomicalEmbedding.training.label_frames import place
+from AnatomicalEmbedding.training.label_images import SUFFIX, LabelledBody, make_label_image
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("maps", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--every", type=int, default=6, help="of the maps with few structures, one in so many")
+    parser.add_argument("--seed", type=int, default=77, help="of the images: training counts from 0")
+    options = parser.parse_args()
+    bodies = [LabelledBody.read(path) for path in sorted(options.maps.glob("*" + SUFFIX))]
+    placement = place({body.name: body.points for body in bodies})
+    bodies = [body for body in bodies if body.name in placement.maps]
+    few = [body for body in bodies if len(body.names) <= 20]
+    options.output.mkdir(parents=True, exist_ok=True)
+    for body in [*few[:: options.every], *(body for body in bodies if len(body.names) > 20)]:
+        image = make_label_image(body, placement, options.seed)
+        labels = sitk.GetImageFromArray(body.labels)
+        labels.SetSpacing(body.grid.spacing)
+        labels.SetOrigin((body.grid.first_ras * (-1, -1, 1)).tolist())
+        image.volume.write(options.output / f"{body.name}.nii.gz")
+        sitk.WriteImage(labels, str(options.output / f"{body.name}{SUFFIX}"))
+        names = {number: name for number, name in enumerate(body.names) if name}
+        (options.output / f"{body.name}.labels.json").write_text(json.dumps(names))
+        print(f"wrote {body.name}: {image.phase}, {len(body.points)} whole structures", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Label maps without images: where they are placed in the body frame, and the images made of them."""
+
+import json
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.structures.label_names import find_structures
+from AnatomicalEmbedding.training.label_frames import canonical_structures, place, structure_name
+from AnatomicalEmbedding.training.label_images import (
+    LabelledBody,
+    make_label_image,
+    move_to_mean,
+    prepare_label_image,
+    prepare_label_images,
+    tissue_of,
+)
+from AnatomicalEmbedding.training.scans import prepare_phantom
+
+ORGANS = ("liver", "spleen", "kidney_left", "kidney_right", "pancreas", "gallbladder", "stomach", "adrenal_gland_left")
+SPACING = (4.0, 4.0, 4.0)
+WORKING = (6.0, 6.0, 8.0)
+
+
+def write_map(folder, seed):
+    """The organs of a synthetic patient as a label map without an image; the patient."""
+    phantom = make_phantom(seed, spacing=SPACING, coverage_mm=(150.0, 420.0))
+    labels = np.zeros_like(phantom.labels)
+    for number, organ in enumerate(ORGANS, 1):
+        theirs = next(value for value, name in phantom.label_names.items() if name == organ)
+        labels[phantom.labels == theirs] = number
+    image = sitk.GetImageFromArray(labels)
+    image.SetSpacing(SPACING)
+    image.SetOrigin((phantom.volume.ijk_to_ras[:3, 3] * (-1, -1, 1)).tolist())
+    sitk.WriteImage(image, str(folder / f"p{seed}.seg.nii.gz"))
+    names = {str(number): organ for number, organ in enumerate(ORGANS, 1)}
+    (folder / f"p{seed}.labels.json").write_text(json.dumps(names))
+    return phantom
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory):
+    """A folder with the label maps of three patients."""
+    folder = tmp_path_factory.mktemp("labelmaps")
+    patients = {f"p{seed}": write_map(folder, seed) for seed in range(3)}
+    return folder, patients
+
+
+@pytest.fixture(scope="module")
+def bodies(maps):
+    return {name: LabelledBody.read(maps[0] / f"{name}.seg.nii.gz") for name in maps[1]}
+
+
+@pytest.fixture(scope="module")
+def placement(bodies):
+    return place({name: body.points for name, body in bodies.items()})
+
+
+def test_a_label_map_keeps_its_places_in_mm(maps, bodies):
+    for name, phantom in maps[1].items():
+        values = {value: structure for value, structure in phantom.label_names.items() if structure in ORGANS}
+        theirs, _ = find_structures(phantom.labels, phantom.volume.ijk_to_ras, values)
+        assert bodies[name].points.keys() == theirs.keys()
+        for structure, found in theirs.items():
+            np.testing.assert_allclose(bodies[name].points[structure], found.points_ras, atol=1e-3)
+
+
+def test_organ_centres_land_where_organs_are_on_average(bodies, placement):
+    for name, body in bodies.items():
+        for structure, points in body.points.items():
+            apart = placement.maps[name].to_body(points[:1]) - placement.mean[structure][:1]
+            assert np.linalg.norm(apart) < 6, (name, structure)
+
+
+def test_the_mean_of_synthetic_patients_is_near_the_canonical_body(placement):
+    canonical = canonical_structures()
+    apart = [np.linalg.norm(placement.mean[name][0] - canonical[name][0]) for name in placement.mean]
+    assert np.mean(apart) < 12
+
+
+def test_a_map_of_the_body_does_not_fold(bodies, placement):
+    for name, body in bodies.items():
+        own = placement.maps[name]
+        points = np.concatenate(list(body.points.values()))
+        for axis in range(3):
+            step = np.eye(3)[axis] * 2
+            assert ((own.to_body(points + step) - own.to_body(points - step))[:, axis] > 0).all()
+
+
+def test_the_way_to_the_canonical_body_and_back(placement):
+    points = np.concatenate(list(placement.mean.values()))
+    back = placement.from_canonical.to_body(placement.to_canonical.to_body(points))
+    assert np.median(np.linalg.norm(back - points, axis=1)) < 5
+
+
+def test_labels_that_make_no_body_are_refused():
+    with pytest.raises(AnatomicalEmbeddingError, match="whole structures"):
+        place({"one": {"liver": np.zeros((7, 3))}})
+
+
+def test_organs_have_the_densities_of_their_tissue(bodies, placement):
+    image = make_label_image(bodies["p0"], placement, seed=3)
+    body = bodies["p0"]
+
+    def middle(structure):
+        inside = sitk.GetArrayFromImage(
+            sitk.BinaryErode(sitk.GetImageFromArray((body.labels == body.names.index(structure)).astype(np.uint8)))
+        )
+        return np.median(image.volume.voxels[inside > 0])
+
+    contrast = {"native": (35, 80), "arterial": (45, 90), "portal": (85, 130), "delayed": (70, 115)}[image.phase]
+    assert contrast[0] < middle("liver") < contrast[1]
+    assert -5 < middle("gallbladder") < 25
+    assert middle("spleen") > 25
+    outside = image.volume.voxels[:, 0, 0]
+    assert np.median(outside) < -950
+
+
+def test_equal_seeds_make_equal_images(bodies, placement):
+    first, again, other = (make_label_image(bodies["p1"], placement, seed).volume.voxels for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).mean() > 0.2
+
+
+def test_prepared_images_know_their_organs_places(bodies, placement):
+    body = bodies["p2"]
+    image = make_label_image(body, placement, seed=0)
+    scan = prepare_label_image(image, "labels_p2_0", WORKING)
+    nodes = scan.field_nodes_ras().reshape(-1, 3)
+    field = scan.body_field.numpy().reshape(3, -1).T
+    np.testing.assert_allclose(field, image.to_body(nodes), atol=1e-2)
+    centre = body.points["kidney_left"][:1]
+    assert np.linalg.norm(image.to_body(centre) - placement.mean["kidney_left"][:1]) < 8  # fat may move it a little
+    assert scan.synthetic
+    assert bool(scan.body.any())
+
+
+def test_phantoms_move_into_the_same_frame(placement):
+    phantom = make_phantom(9, spacing=SPACING, coverage_mm=(200.0, 300.0))
+    before = prepare_phantom(phantom, "phantom9", WORKING)
+    after = move_to_mean(before, placement)
+    points = before.body_field.numpy().reshape(3, -1).T
+    np.testing.assert_allclose(
+        after.body_field.numpy().reshape(3, -1).T, placement.from_canonical.to_body(points), atol=1e-2
+    )
+
+
+def test_a_folder_is_prepared_once(maps, tmp_path):
+    lines = []
+    paths, _ = prepare_label_images(maps[0], 1, WORKING, tmp_path, lines.append)
+    assert [path.stem for path in paths] == [f"labels_p{seed}_0" for seed in range(3)]
+    assert len(lines) == 3
+    prepare_label_images(maps[0], 1, WORKING, tmp_path, lines.append)
+    assert len(lines) == 3
+
+
+def test_a_label_map_without_names_is_refused(maps, tmp_path):
+    copy = tmp_path / "nameless.seg.nii.gz"
+    copy.write_bytes((maps[0] / "p0.seg.nii.gz").read_bytes())
+    with pytest.raises(VolumeError, match="nameless"):
+        LabelledBody.read(copy)
+
+
+def test_names_of_other_data_sets_mean_the_same():
+    assert structure_name("vertebrae_L5") == structure_name("vertebra_L5") == "vertebra_l5"
+    assert structure_name("lung_upper_lobe_left") == structure_name("lung_left") == "lung_left"
+    assert structure_name("heart_atrium_left") == structure_name("heart") == "heart"
+    assert tissue_of("vertebra_l5") == ("marrow", "cortical_bone")
+    assert tissue_of("something else") is None
