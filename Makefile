@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
 BESIDE := -n 2 --dist loadfile
 
-.PHONY: demo view test lint bench package clean
+.PHONY: demo view test lint bench docs docs-pictures package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -37,6 +37,15 @@ ifdef DATA
 	$(BIN)/anatemb evaluate boxes $(DATA) --peers
 endif
 
+# the pages of docs/ as a folder that opens in a browser: build/docs/index.html
+docs: $(VENV)/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# draws the plots and pictures of docs/ anew
+docs-pictures: $(VENV)/docs.stamp
+	$(BIN)/python tools/draw_benchmarks.py docs/pictures
+	$(BIN)/python tools/draw_concepts.py docs/pictures
+
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,6 +66,10 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 $(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,train,dev]'
 	@touch $@ $(VENV)/run.stamp
+
+$(VENV)/docs.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,bench]'
