@@ -31,7 +31,7 @@ def read_figures() -> dict[str, Series]:
 
 def draw_bars(series: Series, title: str, unit: str, path: Path) -> None:
     """One panel of horizontal bars for each series, ours coloured."""
-    figure, every = plt.subplots(1, len(series), figsize=(3 * len(series) + 2, 2.6), sharey=True, squeeze=False)
+    figure, every = plt.subplots(1, len(series), figsize=(2.4 * len(series) + 1.6, 2.6), sharey=True, squeeze=False)
     for axes, (name, values) in zip(every[0], series.items(), strict=True):
         labels = list(values)
         bars = axes.barh(labels, list(values.values()), color=[_colour(label) for label in labels])
