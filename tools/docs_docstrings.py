@@ -1,4 +1,4 @@
-"""griffe extension: docstrings of this project state each argument as `name: meaning`; show each on a line of its own."""
+"""griffe extension: docstrings here state each argument as `name: meaning`; show each on a line of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mkdocs hook: pictures of Resources/, which pages name by their path in the repository, so that they show there too."""
+"""mkdocs hook: pictures of Resources/. Pages name them by their path in the repository, so that they show there too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Draw the plots of docs/benchmarks.md from Testing/benchmarks/figures.csv, whose numbers are those of RESULTS.md.
 
-    python tools/draw_benchmarks.py docs/pictures
+python tools/draw_benchmarks.py docs/pictures
 """
 
 from __future__ import annotations

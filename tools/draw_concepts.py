@@ -127,7 +127,11 @@ def draw_confidence(folder: Path, phantoms: tuple[Phantom, Phantom], maps: tuple
     figure, every = plt.subplots(1, 2, figsize=(9, 6), constrained_layout=True)
     middles = points[:, 1].mean(), answers.points_ras[:, 1].mean()
     for axes, phantom, middle, title in zip(
-        every, phantoms, middles, ("template: points", "target: answers, each with a circle of its expected error"), strict=True
+        every,
+        phantoms,
+        middles,
+        ("template: points", "target: answers, circles: expected error"),
+        strict=True,
     ):
         hu, _, extent = coronal(phantom, float(middle))
         show(axes, hu, extent, title)
