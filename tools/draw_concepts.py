@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
-from PIL import Image
 
 from AnatomicalEmbedding import EmbeddingMap, load_model
 from AnatomicalEmbedding.phantom import Phantom, make_phantom, map_points
@@ -79,7 +78,7 @@ def draw_coordinate(folder: Path, phantoms: tuple[Phantom, Phantom], maps: tuple
         axes.clabel(lines, fmt="%d", fontsize=8)
         axes.contour(*grid, height[..., 0], levels=[0], colors="black", linewidths=1, linestyles="--")
     figure.colorbar(picture, ax=every, label="body coordinate z: mm above the femoral heads", shrink=0.8)
-    save(figure, folder / "body-coordinate.png")
+    save(figure, folder / "body-coordinate.jpg")
 
 
 def draw_descriptor(folder: Path, phantoms: tuple[Phantom, Phantom], maps: tuple[EmbeddingMap, EmbeddingMap]) -> None:
@@ -113,7 +112,7 @@ def draw_descriptor(folder: Path, phantoms: tuple[Phantom, Phantom], maps: tuple
         axes.plot(-answer.points_ras[0, 0], answer.points_ras[0, 2], "+", color="#00e5ff", ms=14, mew=2, label="answer")
         axes.plot(-truth[0, 0], truth[0, 2], "x", color="white", ms=9, mew=1.5, label="truth")
     every[2].legend(loc="lower right", fontsize=8)
-    save(figure, folder / "descriptor.png")
+    save(figure, folder / "descriptor.jpg")
 
 
 def draw_confidence(folder: Path, phantoms: tuple[Phantom, Phantom], maps: tuple[EmbeddingMap, EmbeddingMap]) -> None:
@@ -151,13 +150,12 @@ def draw_confidence(folder: Path, phantoms: tuple[Phantom, Phantom], maps: tuple
     every[1].plot([], [], "o", color="#dddddd", mfc="none", label="expected error")
     every[1].legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, fontsize=9, labelcolor="#333333")
     every[1].get_legend().get_frame().set_facecolor("#bbbbbb")
-    save(figure, folder / "confidence.png")
+    save(figure, folder / "confidence.jpg")
 
 
 def save(figure: plt.Figure, path: Path) -> None:
-    figure.savefig(path, dpi=100, bbox_inches="tight", metadata={"Software": None})
+    figure.savefig(path, dpi=100, bbox_inches="tight", pil_kwargs={"quality": 88})
     plt.close(figure)
-    Image.open(path).convert("RGB").quantize(160).save(path, optimize=True)  # a third of the size
 
 
 def main() -> None:
