@@ -9,18 +9,30 @@ export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
 BESIDE := -n 2 --dist loadfile
 
-.PHONY: demo view test lint bench docs docs-pictures package clean
+.PHONY: demo view test test-slicer bench-slicer lint bench docs docs-pictures package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
 
 view: $(VIEWS)/stamp
-	$(VIEWS)/bin/python -m AnatomicalEmbedding view --demo
+	$(VIEWS)/bin/anatemb view --demo
 
 test: $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/ruff check .
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE)
 	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(BESIDE) Testing/views Testing/viewer
+
+# make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
+ifneq ($(SLICER),)
+test-slicer: package
+	$(BIN)/python Testing/in_slicer/run.py "$(SLICER)" $(SCENARIOS) --package dist
+
+bench-slicer:
+	$(PYTHON) Testing/in_slicer/run.py "$(SLICER)" --bench
+else
+test-slicer bench-slicer:
+	@$(PYTHON) Testing/in_slicer/run.py
+endif
 
 # an installable extension, without a build of Slicer
 package: $(VENV)/dev.stamp
@@ -32,9 +44,9 @@ bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp
 	QT_QPA_PLATFORM=offscreen $(BIN)/python Testing/benchmarks/slicer_modules.py
 	$(VIEWS)/bin/python Testing/benchmarks/viewer_speed.py
 ifdef DATA
-	$(BIN)/anatemb evaluate landmarks $(DATA) --each-effort --peers all
+	$(BIN)/python Testing/benchmarks/compare.py landmarks $(DATA) --each-effort
 	$(BIN)/anatemb evaluate confidence $(DATA)
-	$(BIN)/anatemb evaluate boxes $(DATA) --peers
+	$(BIN)/python Testing/benchmarks/compare.py boxes $(DATA)
 endif
 
 # the pages of docs/ as a folder that opens in a browser: build/docs/index.html
@@ -76,8 +88,9 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	@touch $@
 
 # slice views need another slicer-core than the logic's tests
-$(VIEWS)/stamp: constraints-views.txt
+$(VIEWS)/stamp: pyproject.toml constraints-views.txt
 	$(PYTHON) -m venv $(VIEWS)
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
 	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom scipy pytest pytest-xdist hypothesis playwright
+	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@

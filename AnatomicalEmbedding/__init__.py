@@ -26,7 +26,7 @@ _WHERE = {
 __all__ = sorted(_WHERE)
 
 
-def __getattr__(name: str):  # torch takes seconds to import: nothing is loaded before it is asked for
+def __getattr__(name: str):  # torch takes seconds to import: modules are loaded at first use
     if name in _WHERE:
         return getattr(import_module(f".{_WHERE[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

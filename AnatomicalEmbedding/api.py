@@ -35,10 +35,7 @@ class Model(inference.Model):
     """A network ready to embed scans; see `embedding.inference.Model`."""
 
     def embed(
-        self,
-        volume: Volume,
-        progress: ProgressCallback | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        self, volume: Volume, progress: ProgressCallback | None = None, cancelled: Callable[[], bool] | None = None
     ) -> EmbeddingMap:
         """Embed a scan; see `embedding.inference.Model.embed`."""
         found = super().embed(volume, progress, cancelled)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
-from .console import add_json_option, check_folder, check_kept, make_folder, print_json, print_table, say, write_table
+from .console import check_folder, check_kept, complete, make_folder, print_json, print_table, say, write_table
 
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
 _TABLE_NAME = "crops.csv"
@@ -24,13 +24,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "A scan that cannot be read, or shows none of the structures, is named and the next one follows.",
     )
     add_box_options(parser)
-    parser.add_argument("--separate", action="store_true", help="one file for each structure, not one around all")
-    parser.add_argument("--margin-mm", type=float, default=0.0, metavar="MM", help="further mm on every side")
-    parser.add_argument(
-        "--spacing", metavar="X,Y,Z", help="resample to voxels of this size in mm; air (-1000 HU) beyond the scan"
-    )
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add = parser.add_argument
+    add("--separate", action="store_true", help="one file for each structure, not one around all")
+    add("--margin-mm", type=float, default=0.0, metavar="MM", help="further mm on every side")
+    add("--spacing", metavar="X,Y,Z", help="resample to voxels of this size in mm; air (-1000 HU) beyond the scan")
+    complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
-from .console import add_json_option, check_folder, make_folder, print_json, print_table, say, write_table
+from .console import (
+    as_records,
+    check_folder,
+    check_report,
+    complete,
+    make_folder,
+    print_json,
+    print_table,
+    say,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,18 +52,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add_box_options(parser)
     parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..reports.boxes import write_box_report
     from ..scan.boxes import write_rois
 
-    if not options.no_report:
-        from ..reports.page import check_packages
-
-        check_packages()
+    check_report(options)
     check_folder(options.output)
     finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
     make_folder(options.output)
@@ -75,9 +81,7 @@ def run(options: argparse.Namespace) -> None:
         written.append(options.output / _TABLE_NAME)
         write_table(written[-1], COLUMNS, rows)
     if options.json:
-        known = ([None if value == "" else value for value in row] for row in rows)
-        boxes_found = [dict(zip(COLUMNS, row, strict=True)) for row in known]
-        print_json({"boxes": boxes_found, "files": list(map(str, written)), "skipped": failed})
+        print_json({"boxes": as_records(COLUMNS, rows), "files": list(map(str, written)), "skipped": failed})
     else:
         table = [[Path(str(row[0])).name, *map(str, row[1:9])] for row in rows]
         print_table(list(COLUMNS[:9]), table)

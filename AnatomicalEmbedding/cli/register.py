@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import PointsError, VolumeError
-from ..files import atomic_path
+from ..files import write_text
 from ..registration import DEFORMABLE, KINDS
 from ..scan.points import PointList, read_points, write_markups
 from .console import (
-    add_json_option,
-    add_model_options,
-    add_series_option,
     check_kept,
+    check_report,
+    complete,
+    embed,
     make_folder,
     open_model,
     print_json,
@@ -46,26 +46,22 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "Writes transform.h5 (opens in Slicer: apply it to MOVING; ANTs can start from it), MOVING on the "
         "voxels of FIXED, registration.json and report.html to the output folder.",
     )
-    parser.add_argument("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
-    parser.add_argument("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder that is laid on it")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    parser.add_argument(
+    add = parser.add_argument
+    add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
+    add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder that is laid on it")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
+    add(
         "--kind",
         choices=KINDS,
         default=DEFORMABLE,
         help="how far to go: rigid; affine; coarse, a smooth displacement through matches; deformable, refined by the "
         "images (default)",
     )
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="label map of MOVING, to be laid on FIXED too")
-    parser.add_argument(
-        "--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING"
-    )
-    parser.add_argument("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
-    parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
-    add_series_option(parser)
-    add_json_option(parser)
-    add_model_options(parser)
-    parser.set_defaults(run=run)
+    add("--labels", type=Path, metavar="FILE", help="label map of MOVING, to be laid on FIXED too")
+    add("--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING")
+    add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
+    add("--no-report", action="store_true", help="leave the pictures out")
+    complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -82,18 +78,12 @@ def run(options: argparse.Namespace) -> None:
     labels = _labels(options.labels, moving) if options.labels else None
     if points is not None and not fixed.contains(points.points_ras).all():
         raise PointsError(f"{options.points}: holds points outside {options.fixed}; give points of the fixed scan.")
-    if not options.no_report:
-        from ..reports.page import check_packages
-
-        check_packages()
+    check_report(options)
     make_folder(options.output)
     model = open_model(options)
-    maps = []
-    for volume in (fixed, moving):
-        with progress_bar(volume.name, options.json) as progress:
-            maps.append(model.embed(volume, progress))
+    maps = [embed(model, volume, options) for volume in (fixed, moving)]
     from ..registration.register import register
-    from ..scan.image_writing import write_image
+    from ..scan.image_files import write_image
 
     start = time.perf_counter()
     with progress_bar("registration", options.json) as progress:
@@ -121,7 +111,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _labels(path: Path, moving: Volume):
-    """A label map on the moving scan. Raises VolumeError where it is none of it."""
+    """A label map of the moving scan. Raises VolumeError where its voxels differ from the scan's."""
     import numpy as np
 
     from ..scan.image_files import read_image
@@ -165,13 +155,12 @@ def _in_words(facts: dict[str, object]) -> dict[str, str]:
 def _write(
     options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, facts: dict[str, object]
 ) -> list[Path]:
-    """The transform, the moving scan laid on the fixed one, what is known of it, and the page."""
+    """Write the transform, the moving scan on the fixed one's voxels, the facts and the page."""
     folder = options.output
     written = [folder / name for name in _ALWAYS]
     found.write(written[0])
     found.warp(moving, fixed).write(written[1])
-    with atomic_path(written[2]) as temporary:
-        temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_text(written[2], json.dumps(facts, indent=1) + "\n")
     if options.field:
         written.append(folder / _FIELD)
         found.write_field(written[-1], fixed)

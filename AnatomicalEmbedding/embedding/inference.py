@@ -24,11 +24,11 @@ from .models.network import Features
 from .models.registry import find_weights
 from .slabs import FINE_REACH_CELLS, run_in_slabs
 
-_BODY_SHARE = 0.3  # of a cell's voxels that must be body for the cell to be an answer
+_BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
 
 
 class Backbone(Protocol):
-    """What inference asks of a network; see EmbeddingNetwork for the meaning of each."""
+    """The network interface that inference uses; see EmbeddingNetwork for each member."""
 
     stride: int
     spacing_mm: tuple[float, float, float]
@@ -63,8 +63,8 @@ class Model:
     """A network ready to embed scans.
 
     weights_hash: SHA-256 of the weights file. card: what the model card says. cache: where maps are kept, or None.
-    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: what
-    answers by these weights are worth, or None.
+    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: of
+    answers by these weights, or None.
     """
 
     network: Backbone
@@ -89,10 +89,7 @@ class Model:
         return self.network.bytes_per_voxel + (self.network.descriptor_bytes_per_voxel if descriptors else 0.0)
 
     def embed(
-        self,
-        volume: Volume,
-        progress: ProgressCallback | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        self, volume: Volume, progress: ProgressCallback | None = None, cancelled: Callable[[], bool] | None = None
     ) -> EmbeddingMap:
         """Embed a scan; a cached map is returned at once.
 
@@ -110,7 +107,7 @@ class Model:
         scan_hash = volume_hash(volume)
         provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.unit_mm is not None)
         result = self.cache.get(provenance) if self.cache is not None else None
-        if result is not None:  # the same content may have been kept under another name
+        if result is not None:  # the same content may be cached under another name
             result = replace(result, provenance=provenance, notes=volume.notes, calibration=self.calibration)
         else:
             result = self._compute(volume, provenance, step)
@@ -156,7 +153,7 @@ class Model:
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Features of input (1, k, j, i), without batch axis; the coordinate is the mean over the network's scales.
 
-        The network was trained to give the same coordinate at any scale, so what differs between scales is its error.
+        The network was trained to give the same coordinate at any scale; averaging reduces its error.
         """
         scales, found, coordinates = self.network.scales, Features(), []
         for number, scale in enumerate(scales):
@@ -194,14 +191,14 @@ class Model:
             return _without_batch(run_in_slabs(network, x, slab_cells, self.device, step, descriptors))
 
     def _precision(self) -> torch.autocast:
-        # on CUDA alone: most CPUs are slower in half precision, and what bfloat16 costs in accuracy is not measured
+        # on CUDA only: most CPUs are slower in half precision, and the accuracy of bfloat16 has not been measured
         return torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda")
 
 
 def _without_batch(found: Features) -> Features:
-    """On the CPU: the coordinate in float32, descriptors in float16, which holds them to a thousandth.
+    """On the CPU: the coordinate in float32, descriptors in float16, exact to a thousandth.
 
-    Each cell's descriptor lies in one piece, as matching reads it.
+    Each cell's descriptor is contiguous in memory, as matching reads it.
     """
     coordinate, *descriptors = (None if value is None else value[0].cpu() for value in found)
     rows = (in_rows(None if d is None else d.half()) for d in descriptors)

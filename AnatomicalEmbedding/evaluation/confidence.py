@@ -10,10 +10,10 @@ import numpy as np
 
 from ..embedding.calibration import ABSENT, MATCHED
 from ..errors import AnatomicalEmbeddingError
+from ..files import aligned
 from ..matching.match import match
 from ..training.trials import Trial
-from .results import GROUPS
-from .table import aligned, markdown_lines
+from .results import GROUPS, markdown_lines
 
 _BINS = 10
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)

@@ -22,13 +22,11 @@ from ..followup.record import FollowUp
 from ..followup.status import DISAPPEARED, NEW, SPLIT
 from ..phantom import followup as truth
 from ..phantom.followup import PhantomFollowUp, make_follow_up
-from .centre_points import CentrePoints
-from .lesion_results import GONE, RESHAPED, UNCHANGED, FollowUpResult, Placed
+from .lesion_results import GONE, RESHAPED, UNCHANGED, CentrePoints, FollowUpResult, Placed
 
 if TYPE_CHECKING:
     from ..embedding.inference import Model
 
-FIRST_SEED = 120_000  # weights, calibration and tuning have not seen these
 _MARK_SHARE = 0.15  # of the radius that a mark is off its lesion's middle, along each axis
 _SIZE_SHARE = 0.1
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..phantom import Phantom
-from ..phantom.views import phantom_views
+from ..phantom.patient import phantom_views
 from ..training.trials import named_point_errors
 
 if TYPE_CHECKING:

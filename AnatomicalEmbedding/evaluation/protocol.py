@@ -14,8 +14,7 @@ import numpy as np
 
 from ..errors import CancelledError, PointsError
 from ..matching.match import match
-from ..structures.labelled_scans import Case
-from ..structures.scan_pairs import Pair, find_pairs
+from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import Measured, Result
 
 if TYPE_CHECKING:

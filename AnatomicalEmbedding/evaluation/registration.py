@@ -22,12 +22,10 @@ from ..registration.lattice import Lattice
 from ..registration.register import register
 from ..structures.labelled_scans import Case, refuse_twins
 from .protocol import EmbeddingMatcher, Matcher
-from .table import Section, as_markdown, as_text
+from .results import Section, as_markdown, as_text
 
 if TYPE_CHECKING:
     import torch
-
-    from ..registration.transform import Registration
 
 LATTICE_MM = 3.0
 
@@ -43,15 +41,9 @@ class RegistrationMatcher:
         return self._maps.prepare(case)
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        return self._registered(template, target).transform_points(points_ras)
-
-    def affine(self, template: Case, target: Case) -> np.ndarray:
-        """(4, 4) RAS mm template -> target, for others to start from."""
-        return self._registered(template, target).affine
-
-    def _registered(self, template: Case, target: Case) -> Registration:
         maps = self._maps.map_of(template), self._maps.map_of(target)
-        return register(maps, (template.volume, target.volume), self._kind, self._device)
+        found = register(maps, (template.volume, target.volume), self._kind, self._device)
+        return found.transform_points(points_ras)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,13 @@
 
 Each lesion is a measurement group (TID 1501) with its Tracking Unique Identifier, which is the same in the reports of
 all studies; its place and the ends of its axes are 3-D coordinates in the frame of reference of the images.
-`sr_reading.read_sr` reads it back.
+`sr_reading.read_srs` reads it back.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
 from . import sr_codes as codes
 from .lesions import MERGED, PROPOSED, Axis, Finding, Lesion, Point, Study
@@ -33,15 +34,8 @@ _SERIES_NUMBER = 990
 
 def import_highdicom():
     """highdicom, or AnatomicalEmbeddingError where it is not installed."""
-    try:
-        import highdicom
-        import highdicom.sr
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            "DICOM structured reports need highdicom, which is not installed;"
-            ' run: pip install "AnatomicalEmbedding[followup]".'
-        ) from error
-    return highdicom
+    require("highdicom.sr", "highdicom", "DICOM structured reports need", "followup")
+    return sys.modules["highdicom"]
 
 
 def write_sr(
@@ -52,12 +46,11 @@ def write_sr(
     include_unconfirmed: bool = False,
     observer: str = "",
 ) -> tuple[str, ...]:
-    """Write what is known of the lesions in one study; returns sentences on what was left out.
+    """Write the lesions' findings in one study; returns sentences on what was left out.
 
-    source_files: the DICOM slices that the lesions were marked in, or a folder with them. include_unconfirmed: places
-    that nobody has looked at are reported too, without sizes, and said to be UNCONFIRMED. observer: who read the study,
-    "Family^Given". The report is always marked unverified and preliminary, and partial unless a person has looked at
-    every lesion.
+    source_files: the DICOM slices that the lesions were marked in, or a folder with them. include_unconfirmed: also
+    report unreviewed places, without sizes, flagged UNCONFIRMED. observer: the reader, "Family^Given". The report is
+    always marked unverified and preliminary, and partial unless every lesion is reviewed.
 
     Raises AnatomicalEmbeddingError when highdicom is not installed, the study has no DICOM images or other ones, a
     lesion lies outside them, nothing can be reported, or the file cannot be written.
@@ -65,14 +58,14 @@ def write_sr(
     hd = import_highdicom()
     study = record.study(study_key)
     source = read_source(study, source_files)
-    said: list[str] = []
+    left_out: list[str] = []
     groups, images = [], {}
     for lesion in record.lesions:
         found = lesion.findings.get(study_key)
         if found is None:
-            said.append(f"{lesion.id}: nothing is known of it in {study.label}, so the report does not name it.")
+            left_out.append(f"{lesion.id}: it is not assessed in {study.label}, so the report leaves it out.")
         elif not found.reviewed and not include_unconfirmed:
-            said.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
+            left_out.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
         else:
             _check_uid(lesion)
             if found.point_ras is not None:
@@ -80,7 +73,7 @@ def write_sr(
             group = _Group(hd, record, lesion, found, source, study)
             groups.append(group.written())
             images.update(group.images)
-            said += group.said
+            left_out += group.left_out
     if not groups:
         raise AnatomicalEmbeddingError(
             f"{study.label}: no lesion was confirmed in it, so there is nothing to report; confirm or mark one first."
@@ -99,20 +92,20 @@ def write_sr(
         raise AnatomicalEmbeddingError(
             f"{study.label}: its DICOM images do not make a report ({error}); repair their headers."
         ) from error
-    return tuple(said)
+    return tuple(left_out)
 
 
 def _check_uid(lesion: Lesion) -> None:
     uid = lesion.tracking_uid
     if len(uid) > 64 or not re.fullmatch(r"[0-9]+(\.[0-9]+)*", uid):
         raise AnatomicalEmbeddingError(
-            f"{lesion.id}: its tracking UID {uid!r} is none of DICOM (numbers with points between them, 64 characters);"
-            " mend it in the record."
+            f"{lesion.id}: its tracking UID {uid!r} is not a DICOM UID (numbers and points, 64 characters);"
+            " correct it in the record."
         )
 
 
 class _Group:
-    """The measurement group of one lesion. images: slices it refers to, by their UIDs. said: what was left out."""
+    """The measurement group of one lesion. images: slices it refers to, by their UIDs. left_out: sentences."""
 
     def __init__(
         self, hd: highdicom, record: FollowUp, lesion: Lesion, found: Finding, source: SourceSeries, study: Study
@@ -120,7 +113,7 @@ class _Group:
         self.hd, self.record, self.lesion, self.found, self.source = hd, record, lesion, found, source
         self.study = study
         self.images: dict[str, Dataset] = {}
-        self.said: list[str] = []
+        self.left_out: list[str] = []
 
     def written(self) -> highdicom.sr.MeasurementsAndQualitativeEvaluations:
         sr, lesion, found = self.hd.sr, self.lesion, self.found
@@ -156,7 +149,7 @@ class _Group:
         return group
 
     def _label(self) -> str:
-        """The lesion's, with a flag that readers see who do not know our codes."""
+        """The lesion's label, with a flag for readers without our codes."""
         return f"{self.lesion.label}{codes.UNCONFIRMED}" if self.found.state == PROPOSED else self.lesion.label
 
     def _measurements(self) -> list[highdicom.sr.Measurement]:
@@ -164,7 +157,7 @@ class _Group:
         drawn = [(codes.LONG_AXIS, size.long_axis, size.long_mm), (codes.SHORT_AXIS, size.short_axis, size.short_mm)]
         if not (self.found.visible and size.confirmed):
             if self.found.visible and any(axis is not None for _, axis, _ in drawn):
-                self.said.append(
+                self.left_out.append(
                     f"{self.lesion.id}: its axes in {self.study.label} are not confirmed, so they are left out."
                 )
             return []
@@ -188,7 +181,7 @@ class _Group:
             return None
         found = codes.site_codes(self.lesion.site)
         if found is None:
-            self.said.append(f"{self.lesion.id}: there is no code for its site {self.lesion.site!r}; it is left out.")
+            self.left_out.append(f"{self.lesion.id}: its site {self.lesion.site!r} has no code; it is left out.")
             return None
         organ, side = found
         return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
+from ..files import write_text
 from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Axis, Finding, Guess, Lesion, Measurement, Point, Study
 from .record import FollowUp
 
@@ -28,14 +28,7 @@ VERSION = 1
 
 def write_record(path: str | Path, record: FollowUp) -> None:
     """Write one file, complete or not at all. Raises AnatomicalEmbeddingError when it cannot be written."""
-    text = json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False)
-    try:
-        with atomic_path(path) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise AnatomicalEmbeddingError(
-            f"{path}: cannot be written; check that the folder is writable and not full."
-        ) from error
+    write_text(path, json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(path: str | Path) -> FollowUp:
@@ -57,13 +50,13 @@ def read_record(path: str | Path) -> FollowUp:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
 
 
-def said_only_in(old: FollowUp, new: FollowUp) -> list[str]:
-    """Labels of the lesions of which a person has said in `old` what is not in `new`: what replacing it would lose."""
+def reviewed_only_in(old: FollowUp, new: FollowUp) -> list[str]:
+    """Labels of lesions whose reviewed findings in `old` are not in `new`: what replacing it would lose."""
     return [each.label for each in old.lesions if not any(_is_in(each, other) for other in new.lesions)]
 
 
 def tracked_as_in(old: FollowUp, new: FollowUp) -> FollowUp:
-    """`new`, its lesions with the Tracking UIDs of those of `old` that they are."""
+    """`new` with the Tracking UIDs of the same lesions of `old`."""
     known, lesions = list(old.lesions), []
     for lesion in new.lesions:
         same = next((each for each in known if _is_in(each, lesion)), None)
@@ -75,14 +68,14 @@ def tracked_as_in(old: FollowUp, new: FollowUp) -> FollowUp:
 
 
 def _is_in(lesion: Lesion, other: Lesion) -> bool:
-    """Does `other` hold all that a person has said of a lesion?"""
-    told = [(each.name, each.site, each.target, each.nodal, each.split_from) for each in (lesion, other)]
+    """Does `other` hold the description and all reviewed findings of a lesion?"""
+    words = [(each.name, each.site, each.target, each.nodal, each.split_from) for each in (lesion, other)]
     reviewed = {key: found for key, found in lesion.findings.items() if found.reviewed}
-    return told[0] == told[1] and all(other.findings.get(key) == reviewed[key] for key in reviewed)
+    return words[0] == words[1] and all(other.findings.get(key) == reviewed[key] for key in reviewed)
 
 
 def to_json(record: FollowUp) -> dict[str, Any]:
-    """The record as values that JSON knows; `from_json` makes an equal record of them."""
+    """The record as JSON values; `from_json` restores an equal record."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -98,12 +91,12 @@ def to_json(record: FollowUp) -> dict[str, Any]:
 
 
 def from_json(document: Any) -> FollowUp:
-    """The record that `to_json` wrote. What is not known of a version is left out.
+    """The record that `to_json` wrote. Unknown entries are ignored.
 
     Raises AnatomicalEmbeddingError for anything else, naming the lesion and study that cannot be understood.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise AnatomicalEmbeddingError(f"is no follow-up of this program; give a {SUFFIX} file.")
+        raise AnatomicalEmbeddingError(f"is not a follow-up of this program; give a {SUFFIX} file.")
     if not isinstance(document.get("version"), int) or document["version"] > VERSION:
         raise AnatomicalEmbeddingError("was written by a newer version of this program; update it.")
     studies = [_understood(f"study {n}", _study, each) for n, each in enumerate(_list(document, "studies"), start=1)]
@@ -122,7 +115,7 @@ def _understood(what: str, read: Callable[..., Any], value: Any) -> Any:
     try:
         return read(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{what} cannot be understood ({error}); mend it, or use a copy.") from error
+        raise AnatomicalEmbeddingError(f"{what} cannot be understood ({error}); correct it, or use a copy.") from error
 
 
 def _list(document: Mapping[str, Any], key: str) -> list:
@@ -132,7 +125,7 @@ def _list(document: Mapping[str, Any], key: str) -> list:
     return values
 
 
-# -- one value each; what is wrong is a ValueError, TypeError, KeyError or AttributeError ------------------------------
+# -- one value each; wrong values raise ValueError, TypeError, KeyError or AttributeError ------------------------------
 
 
 def _study(value: Mapping[str, Any]) -> Study:

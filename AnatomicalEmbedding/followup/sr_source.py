@@ -1,4 +1,4 @@
-"""The DICOM series that a structured report is about: its headers, and which slice holds a place."""
+"""The DICOM series of a structured report: its headers, and the slice of a place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydicom import Dataset
 
 _OUTSIDE_MM = 5.0  # beyond the outermost slices and pixels
-# Attributes that may be empty but must be there for a report to take them over (type 2)
+# Attributes that may be empty but must exist for a report to copy them (type 2)
 _MAY_BE_EMPTY = (
     "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
     "StudyTime", "ReferringPhysicianName",
@@ -50,7 +50,7 @@ class SourceSeries:
         return self.slices[self._nearest(point_ras)]
 
     def outside_mm(self, point_ras: Point) -> float:
-        """How far a place lies outside the images; 0 inside."""
+        """Distance of a place outside the images in mm; 0 inside."""
         number = self._nearest(point_ras)
         header = self.slices[number]
         across, down, away = self._axes @ (_lps(point_ras) - self._origins[number])
@@ -75,7 +75,7 @@ def read_source(study: Study, files: str | Path | Iterable[str | Path]) -> Sourc
     slices = _placed_slices(study, _paths(files))
     if not slices:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files do not do);"
+            f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files cannot be used);"
             " a structured report refers to the DICOM images of its study: load the DICOM series, or export the table"
             " (CSV), the page (HTML) or the record instead."
         )
@@ -89,7 +89,7 @@ def read_source(study: Study, files: str | Path | Iterable[str | Path]) -> Sourc
         raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files are of another study; give its own.")
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: its DICOM images have no frame of reference, so that a place in them cannot be told;"
+            f"{study.label}: its DICOM images have no frame of reference, so that places in them are undefined;"
             " export the table (CSV) or the page (HTML) instead."
         )
     for keyword in _MAY_BE_EMPTY:
@@ -116,7 +116,7 @@ def _paths(files: str | Path | Iterable[str | Path]) -> list[Path]:
 
 
 def _placed_slices(study: Study, paths: Sequence[Path]) -> list[Dataset]:
-    """Headers of single CT, MR or PET slices; files that are no DICOM, and images without a place, are passed over."""
+    """Headers of single CT, MR or PET slices; other files, and images without a place, are skipped."""
     import pydicom
 
     slices = {}

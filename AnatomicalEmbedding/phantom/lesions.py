@@ -56,12 +56,7 @@ class Shape:
 
 
 def draw_lesion(
-    voxels: np.ndarray,
-    grid: Grid,
-    kind: str,
-    phase: str,
-    blobs: Sequence[tuple[np.ndarray, float]],
-    shape: Shape,
+    voxels: np.ndarray, grid: Grid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> None:
     """Draw one lesion into voxels (k, j, i), float HU: the union of blobs, each (RAS mm of its middle, radius mm)."""
     middles = np.array([middle for middle, _ in blobs])

@@ -142,3 +142,13 @@ def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
     k, j, i = np.nonzero(anatomy.label[rows][:, ::every, ::every])
     points = np.stack([i * every, j * every, rows[k]], axis=1) * anatomy.step + anatomy.low
     return points if len(points) else np.array([[0.0, 0.0, low], [0.0, 0.0, high]])
+
+
+# body heights in mm
+VIEWS = {"whole": None, "lower half": (-100.0, 330.0), "upper half": (250.0, 620.0)}
+_SPACING_MM = (2.0, 2.0, 3.0)
+
+
+def phantom_views(seed: int) -> dict[str, Phantom]:
+    """A synthetic patient in each of VIEWS."""
+    return {view: make_phantom(seed, spacing=_SPACING_MM, coverage_mm=heights) for view, heights in VIEWS.items()}

@@ -11,8 +11,7 @@ import torch
 
 from ..scan.geometry import transform_points
 from .affine import GridMatches
-from .least_squares import ROUGHNESS_DIAGONAL, conjugate_gradients, roughness
-from .spline import SplineField
+from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 
 KNOT_MM = 24.0
 _SMOOTH = 0.1  # of a match that lies apart, against its neighbours

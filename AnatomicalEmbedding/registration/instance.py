@@ -19,8 +19,7 @@ from ..embedding.map import EmbeddingMap
 from ..scan.volume import Volume
 from .features import Features, image_features, slopes
 from .lattice import Lattice
-from .least_squares import ROUGHNESS_DIAGONAL, conjugate_gradients, roughness
-from .spline import SplineField
+from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 
 _LEVELS = ((6.0, 24.0), (3.0, 12.0))  # mm between the points compared, and between knots
 _ROUNDS = 6

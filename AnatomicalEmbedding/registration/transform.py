@@ -13,7 +13,7 @@ from ..embedding.map import EmbeddingMap, as_points
 from ..errors import VolumeError
 from ..files import atomic_path
 from ..scan.geometry import LPS_FROM_RAS, transform_points
-from ..scan.image_writing import write_image
+from ..scan.image_files import write_image
 from ..scan.simpleitk_bridge import OUTSIDE_HU
 from ..scan.volume import Volume
 from .lattice import Lattice

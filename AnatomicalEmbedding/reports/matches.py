@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import PointsError
-from ..files import atomic_path
+from ..files import write_text
 from ..scan.points import PointList
 from ..scan.volume import Volume
 from . import pictures
@@ -124,10 +124,8 @@ def write_report(
         half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
         scale_bar_mm=SCALE_BAR_MM,
     )
-    path = Path(path)
-    with atomic_path(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    return path
+    write_text(path, html)
+    return Path(path)
 
 
 def _check_counts(

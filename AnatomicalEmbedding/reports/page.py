@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import platform
 from importlib import metadata, resources
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import require
 
 if TYPE_CHECKING:
     import jinja2
@@ -18,10 +17,7 @@ _ENGINE = __package__.rsplit(".", 1)[0]
 def check_packages() -> None:
     """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing: before long work, not after it."""
     load_page("reports/page_style.css.j2")
-    if find_spec("PIL") is None:
-        raise AnatomicalEmbeddingError(
-            'the report needs pillow, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
-        )
+    require("PIL", "pillow", "the report needs", "report")
 
 
 def load_page(name: str) -> jinja2.Template:
@@ -29,24 +25,12 @@ def load_page(name: str) -> jinja2.Template:
 
     Raises AnatomicalEmbeddingError when jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            'the report needs jinja2, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
-        ) from error
+    jinja2 = require("jinja2", "jinja2", "the report needs", "report")
+    loader = jinja2.FunctionLoader(lambda path: resources.files(_ENGINE).joinpath(path).read_text(encoding="utf-8"))
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_page_source),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(name)
-
-
-def _page_source(name: str) -> str:
-    return resources.files(_ENGINE).joinpath(name).read_text(encoding="utf-8")
 
 
 def package_versions() -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import require
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 
@@ -123,14 +123,9 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
     Raises AnatomicalEmbeddingError when pillow is not installed.
     """
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            'pictures need pillow, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
-        ) from error
+    image = require("PIL.Image", "pillow", "pictures need", "report")
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
+    image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
     return stream.getvalue()
 
 

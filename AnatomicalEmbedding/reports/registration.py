@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import atomic_path
+from ..files import write_text
 from ..registration.transform import Registration
 from ..scan.volume import Volume
 from . import pictures
@@ -49,11 +49,9 @@ def write_registration_report(
             other = moving.sample(places, outside=OUTSIDE_HU).reshape(own.shape)
             drawn.append(pictures.data_uri(_two_colours(window, own, other)))
         pairs.append(_Pair(plane, *drawn))
-    path = Path(path)
-    with atomic_path(path) as temporary:
-        html = page.render(found=found, facts=facts, pairs=pairs, window=window.name, versions=package_versions())
-        temporary.write_text(html, encoding="utf-8")
-    return path
+    html = page.render(found=found, facts=facts, pairs=pairs, window=window.name, versions=package_versions())
+    write_text(path, html)
+    return Path(path)
 
 
 def _two_colours(window: Window, fixed: np.ndarray, moving: np.ndarray) -> np.ndarray:

@@ -41,11 +41,7 @@ class SliceStack:
 
 
 def arrange_slices(
-    positions_lps: np.ndarray,
-    orientations_lps: np.ndarray,
-    pixel_spacings: np.ndarray,
-    sizes: np.ndarray,
-    where: str,
+    positions_lps: np.ndarray, orientations_lps: np.ndarray, pixel_spacings: np.ndarray, sizes: np.ndarray, where: str
 ) -> SliceStack:
     """Find the grid on which N slices lie.
 

@@ -27,8 +27,7 @@ from .checks import (
     worst_shear,
 )
 from .geometry import bounds_of, in_grid, transform_points
-from .image_files import display_name, read_image
-from .image_writing import write_image
+from .image_files import display_name, read_image, write_image
 from .simpleitk_bridge import OUTSIDE_HU, image_affine, resample_upright, to_image
 
 # A tilt beyond this is no gantry but a damaged header.

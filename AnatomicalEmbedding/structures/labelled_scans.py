@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from ..scan.geometry import LPS_FROM_RAS, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
 from ..scan.simpleitk_bridge import image_affine
 from ..scan.volume import Volume
-from .label_names import Structure, find_structures, normalise_name
+from .label_names import KINDS, LANDMARK, Structure, find_structures, normalise_name
 
 _TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
 _GRIDS_AGREE_MM = 0.5
@@ -210,3 +211,55 @@ def _read_json(path: Path) -> dict:
         raise PointsError(f"{path}: is missing; it names the structures or points of the scan beside it.") from error
     except (OSError, ValueError) as error:
         raise PointsError(f"{path}: cannot be read as JSON; repair the file.") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """One template, one target and the points both hold: names and kinds of N points, (N,3) RAS mm in each scan."""
+
+    template: Case
+    target: Case
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    template_ras: np.ndarray
+    target_ras: np.ndarray
+
+
+def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
+    """Every ordered pair with something to measure: structures of different patients, landmarks of the same one.
+
+    templates: further cases that are templates alone.
+    """
+    cases, templates = list(cases), list(templates)
+    refuse_twins([*cases, *templates])
+    pairs = []
+    for template, target in [*permutations(cases, 2), *product(templates, cases)]:
+        points = _shared_landmarks if template.patient == target.patient else _shared_structures
+        names, kinds, template_ras, target_ras = points(template, target)
+        if names:
+            pairs.append(Pair(template, target, names, kinds, template_ras, target_ras))
+    return pairs
+
+
+_Shared = tuple[tuple[str, ...], tuple[str, ...], np.ndarray, np.ndarray]
+
+
+def _shared_structures(template: Case, target: Case) -> _Shared:
+    shared = sorted(template.structures.keys() & target.structures.keys())
+    names = tuple(name for name in shared for _ in KINDS)
+    return (
+        names,
+        KINDS * len(shared),
+        np.concatenate([template.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
+        np.concatenate([target.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
+    )
+
+
+def _shared_landmarks(template: Case, target: Case) -> _Shared:
+    shared = tuple(sorted(template.landmarks.keys() & target.landmarks.keys()))
+    return (
+        shared,
+        (LANDMARK,) * len(shared),
+        np.array([template.landmarks[name] for name in shared]).reshape(-1, 3),
+        np.array([target.landmarks[name] for name in shared]).reshape(-1, 3),
+    )

@@ -138,10 +138,7 @@ def _read(file: safe_open, keys: set[str], key: str, scan: str, weights_hash: st
         file.get_tensor(f"{key}.descriptors").float() if described else None,
     )
     return Example(
-        scan,
-        file.get_tensor(f"{key}.box").double().numpy(),
-        file.get_tensor(f"{key}.points").double().numpy(),
-        query,
+        scan, file.get_tensor(f"{key}.box").double().numpy(), file.get_tensor(f"{key}.points").double().numpy(), query
     )
 
 

@@ -27,6 +27,7 @@ _ROUNDS = 5
 _SLOPE_MM = 14.0  # keeps the displacement uniform where points lie within so many mm
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
+_NEAR_ERRORS = 1.5  # likely errors from the scan's edge within which a side may lie beyond it
 _DISAGREES_MM = 15.0
 _DISAGREES_TIMES = 3.0  # the usual distance of the others' boxes
 
@@ -52,6 +53,7 @@ class Located:
     box_ras: (2, 3) RAS mm, the best guess, not clipped to the scan. sigma_mm: (6,) likely error of each of its SIDES.
     present: (0..1) share of its points that the target holds; at 0 the box is where the structure would be.
     cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree.
+    near: SIDES so near to the scan's edge, for their likely error, that they may lie beyond it.
     """
 
     name: str
@@ -60,11 +62,16 @@ class Located:
     present: float
     cut: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:
-        """ "whole", "cut" or "absent"."""
-        return "absent" if self.present == 0 else "cut" if self.cut or self.present < 0.5 else "whole"
+        """ "whole", "cut", "absent", or "uncertain": whole as far as is known, but perhaps cut."""
+        if self.present == 0:
+            return "absent"
+        if self.cut or self.present < 0.5:
+            return "cut"
+        return "uncertain" if self.near else "whole"
 
 
 def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
@@ -183,10 +190,13 @@ def _combined(name: str, guesses: list[np.ndarray], trusts: list[np.ndarray], ta
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
     box = np.sort(middle.reshape(2, 3), axis=0)
     low, high = bounds_of(target.scan_to_ras, target.scan_shape)
-    outside = np.concatenate([box[0] < low, box[1] > high])
-    cut = tuple(side for side, beyond in zip(SIDES, outside, strict=True) if beyond)
+    inside_mm = np.concatenate([box[0] - low, high - box[1]])
+    cut = tuple(side for side, left in zip(SIDES, inside_mm, strict=True) if left < 0)
+    near = tuple(
+        side for side, left, error in zip(SIDES, inside_mm, sigma, strict=True) if 0 <= left < _NEAR_ERRORS * error
+    )
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
-    return Located(name, box, sigma, present, cut, _disagreements(sides))
+    return Located(name, box, sigma, present, cut, _disagreements(sides), near)
 
 
 def _disagreements(sides: np.ndarray) -> tuple[str, ...]:

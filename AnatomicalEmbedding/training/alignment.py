@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..embedding.body_affine import apply_affine, body_points, robust_affine
+from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.map import EmbeddingMap
 from .frames import FrameGuess
 from .scans import PreparedScan

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..embedding.calibration import OUTCOMES, Calibration, Forest
-from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError
+from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
 from ..matching.confidence import EVIDENCE
 from ..matching.match import EFFORTS, match
 from ..scan.image_files import display_name
@@ -112,13 +112,7 @@ def _readable(scans: Sequence[Path], skipped: list[str]) -> Iterator[Volume]:
 
 
 def _forest_class() -> type:
-    try:
-        from sklearn.ensemble import RandomForestRegressor
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            'calibrating needs scikit-learn, which is not installed; run: pip install "AnatomicalEmbedding[train]".'
-        ) from error
-    return RandomForestRegressor
+    return require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train").RandomForestRegressor
 
 
 def _fit(evidence: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int) -> list:

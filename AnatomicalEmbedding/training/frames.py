@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..embedding.body_affine import body_points
+from ..embedding.coverage import body_points
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..scan.geometry import transform_points

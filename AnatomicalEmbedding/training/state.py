@@ -16,8 +16,7 @@ from torch import nn
 from ..embedding.models.network import DESCRIPTOR_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
-from .losses import FrameCorrections
-from .objectives import Batch, Learner
+from .objectives import Batch, FrameCorrections, Learner
 from .recipes import Recipe
 from .scans import PreparedScan
 from .synced_norm import synchronised

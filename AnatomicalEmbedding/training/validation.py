@@ -13,10 +13,9 @@ from ..embedding.device import choose_device
 from ..embedding.inference import Model
 from ..embedding.models.network import EmbeddingNetwork
 from ..matching.match import match
-from ..phantom.views import phantom_views
+from ..phantom.patient import phantom_views
 from ..structures.label_names import group_of
-from ..structures.labelled_scans import load_cases, patient_of
-from ..structures.scan_pairs import find_pairs
+from ..structures.labelled_scans import find_pairs, load_cases, patient_of
 from .scans import PreparedScan
 from .trials import named_point_errors
 

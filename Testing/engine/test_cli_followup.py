@@ -212,7 +212,7 @@ def test_scans_of_two_patients_are_told(anatemb, place, tmp_path: Path) -> None:
 
 def test_a_structured_report_of_a_dicom_study_brings_its_lesions_back(anatemb, place, tmp_path: Path) -> None:
     pytest.importorskip("highdicom")
-    from AnatomicalEmbedding.followup.sr_reading import read_sr
+    from AnatomicalEmbedding.followup.sr_reading import read_srs
 
     write_ct_series(tmp_path / "prior", Volume.read(place.template))
     outcome = anatemb(
@@ -221,7 +221,7 @@ def test_a_structured_report_of_a_dicom_study_brings_its_lesions_back(anatemb, p
     )  # fmt: skip
     assert (outcome.code, outcome.err) == (0, "")
     (report,) = (tmp_path / "out").glob("*.sr.dcm")
-    kept, back = read_record(tmp_path / "out" / "patient.followup.json"), read_sr(report)
+    kept, back = read_record(tmp_path / "out" / "patient.followup.json"), read_srs([report])
     assert [lesion.tracking_uid for lesion in back.lesions] == [lesion.tracking_uid for lesion in kept.lesions]
     places = np.array([next(iter(lesion.findings.values())).point_ras for lesion in back.lesions])
     assert np.abs(places - place.points_ras).max() < 1e-2

@@ -5,22 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from comparison import peers
 from small_models import analytic_map, small_network
 
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
-from AnatomicalEmbedding.evaluation import (
-    EmbeddingMatcher,
-    evaluate_landmarks,
-    find_pairs,
-    load_cases,
-    make_peers,
-    peers,
-)
+from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
 from AnatomicalEmbedding.evaluation.results import summarise
 from AnatomicalEmbedding.matching.match import EFFORTS, match
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.structures.label_names import KINDS, find_structures
+from AnatomicalEmbedding.structures.labelled_scans import find_pairs, load_cases
 
 SPACING = np.array((4.0, 3.0, 5.0))
 SIZE = np.array((64, 60, 40))  # i, j, k
@@ -304,7 +299,7 @@ def test_a_matcher_goes_only_as_far_as_it_is_told(cases):
 
 
 def test_body_centre_peer_undoes_a_shift(cases):
-    matcher = make_peers((peers.BODY_CENTRE,))[0]
+    matcher = peers.make_peers((peers.BODY_CENTRE,))[0]
     result = evaluate_landmarks(cases, matcher)
     assert result.summary(peers.BODY_CENTRE).n == 130
     assert result.errors(peers.BODY_CENTRE).max() < 3.0

@@ -67,6 +67,13 @@ class TestOneExample:
         assert found.status == "cut"
         np.testing.assert_allclose(found.box_ras[0], BOX[0], atol=3.0)
 
+    def test_a_side_that_may_lie_beyond_the_edge_is_not_called_whole(self):
+        """The target ends at 432 mm, 2 mm above the box, whose side is likely to be off by three times as much."""
+        example = make_example(analytic_map(itself), BOX)
+        found = locate({"liver": [example]}, analytic_map(itself, (11, 20, 24)))["liver"]
+        assert found.sigma_mm[5] > 3
+        assert (found.status, found.near, found.cut) == ("uncertain", ("superior",), ())
+
     def test_with_descriptors(self):
         moved = (3.0, 2.0, -4.0)
         found = locate({"liver": [make_example(described(), BOX)]}, described(moved=moved))["liver"]

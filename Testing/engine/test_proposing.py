@@ -11,11 +11,16 @@ from small_models import analytic_map
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
-from AnatomicalEmbedding.followup.proposing import find_places, local_turns, propose_places
+from AnatomicalEmbedding.followup.proposing import find_places, local_turns
 from AnatomicalEmbedding.followup.record import FollowUp
 
 MAPS = {key: moved_map(key) for key in STEPS}
 PLACES = MIDDLE + np.array([[0.0, 0.0, 0.0], [20.0, -15.0, 25.0], [-30.0, 10.0, -20.0]])
+
+
+def propose_places(record, study, maps):
+    """The record with what `find_places` finds for one study."""
+    return find_places(record, [study], maps).put_into(record)
 
 
 def _marked(study: str = "a") -> FollowUp:

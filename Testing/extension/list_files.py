@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = "AnatomicalEmbeddingLib"
-_NOT_STAGED = {"viewer", "CMakeLists.txt"}
+_NOT_STAGED = {"AnatomicalEmbeddingViewer", "CMakeLists.txt"}
 _BLOCK = re.compile(r"(?<=# <lists>\n).*(?=# </lists>\n)", re.DOTALL)
 
 

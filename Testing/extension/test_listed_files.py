@@ -27,7 +27,7 @@ def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
     expected = shared | set(files_to_stage(MODULES))
     assert expected - staged.files == set(), "not staged"
     assert staged.files - expected == set(), "staged without need"
-    assert not any(file.startswith("viewer/") for file in staged.files)
+    assert not any(file.startswith("AnatomicalEmbeddingViewer/") for file in staged.files)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     names = [
         *("One.py", "OneMore.py", "AnatomicalEmbeddingLib/__init__.py", "AnatomicalEmbeddingLib/A.py"),
         *("Resources/UI/OneMore.ui", "Resources/UI/OneBox.ui", "Resources/Icons/One.png", "Resources/shared.txt"),
-        *("viewer/page.py", "__pycache__/One.cpython-312.pyc", ".hidden"),
+        *("AnatomicalEmbeddingViewer/page.py", "__pycache__/One.cpython-312.pyc", ".hidden"),
     ]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

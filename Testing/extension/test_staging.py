@@ -56,7 +56,7 @@ def test_the_engine_finds_its_data(started: dict) -> None:
     ("lost", "complaint"),
     [
         ("AnatomicalEmbedding/models/registry.py", "No module named 'AnatomicalEmbedding.embedding.models.registry'"),
-        ("AnatomicalEmbeddingLib/Signal.py", "No module named 'AnatomicalEmbeddingLib.Signal'"),
+        ("AnatomicalEmbeddingLib/scene/Signal.py", "No module named 'AnatomicalEmbeddingLib.scene.Signal'"),
         ("Resources/UI", "Could not load UI file: file not found"),
         ("Resources/Models", "no such weights"),
     ],

@@ -44,6 +44,7 @@ class Running:
             "TMPDIR": str(self.temporary),
             "PYTHONUNBUFFERED": "1",
             "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(program), str(program / "SlicerModules")]),
         }
         command = [sys.executable, "-m", "AnatomicalEmbedding", "view", *arguments, "--no-browser", "--token", TOKEN]
         with self._log.open("wb") as log:

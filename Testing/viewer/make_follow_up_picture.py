@@ -18,8 +18,8 @@ sys.path[:0] = [
     str(each) for each in (_TESTING / "viewer", _TESTING, _TESTING.parent / "SlicerModules", _TESTING.parent)
 ]
 
+from AnatomicalEmbeddingViewer.logic.demo_follow_up import axes_of, make_patient  # noqa: E402
 from browsing import Page, Running, open_browser  # noqa: E402
-from viewer.logic.demo_follow_up import axes_of, make_patient  # noqa: E402
 
 from AnatomicalEmbedding.followup.record import FollowUp  # noqa: E402
 from AnatomicalEmbedding.followup.record_file import read_record, write_record  # noqa: E402

@@ -38,8 +38,3 @@ def test_ports():
     for text in ("-1", "65536", "http"):
         with pytest.raises(argparse.ArgumentTypeError):
             view._port(text)
-
-
-def test_the_viewer_lies_beside_the_engine():
-    assert (view.viewer_folder() / "viewer" / "app.py").is_file()
-    assert (view.viewer_folder() / "AnatomicalEmbeddingLib" / "__init__.py").is_file()

@@ -159,8 +159,8 @@ def test_a_page_that_closes_while_an_answer_is_on_its_way_is_no_error_in_the_log
     """wslink and aiohttp log the exception as it comes, from within its handling and with it."""
     code = """
 import asyncio, logging, os, signal
-from viewer.app import Options, run
-from AnatomicalEmbeddingLib.Maps.Engine import Choice
+from AnatomicalEmbeddingViewer.app import Options, run
+from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
 
 def closed(error):
     try:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from AnatomicalEmbeddingViewer.logic.upright_cut import cut_upright
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from viewer.logic.upright_cut import cut_upright
 
 SHAPE = (7, 9, 11)  # k, j, i
 GRADIENT = np.array([3.0, -5.0, 11.0])  # per voxel along i, j, k

@@ -7,16 +7,16 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 
 import slicer
 import slicer.util
+from AnatomicalEmbeddingViewer.logic.demo_follow_up import axes_of
+from AnatomicalEmbeddingViewer.logic.origins import UNKNOWN, Origin, origin_in, place
+from AnatomicalEmbeddingViewer.logic.session import Limits
+from AnatomicalEmbeddingViewer.web.uploads import make_reader
 from followup.dicom_series import write_ct_series
 from scans import patient
 from trame_slicer.core import SlicerApp
-from viewer.logic.demo_follow_up import axes_of
-from viewer.logic.origins import UNKNOWN, Origin, origin_in, place
-from viewer.logic.session import Limits
-from viewer.web.uploads import make_reader
 
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
 
 MATRIX = np.diag([1.5, 1.5, 2.0, 1.0])
 

@@ -76,7 +76,7 @@ def test_another_patient_s_scan_is_kept_apart(followed, tmp_path):
 
 def test_the_demo_patient_has_been_read_once(browser, tmp_path):
     """Lesions of the first study are marked where they are, and measured."""
-    from viewer.logic.demo_follow_up import make_patient
+    from AnatomicalEmbeddingViewer.logic.demo_follow_up import make_patient
 
     from AnatomicalEmbedding.phantom.followup import VISIBLE
 

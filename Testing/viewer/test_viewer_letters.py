@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
+from AnatomicalEmbeddingViewer.logic.directions import edge_letters
 from browsing import Page, Running
 from PIL import Image
-from viewer.logic.directions import edge_letters
 
 SIDES = {"R": -100, "L": -60, "A": -20, "P": 20, "S": 60, "I": 100}  # HU of the outermost fifth; 200 inside
 EXPECTED = {

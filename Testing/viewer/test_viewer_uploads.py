@@ -6,9 +6,16 @@ import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
-from viewer.logic.session import Limits
-from viewer.web.guard import Guard
-from viewer.web.uploads import UploadError, check_self_contained, check_slices, make_reader, safe_name, unzip
+from AnatomicalEmbeddingViewer.logic.session import Limits
+from AnatomicalEmbeddingViewer.web.guard import Guard
+from AnatomicalEmbeddingViewer.web.uploads import (
+    UploadError,
+    check_self_contained,
+    check_slices,
+    make_reader,
+    safe_name,
+    unzip,
+)
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.phantom import make_phantom

@@ -34,10 +34,12 @@ def wheel(tmp_path_factory) -> Path:
 
 
 def test_the_wheel_holds_what_the_page_is_made_of(wheel):
-    viewer = ROOT / "SlicerModules" / "viewer"
-    wanted = {path.relative_to(ROOT).as_posix() for path in viewer.rglob("*.*") if "__pycache__" not in path.parts}
+    viewer = ROOT / "SlicerModules" / "AnatomicalEmbeddingViewer"
+    wanted = {
+        path.relative_to(viewer.parent).as_posix() for path in viewer.rglob("*.*") if "__pycache__" not in path.parts
+    }
     packed = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"AnatomicalEmbedding/{name}" for name in wanted} <= packed
+    assert wanted <= packed
 
 
 def test_the_demo_opens_from_the_wheel(wheel, browser, tmp_path):
@@ -45,7 +47,7 @@ def test_the_demo_opens_from_the_wheel(wheel, browser, tmp_path):
     run.mkdir()
     installed = pip("install", "--no-deps", "--no-compile", "--target", str(site), str(wheel))
     assert installed.returncode == 0, installed.stderr
-    served = site / "AnatomicalEmbedding" / "SlicerModules" / "viewer" / "static" / "index.html"
+    served = site / "AnatomicalEmbeddingViewer" / "static" / "index.html"
     served.write_text(served.read_text().replace("<head>", '<head><meta name="from" content="wheel" />'))
     with Running(run, "--demo", program=site) as program:
         page = Page(browser, program)

@@ -1,4 +1,4 @@
-"""Weights: which there are, reading them with their hash checked, writing them with their card."""
+"""Weights: listing, reading with their hash checked, writing with their card."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def find_weights(name: str = "auto") -> Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read a weights file of ours. A card beside it (same name, .json) that states a SHA-256 must agree with it."""
+    """Read a weights file of ours. Its card (same name, .json), where it states a SHA-256, must agree with it."""
     if not path.is_file():
         raise WeightsError(f"{path}: no such file; give the path of a weights file.")
     sha256 = file_sha256(path)
@@ -85,7 +85,7 @@ def read_weights(path: Path) -> Weights:
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
-    """What lies beside the weights; that of other weights under the same name is none of theirs."""
+    """The file next to the weights if it is for them, else the shipped one."""
     path = beside(weights)
     found = Calibration.load(path) if path.exists() else None
     return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
