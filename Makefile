@@ -11,7 +11,7 @@ BESIDE := -n 2 --dist loadfile
 # these run in an environment of their own
 NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test test-slicer bench-slicer coverage system lint bench package clean
+.PHONY: demo view test test-slicer bench-slicer coverage system lint bench docs docs-pictures package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -59,6 +59,15 @@ ifdef DATA
 	$(BIN)/python Testing/benchmarks/compare.py boxes $(DATA)
 endif
 
+# the pages of docs/ as a folder that opens in a browser: build/docs/index.html
+docs: $(VENV)/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# draws the plots and pictures of docs/ anew
+docs-pictures: $(VENV)/docs.stamp
+	$(BIN)/python tools/draw_benchmarks.py docs/pictures
+	$(BIN)/python tools/draw_concepts.py docs/pictures
+
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
@@ -80,6 +89,10 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 $(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,train,dev]'
 	@touch $@ $(VENV)/run.stamp
+
+$(VENV)/docs.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,bench]'
