@@ -1,0 +1,120 @@
+"""Where one structure lies in a scan: the atlas read at each cell's place in the body, sharpened by CT numbers.
+
+The CT numbers of the structure in this patient are learnt from the patient: from those places that the atlas is sure
+of, and from what tissue the structure is made of; those of its surroundings likewise (two histograms, a few rounds of
+expectation and maximisation).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .atlas import LOW_MM, STEP_MM, Occupancy
+from .fields import Field, Grid
+
+_PREFILTER = 3  # cells of which one is looked at to find the box
+_MARGIN_MM = 24.0
+_EDGES = np.array(
+    [-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0, *range(10, 110, 10), 120, 140, 160]
+    + [180, 200, 250, 300, 400, 600, 1000, 4000],
+    dtype=np.float32,
+)
+# HU that a tissue may have, over the cells' size, the softness of these limits, and how much this is worth in cells
+_TISSUES: dict[str, tuple[float, float, float]] = {
+    "bone": (110, 900, 60),
+    "lung": (-960, -500, 80),
+    "air": (-1100, -550, 150),
+    "fat": (-150, -30, 30),
+    "soft": (-5, 200, 25),
+    "vessel": (10, 420, 20),
+    "muscle": (5, 130, 25),
+    "fluid": (-20, 130, 20),
+    "brain": (0, 90, 20),
+}
+_ROUNDS = 3
+_UNIFORM = ("soft", "vessel", "muscle", "fluid", "brain")
+_UNIFORM_SIGMA = (15.0, 35.0)  # HU
+_LOG_LIMIT = 2.5
+
+
+def read_occupancy(grid: Grid, found: Occupancy, shift_mm: np.ndarray | None = None) -> Field:
+    """The share of an atlas at each cell of a grid. shift_mm: (3,) added to the cells' places before reading."""
+    shift = np.zeros(3) if shift_mm is None else np.asarray(shift_mm)
+    low = LOW_MM + STEP_MM * (np.array(found.first) - 0.5) - shift
+    high = low + STEP_MM * np.array(found.share.shape[::-1])
+    if grid.body is None:
+        return Field(found.first, found.share.astype(np.float32) / 255)
+    p = _PREFILTER
+    coarse = grid.body[:, ::p, ::p, ::p]
+    near = grid.tissue[::p, ::p, ::p].copy()
+    for axis in range(3):
+        near &= (coarse[axis] > low[axis] - _MARGIN_MM) & (coarse[axis] < high[axis] + _MARGIN_MM)
+    if not near.any():
+        return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+    box = []
+    for axis in range(3):
+        at = np.flatnonzero(near.any(axis=tuple(n for n in range(3) if n != axis)))
+        box.append(slice(max(int(at[0] - 1) * p, 0), min(int(at[-1] + 2) * p, grid.shape[axis])))
+    crop = tuple(box)
+    place = torch.from_numpy(np.ascontiguousarray(grid.body[(slice(None), *crop)]))
+    size = torch.tensor(found.share.shape[::-1], dtype=torch.float32)
+    first = torch.from_numpy(LOW_MM + STEP_MM * np.array(found.first) - shift).float()
+    index = (place - first[:, None, None, None]) / STEP_MM
+    relative = (2 * index + 1) / size[:, None, None, None] - 1
+    share = torch.from_numpy(found.share).float()[None, None] / 255
+    value = F.grid_sample(share, relative.permute(1, 2, 3, 0)[None], align_corners=False, padding_mode="zeros")
+    values = value[0, 0].numpy() * grid.tissue[crop]
+    return Field(tuple(int(s.start) for s in crop[::-1]), values)
+
+
+def sharpened(grid: Grid, prior: Field, tissue: str) -> Field:
+    """The chance of each cell to be in the structure, by the atlas's share and the scan's CT numbers."""
+    if grid.hu is None or prior.total < 0.5:
+        return prior
+    crop = grid.crop(prior)
+    counted = grid.tissue[crop]
+    hu = grid.hu[crop][counted].clip(-1000, 1500)
+    p = prior.values[counted].clip(0, 0.98)
+    plausible = tissue_likelihood(hu, tissue)
+    bins = (np.digitize(hu, _EDGES) - 1).clip(0, len(_EDGES) - 2)
+    width = np.diff(_EDGES)[bins].clip(10, 200)
+    r = p * plausible
+    for _ in range(_ROUNDS):
+        outside = np.bincount(bins, 1 - r, len(_EDGES) - 1)
+        outside = (outside / outside.sum())[bins] / width + 1e-6
+        inside = _density(hu, r, tissue, bins, width) * (plausible + 0.01)
+        ratio = np.clip(np.log((inside + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
+        r = (p > 1e-3) / (1 + np.exp(-(np.log((p + 1e-4) / (1 - p)) + ratio)))
+    values = np.zeros_like(prior.values)
+    values[counted] = r
+    return grid.with_values(prior, values)
+
+
+def _density(hu: np.ndarray, r: np.ndarray, tissue: str, bins: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Of the structure's CT numbers in this patient, at each cell: a Gaussian where its tissue is uniform."""
+    if tissue in _UNIFORM:
+        weight = r**2  # the sure places count
+        middle = _weighted_median(hu, weight)
+        spread = 1.48 * _weighted_median(np.abs(hu - middle), weight)
+        sigma = float(np.clip(spread, *_UNIFORM_SIGMA))
+        return np.exp(-(((hu - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
+    inside = np.bincount(bins, r, len(_EDGES) - 1)
+    padded = np.pad(inside / max(inside.sum(), 1e-6), 1, mode="edge")
+    return (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])[bins] / width
+
+
+def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+    order = np.argsort(values)
+    share = np.cumsum(weight[order])
+    return float(values[order[min(int(np.searchsorted(share, share[-1] / 2)), len(order) - 1)]])
+
+
+def tissue_likelihood(hu: np.ndarray, tissue: str) -> np.ndarray:
+    """0..1, how well CT numbers agree with a kind of tissue; 1 for "any"."""
+    if tissue not in _TISSUES:
+        return np.ones_like(hu, dtype=np.float32)
+    low, high, soft = _TISSUES[tissue]
+    beyond = np.maximum(np.maximum(low - hu, hu - high), 0)
+    return np.exp(-((beyond / soft) ** 2) / 2).astype(np.float32)

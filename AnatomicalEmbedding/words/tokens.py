@@ -1,0 +1,104 @@
+"""Text as sentences of plain words: lower case, no accents, numbers and levels ("T12", "4R") in one piece."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+MOST_CHARACTERS = 200_000
+_SENTENCE_END = re.compile(r"(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$)|[;\n\r]+")
+_WORD = re.compile(
+    r"\d+[.,]\d+"
+    r"|[ctlsd]\d{1,2}(?![a-z0-9])"
+    r"|\d{1,2}(?:st|nd|rd|th)\b"
+    r"|\d{1,2}[rlabp](?![a-z0-9])"
+    r"|\d+|[a-z]+|[^\s_]"
+)
+_ROMAN = {
+    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "iva": "4a", "ivb": "4b",
+}  # fmt: skip
+_BEFORE_ROMAN = ("segment", "segments", "level", "levels", "station", "stations", "seg", "sg")
+_NODE = {
+    "lymph", "node", "nodes", "nodal", "lymphadenopathy", "lymphadenopathies", "adenopathy", "adenopathies", "lap",
+    "laps", "ln", "lns", "lymphnode", "lymphnodes", "lymphonodus",
+}  # fmt: skip
+_SAME = {
+    "oesophagus": "esophagus", "oesophageal": "esophageal", "caecum": "cecum", "coeliac": "celiac", "rt": "right",
+    "lt": "left", "vertebra": "vertebra", "hemi": "hemi", "abdominopelvic": "abdomen", "hepatis": "hepatis",
+    "hiler": "hilar", "seg": "segment", "sg": "segment", "segments": "segment", "stations": "station",
+    "levels": "level", "ribs": "rib", "vertebrae": "vertebra", "vertebras": "vertebra", "bilaterally": "bilateral",
+    "dextra": "right", "dexter": "right", "dextrum": "right", "sinistra": "left", "sinister": "left",
+    "sinistrum": "left", "lobi": "lobe", "lobus": "lobe", "lobes": "lobe",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Token:
+    """word: as compared. start, end: in the text."""
+
+    word: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """A sentence: start and end in the text."""
+
+    start: int
+    end: int
+
+
+def split_sentences(text: str) -> list[Span]:
+    """The sentences of a text; empty ones are left out."""
+    ends = [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
+    spans, start = [], 0
+    for end in ends:
+        piece = text[start:end]
+        stripped = piece.strip()
+        if stripped:
+            first = start + piece.index(stripped[0])
+            spans.append(Span(first, first + len(stripped)))
+        start = end
+    return spans
+
+
+def tokenise(text: str, offset: int = 0) -> list[Token]:
+    """The words of a sentence; `offset` is added to where they stand. Lymph nodes in any words become "node"."""
+    plain, origin = _plain(text)
+    found: list[Token] = []
+    for match in _WORD.finditer(plain):
+        word = match.group()
+        start, end = origin[match.start()] + offset, origin[match.end() - 1] + 1 + offset
+        if word in _ROMAN and found and found[-1].word in ("segment", "level", "station", "-", "/", "and", ","):
+            if found[-1].word in ("segment", "level", "station") or _after_numbered(found):
+                word = _ROMAN[word]
+        word = _SAME.get(word, word)
+        if word in _NODE:
+            if found and found[-1].word == "node":
+                found[-1] = Token("node", found[-1].start, end)
+                continue
+            word = "node"
+        found.append(Token(word, start, end))
+    return found
+
+
+def _after_numbered(found: list[Token]) -> bool:
+    return len(found) > 2 and found[-2].word[:1].isdigit() and any(t.word in _BEFORE_ROMAN for t in found[-5:])
+
+
+def _plain(text: str) -> tuple[str, list[int]]:
+    """Lower case without accents, and where each of its characters stands in the text."""
+    letters, origin = [], []
+    for position, letter in enumerate(text):
+        if letter < "\x80":
+            letters.append(letter.lower())
+            origin.append(position)
+            continue
+        for part in unicodedata.normalize("NFKD", letter).lower():
+            if unicodedata.combining(part):
+                continue
+            letters.append("-" if part in "–—−‐‑" else "'" if part in "’‘" else part)
+            origin.append(position)
+    return "".join(letters), origin
