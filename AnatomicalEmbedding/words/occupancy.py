@@ -21,6 +21,8 @@ _EDGES = np.array(
     + [180, 200, 250, 300, 400, 600, 1000, 4000],
     dtype=np.float32,
 )
+_MIDDLES = ((_EDGES[:-1] + _EDGES[1:]) / 2).clip(-1000, 1500)
+_WIDTHS = np.diff(_EDGES).clip(10, 200)
 # HU that a tissue may have, over the cells' size, the softness of these limits, and how much this is worth in cells
 _TISSUES: dict[str, tuple[float, float, float]] = {
     "bone": (110, 900, 60),
@@ -34,6 +36,8 @@ _TISSUES: dict[str, tuple[float, float, float]] = {
     "brain": (0, 90, 20),
 }
 _ROUNDS = 3
+_MOST_LEARNT = 30_000  # cells that CT numbers are learnt from
+_LEAST = 0.004
 _UNIFORM = ("soft", "vessel", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
@@ -74,35 +78,52 @@ def sharpened(grid: Grid, prior: Field, tissue: str) -> Field:
     if grid.hu is None or prior.total < 0.5:
         return prior
     crop = grid.crop(prior)
-    counted = grid.tissue[crop]
-    hu = grid.hu[crop][counted].clip(-1000, 1500)
-    p = prior.values[counted].clip(0, 0.98)
-    plausible = tissue_likelihood(hu, tissue)
-    bins = (np.digitize(hu, _EDGES) - 1).clip(0, len(_EDGES) - 2)
-    width = np.diff(_EDGES)[bins].clip(10, 200)
-    r = p * plausible
+    counted = grid.tissue[crop] & (prior.values > _LEAST)
+    if not counted.any():
+        return prior
+    known = _Numbers(grid.hu[crop][counted], prior.values[counted], tissue)
+    learnt = known.thinned()
+    r = learnt.p * learnt.plausible
     for _ in range(_ROUNDS):
-        outside = np.bincount(bins, 1 - r, len(_EDGES) - 1)
-        outside = (outside / outside.sum())[bins] / width + 1e-6
-        inside = _density(hu, r, tissue, bins, width) * (plausible + 0.01)
-        ratio = np.clip(np.log((inside + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
-        r = (p > 1e-3) / (1 + np.exp(-(np.log((p + 1e-4) / (1 - p)) + ratio)))
+        ratio = learnt.table(r)
+        r = learnt.posterior(ratio)
     values = np.zeros_like(prior.values)
-    values[counted] = r
+    values[counted] = known.posterior(learnt.table(r))
     return grid.with_values(prior, values)
 
 
-def _density(hu: np.ndarray, r: np.ndarray, tissue: str, bins: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Of the structure's CT numbers in this patient, at each cell: a Gaussian where its tissue is uniform."""
-    if tissue in _UNIFORM:
-        weight = r**2  # the sure places count
-        middle = _weighted_median(hu, weight)
-        spread = 1.48 * _weighted_median(np.abs(hu - middle), weight)
-        sigma = float(np.clip(spread, *_UNIFORM_SIGMA))
-        return np.exp(-(((hu - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
-    inside = np.bincount(bins, r, len(_EDGES) - 1)
-    padded = np.pad(inside / max(inside.sum(), 1e-6), 1, mode="edge")
-    return (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])[bins] / width
+class _Numbers:
+    """CT numbers and atlas shares of some cells, in bins."""
+
+    def __init__(self, hu: np.ndarray, share: np.ndarray, tissue: str) -> None:
+        self.hu, self.p, self.tissue = hu, share.clip(0, 0.98), tissue
+        self.bins = (np.digitize(hu, _EDGES) - 1).clip(0, len(_EDGES) - 2)
+        self.plausible = tissue_likelihood(_MIDDLES, tissue)[self.bins]
+
+    def thinned(self) -> _Numbers:
+        every = max(len(self.hu) // _MOST_LEARNT, 1)
+        return self if every == 1 else _Numbers(self.hu[::every], self.p[::every], self.tissue)
+
+    def table(self, r: np.ndarray) -> np.ndarray:
+        """Log likelihood ratio, inside against outside, of each bin, when cells are inside with chance r."""
+        size = len(_EDGES) - 1
+        outside = np.bincount(self.bins, 1 - r, size)
+        outside = outside / outside.sum() / _WIDTHS + 1e-6
+        if self.tissue in _UNIFORM:
+            weight = r**2  # the sure places count
+            middle = _weighted_median(self.hu, weight)
+            spread = 1.48 * _weighted_median(np.abs(self.hu - middle), weight)
+            sigma = float(np.clip(spread, *_UNIFORM_SIGMA))
+            inside = np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
+        else:
+            counts = np.bincount(self.bins, r, size)
+            padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
+            inside = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
+        inside = inside * (tissue_likelihood(_MIDDLES, self.tissue) + 0.01)
+        return np.clip(np.log((inside + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
+
+    def posterior(self, ratio: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-(np.log((self.p + 1e-4) / (1 - self.p)) + ratio[self.bins])))
 
 
 def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:

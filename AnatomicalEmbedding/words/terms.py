@@ -31,9 +31,12 @@ class Term:
     @property
     def title(self) -> str:
         """For people: "left adrenal gland"."""
-        first = max(self.words[:2], key=len) if self.group != "bones" else self.words[0]
-        plain = first if first.split()[0] not in ("left", "right") else first.split(" ", 1)[1]
-        return f"{self.side} {plain}".strip()
+        if self.name.startswith("vertebrae_"):
+            return f"{self.name[10:]} vertebra"
+        if self.name.startswith("disc_"):
+            return f"{self.name[5:].replace('_', '/')} disc"
+        plain = [word for word in self.name.split("_") if word != self.side]
+        return " ".join([self.side, *plain]).strip().replace("clavicula", "clavicle")
 
 
 @dataclass(frozen=True, eq=False)
