@@ -19,7 +19,7 @@ class Spelling:
         self._known = self._words | set(known)
         self._near: dict[str, set[str]] = {}
         for word in self._words:
-            if len(word) >= _SHORTEST:
+            if len(word) >= _SHORTEST - 1:
                 for shorter in _shortened(word, 2 if len(word) >= _LONG else 1):
                     self._near.setdefault(shorter, set()).add(word)
         self._found: dict[str, str | None] = {}
