@@ -21,15 +21,17 @@ from .occupancy import read_occupancy, sharpened, tissue_likelihood
 from .phrases import Mention
 from .presence import Presence, frame_fields, uses_atlas
 from .qualifiers import Qualifier
-from .recipes import cook, qualify
+from .recipes import blob, cook, qualify
 from .scan_grid import make_scan_grid
+from .spine import between_bounds, find_spine, numbered_place
 from .terms import load_terms
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
-_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.10
+_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.06
 _PEAK_MM = 3.5  # over which the chance of being right is averaged to find the best point
 _TRUST = 0.85  # of a probability; see RESULTS
 _NAMED = 0.05
+_DISC_MM = 7.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +88,7 @@ class PlaceFinder:
         self._presence = Presence(embedding)
         self._terms = load_terms()
         self._fields: dict[str, Field] = {}
+        self._spine = find_spine(self.grid, self._atlas, volume)
 
     def find(self, mention: Mention) -> list[Place]:
         """The places of a mention: one, or both sides of a pair."""
@@ -100,10 +103,14 @@ class PlaceFinder:
             field = qualify(self.grid, field, qualifier, term.side, self._field)
             frame = qualify(self._frame.grid, frame, qualifier, term.side, self._frame.field)
             title = f"{qualifier.text} {title}"
-        share, side = self._presence.share(frame)
+        share, side = self._presence.share(frame, self._shift(name))
         point, chance = self._best_point(field)
+        if self._spine is not None and qualifier is None:
+            level = numbered_place(self._spine, name)
+            if level is not None:
+                share, point, chance = level.share, level.point_ras, _TRUST * level.chance
         if share <= _OUTSIDE_SHARE or point is None:
-            return Place(name, title, OUTSIDE, side, 1 - share, None, field, self.grid, negated)
+            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, field, self.grid, negated)
         status = INSIDE if share >= _INSIDE_SHARE else PARTLY
         return Place(name, title, status, "" if status == INSIDE else side, chance, point, field, self.grid, negated)
 
@@ -140,7 +147,16 @@ class PlaceFinder:
         tissue = "any" if term is None else term.tissue
         occupancy = self._atlas.occupancies.get(name)
         if occupancy is not None and uses_atlas(term, occupancy.real):
-            return sharpened(self.grid, read_occupancy(self.grid, occupancy), tissue)
+            prior = read_occupancy(self.grid, occupancy, np.array([0, 0, self._shift(name)]))
+            if name.startswith("rib_"):
+                prior = self._apart(name, prior)
+            if name.startswith("vertebrae_") and self._spine is not None:
+                prior = between_bounds(self.grid, prior, self._spine, name[10:])
+            return sharpened(self.grid, prior, tissue)
+        if name.startswith("disc_") and self._spine is not None:
+            level = numbered_place(self._spine, name)
+            if level.point_ras is not None:
+                return blob(self.grid, level.point_ras, _DISC_MM)
         if term is None or not term.recipe:
             return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
         field = cook(term.recipe, self.grid, self._field, term.side)
@@ -148,6 +164,25 @@ class PlaceFinder:
             return field
         likely = 0.05 + 0.95 * tissue_likelihood(self.grid.hu[self.grid.crop(field)], tissue)
         return self.grid.with_values(field, field.values * likely)
+
+    def _shift(self, name: str) -> float:
+        """What this patient's coordinates along the body lack, at a rib or vertebra, to be the usual ones, mm."""
+        if self._spine is None:
+            return 0.0
+        if name.startswith("vertebrae_"):
+            return self._spine.shift_of(name[10:])
+        return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
+
+    def _apart(self, name: str, prior: Field) -> Field:
+        """A rib's share where it is likelier than its neighbours."""
+        stem, number = name.rsplit("_", 1)
+        total = prior.values + 0.03
+        for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
+            occupancy = self._atlas.occupancies.get(other)
+            if occupancy is not None:
+                shift = np.array([0, 0, self._shift(other)])
+                total = total + self.grid.taken(read_occupancy(self.grid, occupancy, shift), prior)
+        return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
         """The place (3,) RAS mm where the chance, averaged a little, is largest; and that chance."""

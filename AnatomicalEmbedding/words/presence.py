@@ -84,12 +84,16 @@ class Presence:
         self._laid = laid.reshape(*shape, 3)
         self._bounds = _bounds(embedding)
 
-    def share(self, field: Field) -> tuple[float, str]:
-        """How much (0..1) of a field of the frame lies in the scan, and on which side of the scan the rest lies."""
+    def share(self, field: Field, shift_mm: float = 0.0) -> tuple[float, str]:
+        """How much (0..1) of a field of the frame lies in the scan, and on which side of the scan the rest lies.
+
+        shift_mm: what this patient's coordinates along the body lack there to be the usual ones.
+        """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):
             return 0.0, ""
         weight = field.values[k, j, i].astype(np.float64)
+        k = np.maximum(k - round(shift_mm / STEP_MM), -field.first[2])
         at = tuple(
             np.minimum((n + f) // _EVERY, size - 1)
             for n, f, size in zip((k, j, i), field.first[::-1], self._inside.shape, strict=True)

@@ -70,10 +70,10 @@ def cook(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
     if kind == "between":
         return between(grid, of, field_of(names[1]))
     if kind == "shift":
-        return _place_blob(grid, grid.mean(of) + np.array([values[0] * outward, *values[1:3]]), values[3])
+        return blob(grid, grid.mean(of) + np.array([values[0] * outward, *values[1:3]]), values[3])
     direction = _outward(names[1], side, of, grid)
     if kind == "end":
-        return _place_blob(grid, _end_of(grid, of, *direction), values[0])
+        return blob(grid, _end_of(grid, of, *direction), values[0])
     axis, sign = direction
     shares = np.tile([0.0, 1.0], (3, 1))
     shares[axis] = (1 - _EDGE_SHARE, 1) if sign > 0 else (0, _EDGE_SHARE)
@@ -165,7 +165,7 @@ def _within(grid: Grid, field: Field) -> np.ndarray:
 def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
     whole = Field((0, 0, 0), np.zeros(grid.shape, dtype=np.float32))
     if grid.body is None:
-        return _place_blob(grid, centre, sd)
+        return blob(grid, centre, sd)
     square = sum(np.square(grid.body[axis] - np.float32(centre[axis])) for axis in range(3))
     values = np.exp(-square / np.float32(2 * sd**2)) * grid.tissue
     return grid.trimmed(grid.with_values(whole, values))
@@ -182,7 +182,8 @@ def _body_box(grid: Grid, limits: np.ndarray) -> Field:
     return grid.trimmed(grid.with_values(whole, np.where(values < 0.02, 0, values)))
 
 
-def _place_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
+def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
+    """A Gaussian about a place (3,), mm."""
     box = grid.around(centre - 3 * sd, centre + 3 * sd)
     square = sum(np.square(grid.position(box, axis) - centre[axis]) for axis in range(3))
     return grid.with_values(box, np.exp(-square / (2 * sd**2)) * _within(grid, box))
