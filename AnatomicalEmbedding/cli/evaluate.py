@@ -121,6 +121,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     lesions.set_defaults(run=run_lesions)
 
+    words = kinds.add_parser(
+        "words",
+        help="places by words: points in the structure, wrong sides, levels of vertebrae and ribs, regions",
+        description="Every structure of every labelled scan of DIR is found by its name. IOR: share of points inside "
+        "the structure; NVD: mean distance to it; NVD-O: over the misses.",
+    )
+    words.add_argument("folder", type=Path, metavar="DIR")
+    words.set_defaults(run=run_words)
+
     for part in (phantoms, confidence, lesions):
         part.add_argument(
             "--effort",
@@ -128,7 +137,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
             default="standard",
             help="how far matching goes",
         )
-    for part in (landmarks, phantoms, confidence, boxes, registration, lesions):
+    for part in (landmarks, phantoms, confidence, boxes, registration, lesions, words):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         add_json_option(part)
         add_model_options(part)
@@ -235,6 +244,16 @@ def run_registration(options: argparse.Namespace) -> None:
             methods["ours, affine + elastix B-spline"] = Elastix(deformable=True, start=start)
     with progress_bar("pairs", options.json) as progress:
         result = evaluate_registration(cases, methods, progress, notes)
+    _finish(result, options)
+
+
+def run_words(options: argparse.Namespace) -> None:
+    from ..evaluation import load_cases
+    from ..evaluation.words import evaluate_words
+
+    model = open_model(options)
+    with progress_bar("scans", options.json) as progress:
+        result = evaluate_words(load_cases(options.folder), model, progress)
     _finish(result, options)
 
 

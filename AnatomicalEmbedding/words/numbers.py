@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .names import SIDES, VERTEBRAE
 
-_LEVEL = re.compile(r"([ctlsd])(\d{1,2})$")
+_LEVEL = re.compile(r"([ctlsd])([0-9]{1,2})$")
 _ORDINALS = {
     word: number
     for number, words in enumerate(
@@ -48,7 +48,7 @@ def _vertebra(word: str, region: str = "") -> str | None:
 
 
 def _vertebrae(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    if at + 1 < len(words) and words[at] in "ctl" and words[at + 1].isdigit():  # "T 12"
+    if at + 1 < len(words) and words[at] in ("c", "t", "l") and re.fullmatch(r"[0-9]{1,2}", words[at + 1]):  # "T 12"
         first, n = _vertebra(words[at] + words[at + 1]), at + 2
     else:
         first, n = _vertebra(words[at]), at + 1
@@ -83,7 +83,7 @@ def _counts(words: Sequence[str], at: int) -> bool:
 
 def _ordinal(word: str, most: int) -> int | None:
     number = _ORDINALS.get(word)
-    if number is None and word.isdigit():
+    if number is None and re.fullmatch(r"[0-9]{1,2}", word):
         number = int(word)
     return number if number is not None and 1 <= number <= most else None
 
@@ -122,7 +122,7 @@ def _numbers(words: Sequence[str], at: int, most: int) -> tuple[list[int], int]:
         return [], at
     found.append(first)
     n += 1
-    while n + 1 < len(words):
+    while n + 1 < len(words) and len(found) < _MOST:
         step = n
         while step < len(words) and words[step] in SIDES:
             step += 1
@@ -175,7 +175,7 @@ def _segments(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     return (names, n) if names else None
 
 
-_STATION = re.compile(r"(\d{1,2})([rlap]?)$")
+_STATION = re.compile(r"([0-9]{1,2})([rlap]?)$")
 _STATION_NAMES = {"3a": "node_station_3a", "3": "node_station_3a", "3p": "node_station_3p", "5": "node_station_5"} | {
     "6": "node_station_6", "7": "node_station_7", "8": "node_station_8",
 }  # fmt: skip

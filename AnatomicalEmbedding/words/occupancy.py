@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from .atlas import LOW_MM, STEP_MM, Occupancy
 from .fields import Field, Grid
 
+_BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1
 _PREFILTER = 3  # cells of which one is looked at to find the box
 _MARGIN_MM = 24.0
 _EDGES = np.array(
@@ -43,11 +44,13 @@ _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
 
 
-def read_occupancy(grid: Grid, found: Occupancy, shift_mm: np.ndarray | None = None) -> Field:
-    """The share of an atlas at each cell of a grid. shift_mm: (3,) added to the cells' places before reading."""
-    shift = np.zeros(3) if shift_mm is None else np.asarray(shift_mm)
-    low = LOW_MM + STEP_MM * (np.array(found.first) - 0.5) - shift
-    high = low + STEP_MM * np.array(found.share.shape[::-1])
+def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
+    """The share of an atlas at each cell of a grid.
+
+    shift_mm: added to the cells' body heights before reading. fading: less so in front of the spine (see `faded`).
+    """
+    low = LOW_MM + STEP_MM * (np.array(found.first) - 0.5) - [0, 0, max(shift_mm, 0)]
+    high = LOW_MM + STEP_MM * (np.array(found.first) - 0.5 + found.share.shape[::-1]) - [0, 0, min(shift_mm, 0)]
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
     p = _PREFILTER
@@ -64,13 +67,20 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: np.ndarray | None = N
     crop = tuple(box)
     place = torch.from_numpy(np.ascontiguousarray(grid.body[(slice(None), *crop)]))
     size = torch.tensor(found.share.shape[::-1], dtype=torch.float32)
-    first = torch.from_numpy(LOW_MM + STEP_MM * np.array(found.first) - shift).float()
+    if shift_mm:
+        place[2] += torch.from_numpy(faded(shift_mm, place[1].numpy())) if fading else shift_mm
+    first = torch.from_numpy(LOW_MM + STEP_MM * np.array(found.first)).float()
     index = (place - first[:, None, None, None]) / STEP_MM
     relative = (2 * index + 1) / size[:, None, None, None] - 1
     share = torch.from_numpy(found.share).float()[None, None] / 255
     value = F.grid_sample(share, relative.permute(1, 2, 3, 0)[None], align_corners=False, padding_mode="zeros")
     values = value[0, 0].numpy() * grid.tissue[crop]
     return Field(tuple(int(s.start) for s in crop[::-1]), values)
+
+
+def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
+    """A shift of the spine as ribs take part in it: whole at the back, hardly at the front."""
+    return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
 
 def sharpened(grid: Grid, prior: Field, tissue: str) -> Field:

@@ -32,6 +32,7 @@ _SEEN = frozenset(
 )
 _TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas"))
 _LONGEST = 9
+_MOST_PLACES = 60  # in a sentence
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Sentence:
 def parse(text: str) -> list[Mention]:
     """The places in a few words or several sentences, in their order.
 
-    Raises AnatomicalEmbeddingError for a text of more than 200,000 characters.
+    Raises AnatomicalEmbeddingError for a text of more than 100,000 characters.
     """
     return [mention for sentence in parse_report(text) for mention in sentence.mentions]
 
@@ -154,8 +155,20 @@ class _Reading:
     def __init__(self, text: str, span: Span, dictionary: _Dictionary) -> None:
         self._text, self._span, self._dictionary = text, span, dictionary
         tokens = tokenise(text[span.start : span.end], span.start)
-        self._tokens = [replace(token, word=self._known(token.word)) for token in tokens]
+        self._tokens = self._joined([replace(token, word=self._known(token.word)) for token in tokens])
         self._words = [token.word for token in self._tokens]
+
+    def _joined(self, tokens: list[Token]) -> list[Token]:
+        """ "pre-tracheal" as "pretracheal", where that is a word."""
+        result: list[Token] = []
+        for token in tokens:
+            if len(result) > 1 and result[-1].word == "-" and result[-2].word in PREFIXES:
+                word = result[-2].word + token.word
+                if word in self._dictionary.vocabulary:
+                    result[-2:] = [Token(word, result[-2].start, token.end)]
+                    continue
+            result.append(token)
+        return result
 
     def sentence(self) -> Sentence:
         found = self._matches()
@@ -176,14 +189,14 @@ class _Reading:
     def _matches(self) -> list[_Found]:
         found: list[_Found] = []
         at = 0
-        while at < len(self._words):
+        while at < len(self._words) and len(found) < _MOST_PLACES:
             listed = numbers.read(self._words, at)
-            if listed is not None:
+            longest = self._longest(at)
+            if listed is not None and (longest is None or longest.last < listed[1]):
                 names, after = listed
                 found += [_Found(self._entries_of(name), at, after - 1) for name in names]
                 at = after
                 continue
-            longest = self._longest(at)
             if longest is None:
                 longest = self._prefixed(at)
             if longest is None:
@@ -191,7 +204,8 @@ class _Reading:
                 continue
             found.append(longest)
             at = longest.last + 1
-        return [self._qualified(each, found) for each in found]
+        taken = {n for each in found for n in range(each.first, each.last + 1)}
+        return [self._qualified(each, taken) for each in found]
 
     def _entries_of(self, name: str) -> tuple[_Entry, ...]:
         by_name = self._dictionary.terms.by_name
@@ -236,11 +250,10 @@ class _Reading:
                     return _Found(tuple(entries), at, at, qualifier=Qualifier(kind))
         return None
 
-    def _qualified(self, each: _Found, found: list[_Found]) -> _Found:
+    def _qualified(self, each: _Found, taken: set[int]) -> _Found:
         """With a zone or a relation that stands before it, or a zone behind it."""
         if each.qualifier is not None:
             return each
-        taken = {n for other in found if other is not each for n in range(other.first, other.last + 1)}
         before = self._before(each.first, taken)
         for relation, kind in RELATIONS.items():
             if tuple(before[-len(relation) :]) == relation:
@@ -302,6 +315,8 @@ class _Reading:
                 side = sides[n + 1]
             if side in SIDES:
                 kept = tuple(e for e in each.places if e.side in ("", side))
+                if not kept and n not in sides:
+                    continue  # a place that this side does not have
                 each = replace(each, places=kept or each.places)
             result.append(replace(each, side=side))
         return result
@@ -330,23 +345,19 @@ class _Reading:
     def _most_specific(self, found: list[_Found]) -> list[_Found]:
         """Without what only says where a more exact place is: "left lung, upper lobe", "liver ..., abdomen"."""
         terms = self._dictionary.terms
+        names = [{entry.name for entry in each.places} for each in found]
+        above = [{parent for name in of for parent in terms.ancestors(name)} for of in names]
         kept = []
         for n, each in enumerate(found):
-            names = {entry.name for entry in each.places}
-            general = all(terms[name].group == "regions" for name in names)
+            general = all(terms[name].group == "regions" for name in names[n])
             weak = False
             for m, other in enumerate(found):
-                if m == n:
+                if m == n or (names[m] != names[n] and not above[m] & names[n]):
                     continue
-                same = {entry.name for entry in other.places}
                 near = abs(m - n) == 1 and self._gap(each, other) <= 5
-                above = any(set(terms.ancestors(name)) & names for name in same)
-                if same == names and m < n and near and other.qualifier == each.qualifier:
-                    weak = True
-                if above and not same & names and (general or near) and each.qualifier is None:
-                    weak = True
-                if above and general and not same & names:
-                    weak = True
+                same = names[m] == names[n] and m < n and near and other.qualifier == each.qualifier
+                more_exact = above[m] & names[n] and not names[m] & names[n]
+                weak = weak or same or bool(more_exact and (general or (near and each.qualifier is None)))
             if not weak:
                 kept.append(each)
         return kept

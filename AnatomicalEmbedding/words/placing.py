@@ -27,7 +27,7 @@ from .spine import between_bounds, find_spine, numbered_place
 from .terms import load_terms
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
-_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.06
+_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
 _PEAK_MM = 3.5  # over which the chance of being right is averaged to find the best point
 _TRUST = 0.85  # of a probability; see RESULTS
 _NAMED = 0.05
@@ -103,7 +103,7 @@ class PlaceFinder:
             field = qualify(self.grid, field, qualifier, term.side, self._field)
             frame = qualify(self._frame.grid, frame, qualifier, term.side, self._frame.field)
             title = f"{qualifier.text} {title}"
-        share, side = self._presence.share(frame, self._shift(name))
+        share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
         if self._spine is not None and qualifier is None:
             level = numbered_place(self._spine, name)
@@ -147,7 +147,7 @@ class PlaceFinder:
         tissue = "any" if term is None else term.tissue
         occupancy = self._atlas.occupancies.get(name)
         if occupancy is not None and uses_atlas(term, occupancy.real):
-            prior = read_occupancy(self.grid, occupancy, np.array([0, 0, self._shift(name)]))
+            prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
             if name.startswith("rib_"):
                 prior = self._apart(name, prior)
             if name.startswith("vertebrae_") and self._spine is not None:
@@ -180,8 +180,7 @@ class PlaceFinder:
         for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
             occupancy = self._atlas.occupancies.get(other)
             if occupancy is not None:
-                shift = np.array([0, 0, self._shift(other)])
-                total = total + self.grid.taken(read_occupancy(self.grid, occupancy, shift), prior)
+                total = total + self.grid.taken(read_occupancy(self.grid, occupancy, self._shift(other), True), prior)
         return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
@@ -190,8 +189,7 @@ class PlaceFinder:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)
         k, j, i = np.unravel_index(int(smooth.argmax()), smooth.shape)
-        index = np.array([i, j, k]) + field.first
-        point = self.grid.origin + self.grid.step * index
+        point = self.grid.origin + self.grid.step * (np.array([i, j, k]) + field.first)
         return point, float(np.clip(_TRUST * (smooth[k, j, i] + field.values[k, j, i]) / 2, 0, 1))
 
 

@@ -16,7 +16,7 @@ NOT_MISSPELT = frozenset(
     focus follow force form forms found fourth fracture free frequent fresh front full further general given gland gross
     ground group grown growth guide half hard have heal health healed heavy height held hernia high higher history hole
     hollow homogeneous image images impression include included increase indent index infarct inferior inflammation
-    inhalation inner input inside insert intact into invade invasion involve irregular isolated issue joint junction
+    inhalation inner input inside interlobular intralobular lobular insert intact into invade invasion involve irregular isolated issue joint junction
     just known large larger largest later layer lead least legend length lesion lesions less level levels light like
     likely limit line linear lines link list little local located location locule long longer loops loss lost lower
     lowest lucent lumen lumens lytic main major malignant many mark marked masses massive match material matter maximum

@@ -11,6 +11,7 @@ from ..body_affine import body_points, robust_affine
 from ..embedding import EmbeddingMap
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .fields import Field, Grid
+from .occupancy import faded
 from .recipes import cook
 from .scan_grid import make_frame_grid
 from .terms import Term, load_terms
@@ -84,16 +85,19 @@ class Presence:
         self._laid = laid.reshape(*shape, 3)
         self._bounds = _bounds(embedding)
 
-    def share(self, field: Field, shift_mm: float = 0.0) -> tuple[float, str]:
+    def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
         """How much (0..1) of a field of the frame lies in the scan, and on which side of the scan the rest lies.
 
-        shift_mm: what this patient's coordinates along the body lack there to be the usual ones.
+        shift_mm: what this patient's coordinates along the body lack there to be the usual ones. fading: see `faded`.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):
             return 0.0, ""
         weight = field.values[k, j, i].astype(np.float64)
-        k = np.maximum(k - round(shift_mm / STEP_MM), -field.first[2])
+        if shift_mm:
+            ahead = LOW_MM[1] + STEP_MM * (j + field.first[1])
+            shift = faded(shift_mm, ahead) if fading else shift_mm
+            k = np.maximum(k - np.rint(shift / STEP_MM).astype(int), -field.first[2])
         at = tuple(
             np.minimum((n + f) // _EVERY, size - 1)
             for n, f, size in zip((k, j, i), field.first[::-1], self._inside.shape, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..errors import AnatomicalEmbeddingError, did_you_mean
@@ -44,6 +44,7 @@ class Terms:
     """All places, by name."""
 
     by_name: dict[str, Term]
+    _ancestors: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
 
     def __getitem__(self, name: str) -> Term:
         """Raises AnatomicalEmbeddingError for a name that is none."""
@@ -63,6 +64,11 @@ class Terms:
 
     def ancestors(self, name: str) -> list[str]:
         """What a place is part of, nearest first; left and right of a parent without a side both."""
+        if name not in self._ancestors:
+            self._ancestors[name] = self._above(name)
+        return self._ancestors[name]
+
+    def _above(self, name: str) -> list[str]:
         found: list[str] = []
         waiting = [self.by_name[name].parent]
         while waiting:

@@ -6,14 +6,15 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-MOST_CHARACTERS = 200_000
+MOST_CHARACTERS = 100_000
+_LONGEST_SENTENCE = 800  # characters; longer ones are read in pieces, so that no text takes long
 _SENTENCE_END = re.compile(r"(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$)|[;\n\r]+")
 _WORD = re.compile(
-    r"\d+[.,]\d+"
-    r"|[ctlsd]\d{1,2}(?![a-z0-9])"
-    r"|\d{1,2}(?:st|nd|rd|th)\b"
-    r"|\d{1,2}[rlabp](?![a-z0-9])"
-    r"|\d+|[a-z]+|[^\s_]"
+    r"[0-9]+[.,][0-9]+"
+    r"|th[0-9]{1,2}(?![a-z0-9])|[ctlsd][0-9]{1,2}(?![a-z0-9])"
+    r"|[0-9]{1,2}(?:st|nd|rd|th)\b"
+    r"|[0-9]{1,2}[rlabp](?![a-z0-9])"
+    r"|[0-9]+|[a-z]+|[^\s_]"
 )
 _ROMAN = {
     "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "iva": "4a", "ivb": "4b",
@@ -55,13 +56,22 @@ def split_sentences(text: str) -> list[Span]:
     ends = [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
     spans, start = [], 0
     for end in ends:
-        piece = text[start:end]
-        stripped = piece.strip()
-        if stripped:
-            first = start + piece.index(stripped[0])
-            spans.append(Span(first, first + len(stripped)))
+        while end - start > _LONGEST_SENTENCE:
+            cut = text.rfind(" ", start + 1, start + _LONGEST_SENTENCE)
+            cut = start + _LONGEST_SENTENCE if cut < 0 else cut
+            spans += _stripped(text, start, cut)
+            start = cut
+        spans += _stripped(text, start, end)
         start = end
     return spans
+
+
+def _stripped(text: str, start: int, end: int) -> list[Span]:
+    """The span without space at its ends, or none."""
+    piece = text[start:end]
+    plain = piece.strip()
+    first = start + len(piece) - len(piece.lstrip())
+    return [Span(first, first + len(plain))] if plain else []
 
 
 def tokenise(text: str, offset: int = 0) -> list[Token]:
@@ -74,7 +84,7 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
         if word in _ROMAN and found and found[-1].word in ("segment", "level", "station", "-", "/", "and", ","):
             if found[-1].word in ("segment", "level", "station") or _after_numbered(found):
                 word = _ROMAN[word]
-        word = _SAME.get(word, word)
+        word = word[0] + word[2:] if word[:2] == "th" and word[2:].isdigit() else _SAME.get(word, word)
         if word in _NODE:
             if found and found[-1].word == "node":
                 found[-1] = Token("node", found[-1].start, end)
