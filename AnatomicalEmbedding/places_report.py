@@ -75,7 +75,12 @@ def _drawn(volume: Volume, place: Place, plane: Plane) -> str:
         colours[inside] = (1 - opaque) * colours[inside] + opaque * np.array(colour)
     middle = len(grey) // 2
     for step in _CROSS_PIXELS:
-        for row, column in ((middle, middle + step), (middle, middle - step), (middle + step, middle), (middle - step, middle)):
+        for row, column in (
+            (middle, middle + step),
+            (middle, middle - step),
+            (middle + step, middle),
+            (middle - step, middle),
+        ):
             colours[row, column] = _COLOURS[1][1]
     return pictures.data_uri(np.rint(colours).astype(np.uint8))
 

@@ -162,13 +162,45 @@ def absent_names(held: set[str]) -> set[str]:
     return usual - held
 
 
-_USUAL = (
-    "spleen kidney_right kidney_left liver stomach pancreas adrenal_gland_right adrenal_gland_left "
-    "lung_upper_lobe_left lung_lower_lobe_left lung_upper_lobe_right lung_middle_lobe_right lung_lower_lobe_right "
-    "trachea thyroid_gland duodenum urinary_bladder sacrum heart aorta brachiocephalic_trunk superior_vena_cava "
-    "iliac_artery_left iliac_artery_right scapula_left scapula_right clavicula_left clavicula_right femur_left "
-    "femur_right hip_left hip_right gluteus_maximus_left gluteus_maximus_right brain humerus_left humerus_right"
-).split()
+_USUAL = [
+    "spleen",
+    "kidney_right",
+    "kidney_left",
+    "liver",
+    "stomach",
+    "pancreas",
+    "adrenal_gland_right",
+    "adrenal_gland_left",
+    "lung_upper_lobe_left",
+    "lung_lower_lobe_left",
+    "lung_upper_lobe_right",
+    "lung_middle_lobe_right",
+    "lung_lower_lobe_right",
+    "trachea",
+    "thyroid_gland",
+    "duodenum",
+    "urinary_bladder",
+    "sacrum",
+    "heart",
+    "aorta",
+    "brachiocephalic_trunk",
+    "superior_vena_cava",
+    "iliac_artery_left",
+    "iliac_artery_right",
+    "scapula_left",
+    "scapula_right",
+    "clavicula_left",
+    "clavicula_right",
+    "femur_left",
+    "femur_right",
+    "hip_left",
+    "hip_right",
+    "gluteus_maximus_left",
+    "gluteus_maximus_right",
+    "brain",
+    "humerus_left",
+    "humerus_right",
+]
 
 
 def group_of(name: str) -> str:

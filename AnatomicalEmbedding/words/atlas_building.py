@@ -24,8 +24,8 @@ from ..phantom import make_phantom
 from ..simpleitk_bridge import image_affine
 from ..volume import Volume, transform_points
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
-from .names import SUMS
 from .label_names import whole_name
+from .names import SUMS
 from .pseudo_scan import draw_pseudo_scan
 
 _SAMPLE_MM = 4.0
@@ -36,7 +36,14 @@ _LEAST_SHARE = 0.02
 _FIT_MM, _FIT_REACH_MM, _FIT_NOISE_MM = 14.0, 90.0, 8.0
 _SCALE_SPREAD = 0.12
 _CUT_VOXELS = 40
-_SPREAD = ("body_other", "subcutaneous_fat", "visceral_fat", "torso_fat", "vertebra_unspecified", "stomach_and_duodenum")
+_SPREAD = (
+    "body_other",
+    "subcutaneous_fat",
+    "visceral_fat",
+    "torso_fat",
+    "vertebra_unspecified",
+    "stomach_and_duodenum",
+)
 _KEPT = (None, reason_left_out("spinal_cord"))  # a part of the cord has a place, though no centre
 PHANTOM_SEED = 73_000
 
@@ -152,9 +159,7 @@ def _embedded(given: _LabelFile, model: Model) -> LabelledBody:
 
 def _synthetic(seed: int, model: Model) -> LabelledBody:
     phantom = make_phantom(seed, (3.0, 3.0, 3.0))
-    given = _LabelFile(
-        phantom.volume.name, phantom.labels, phantom.volume.ijk_to_ras, dict(phantom.label_names), None
-    )
+    given = _LabelFile(phantom.volume.name, phantom.labels, phantom.volume.ijk_to_ras, dict(phantom.label_names), None)
     embedding = model.embed(phantom.volume)
     ras, label = _samples(given)
     inside = embedding.in_body(ras)
@@ -252,9 +257,7 @@ def count_occupancy(bodies: list[LabelledBody]) -> dict[str, Occupancy]:
     return {name: found for name, of in sorted(counted.items()) if (found := _occupancy(of, shown)) is not None}
 
 
-def _occupancy(
-    of: list[tuple[LabelledBody, np.ndarray, np.ndarray]], shown: dict[str, np.ndarray]
-) -> Occupancy | None:
+def _occupancy(of: list[tuple[LabelledBody, np.ndarray, np.ndarray]], shown: dict[str, np.ndarray]) -> Occupancy | None:
     real = [one for one in of if one[0].kind != "synthetic"]
     used = real if len(real) >= _FEWEST_REAL else of
     blur = float(np.hypot(_BLUR_MM, _BLUR_FEW_MM / np.sqrt(len(used))))
@@ -287,7 +290,9 @@ def _occupancy(
     share = share[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
     share = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
     origin = tuple(int(n) for n in (low + first)[::-1])
-    return Occupancy(origin, share, len(used), sum(one[0].kind != "synthetic" for one in used), float(np.median(volumes)))
+    return Occupancy(
+        origin, share, len(used), sum(one[0].kind != "synthetic" for one in used), float(np.median(volumes))
+    )
 
 
 def _blurred(grid: np.ndarray, sigma_mm: float) -> np.ndarray:

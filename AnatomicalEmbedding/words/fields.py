@@ -94,9 +94,7 @@ class Grid:
         """A field's values over the box of another, 0 beyond its own."""
         result = np.zeros_like(where.values)
         low = np.maximum(field.first, where.first)
-        high = np.minimum(
-            np.add(field.first, field.values.shape[::-1]), np.add(where.first, where.values.shape[::-1])
-        )
+        high = np.minimum(np.add(field.first, field.values.shape[::-1]), np.add(where.first, where.values.shape[::-1]))
         if (high > low).all():
             of = tuple(slice(a - f, b - f) for a, b, f in zip(low, high, field.first, strict=True))[::-1]
             to = tuple(slice(a - f, b - f) for a, b, f in zip(low, high, where.first, strict=True))[::-1]

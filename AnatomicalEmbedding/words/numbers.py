@@ -11,8 +11,10 @@ _LEVEL = re.compile(r"([ctlsd])([0-9]{1,2})$")
 _ORDINALS = {
     word: number
     for number, words in enumerate(
-        ("first 1st", "second 2nd", "third 3rd", "fourth 4th", "fifth 5th", "sixth 6th", "seventh 7th", "eighth 8th")
-        + ("ninth 9th", "tenth 10th", "eleventh 11th", "twelfth 12th"),
+        (
+            *("first 1st", "second 2nd", "third 3rd", "fourth 4th", "fifth 5th", "sixth 6th", "seventh 7th"),
+            *("eighth 8th", "ninth 9th", "tenth 10th", "eleventh 11th", "twelfth 12th"),
+        ),
         1,
     )
     for word in words.split()
@@ -62,7 +64,9 @@ def _vertebrae(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
         if step >= len(words) or link not in (*_RANGE, *_LIST):
             break
         following = _vertebra(words[step], last[0].lower())
-        if following is None or (words[step].isdigit() and link in (",", "or", "with", "and") and not _counts(words, step)):
+        if following is None or (
+            words[step].isdigit() and link in (",", "or", "with", "and") and not _counts(words, step)
+        ):
             break
         one, other = VERTEBRAE.index(last), VERTEBRAE.index(following)
         if link in ("-", "/") and other == one + 1:
@@ -96,7 +100,7 @@ def _ribs_before(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     while n < len(words) and words[n] in _SKIPPED and words[n] != ".":
         n += 1
     numbers, after = _numbers(words, n, _RIBS)
-    if not numbers or not words[n].isdigit() and words[n] not in _ORDINALS:
+    if not numbers or (not words[n].isdigit() and words[n] not in _ORDINALS):
         return None
     return [f"rib_{{s}}_{number}" for number in numbers], after
 

@@ -14,21 +14,36 @@ from functools import lru_cache
 from ..errors import AnatomicalEmbeddingError
 from . import numbers
 from .names import SIDES
-from .plain_words import NOT_MISSPELT
 from .qualifiers import AFTER_ZONE, PREFIXES, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
 from .spelling import Spelling
-from .terms import Term, Terms, load_terms
+from .terms import Term, Terms, load_terms, plain_words
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 
-_SILENT = frozenset("of the a an in its this that both bilateral left right".split())
+_SILENT = frozenset(["of", "the", "a", "an", "in", "its", "this", "that", "both", "bilateral", "left", "right"])
 _BOTH = frozenset(("both", "bilateral"))
 _BREAKS = frozenset(",:()[]")
 _SIDE_REACH = 4  # words between a side and its noun
 _NO = frozenset(("no", "without", "not", "absent", "absence", "denies", "negative", "free", "non", "neither", "nor"))
 _NOT_THERE = frozenset(("not", "n't"))
 _SEEN = frozenset(
-    "detected observed seen found identified distinguished noted present demonstrated visualized visualised evident "
-    "selected encountered monitored followed".split()
+    [
+        "detected",
+        "observed",
+        "seen",
+        "found",
+        "identified",
+        "distinguished",
+        "noted",
+        "present",
+        "demonstrated",
+        "visualized",
+        "visualised",
+        "evident",
+        "selected",
+        "encountered",
+        "monitored",
+        "followed",
+    ]
 )
 _TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas"))
 _LONGEST = 9
@@ -119,7 +134,7 @@ class _Dictionary:
         self.vocabulary = vocabulary
         zones = {*ZONES, *ZONE_NOUNS, *(w for relation in RELATIONS for w in relation)}
         spoken = {w for w in vocabulary if len(w) >= 5}
-        self.spelling = Spelling(spoken | set(SIDES), {*NOT_MISSPELT, *zones, *_SEEN, *_BOTH, *_SILENT})
+        self.spelling = Spelling(spoken | set(SIDES), {*plain_words(), *zones, *_SEEN, *_BOTH, *_SILENT})
 
     def _add(self, term: Term, words: str) -> None:
         tokens = [_singular(token.word) for token in tokenise(words)]
@@ -372,9 +387,7 @@ class _Reading:
                 result[-1] = replace(last, qualifier=Qualifier("between", other.name), last=each.last)
             else:
                 result.append(each)
-        return [
-            replace(each, qualifier=None) if each.qualifier == Qualifier("between") else each for each in result
-        ]
+        return [replace(each, qualifier=None) if each.qualifier == Qualifier("between") else each for each in result]
 
     def _gap(self, one: _Found, other: _Found) -> int:
         first, second = sorted((one, other), key=lambda f: f.first)
@@ -412,7 +425,44 @@ def _singular(word: str) -> str:
 
 
 _NOT_PLURAL = frozenset(
-    "pancreas ascites biceps triceps quadriceps pelvis uterus rectus psoas iliopsoas sartorius piriformis trapezius "
-    "pons lens sinus larynx pharynx thorax adnexa pubis testis axis atlas supraspinatus infraspinatus maximus medius "
-    "minimus teres bronchus hilus hilus humerus esophagus corpus gaster vas".split()
+    [
+        "pancreas",
+        "ascites",
+        "biceps",
+        "triceps",
+        "quadriceps",
+        "pelvis",
+        "uterus",
+        "rectus",
+        "psoas",
+        "iliopsoas",
+        "sartorius",
+        "piriformis",
+        "trapezius",
+        "pons",
+        "lens",
+        "sinus",
+        "larynx",
+        "pharynx",
+        "thorax",
+        "adnexa",
+        "pubis",
+        "testis",
+        "axis",
+        "atlas",
+        "supraspinatus",
+        "infraspinatus",
+        "maximus",
+        "medius",
+        "minimus",
+        "teres",
+        "bronchus",
+        "hilus",
+        "hilus",
+        "humerus",
+        "esophagus",
+        "corpus",
+        "gaster",
+        "vas",
+    ]
 )

@@ -1,9 +1,9 @@
 """Places of one patient: where in a scan a named place is, and what lies at a point of it.
 
-    finder = PlaceFinder(model.embed(volume), volume)
-    for mention in parse("12th rib on the right"):
-        places = finder.find(mention)
-    finder.name_at([12.0, -30.5, 410.0])
+finder = PlaceFinder(model.embed(volume), volume)
+for mention in parse("12th rib on the right"):
+    places = finder.find(mention)
+finder.name_at([12.0, -30.5, 410.0])
 """
 
 from __future__ import annotations

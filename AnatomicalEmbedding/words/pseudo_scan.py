@@ -89,7 +89,12 @@ def _outline(known: np.ndarray, spacing: np.ndarray) -> np.ndarray:
             into[...] = (along <= along[held].max(axis=0) + 0.5).all(axis=1).reshape(into.shape)
     image = sitk.GetImageFromArray(result)
     sigma = _SMOOTH_MM / float(spacing[2])
-    return sitk.GetArrayFromImage(sitk.RecursiveGaussian(image, sigma, False, sitk.RecursiveGaussianImageFilter.ZeroOrder, 2)) > 0.5
+    return (
+        sitk.GetArrayFromImage(
+            sitk.RecursiveGaussian(image, sigma, False, sitk.RecursiveGaussianImageFilter.ZeroOrder, 2)
+        )
+        > 0.5
+    )
 
 
 def _signed_distance(mask: np.ndarray, spacing: np.ndarray) -> np.ndarray:

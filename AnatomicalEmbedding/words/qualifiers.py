@@ -37,8 +37,31 @@ ZONES = {
     "proximal": "proximal", "distal": "distal",
 }  # fmt: skip
 ZONE_NOUNS = frozenset(
-    "pole third half part portion aspect zone region end tip wall surface margin border limb quarter segment side "
-    "area level section edge part".split()
+    [
+        "pole",
+        "third",
+        "half",
+        "part",
+        "portion",
+        "aspect",
+        "zone",
+        "region",
+        "end",
+        "tip",
+        "wall",
+        "surface",
+        "margin",
+        "border",
+        "limb",
+        "quarter",
+        "segment",
+        "side",
+        "area",
+        "level",
+        "section",
+        "edge",
+        "part",
+    ]
 )
 AFTER_ZONE = frozenset(ZONES.values())
 # Words before a place that move the place meant next to it; the longest first.

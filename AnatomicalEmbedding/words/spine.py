@@ -28,7 +28,33 @@ _BLUR_MM = 1.5
 _HEIGHT_MM = dict(
     zip(
         VERTEBRAE,
-        (14, 17, 17, 16, 16, 16.5, 18, 20, 22, 23, 23.5, 24, 24.5, 25, 25, 26, 27.5, 29, 31, 33, 34, 34.5, 34.5, 33, 30),
+        (
+            14,
+            17,
+            17,
+            16,
+            16,
+            16.5,
+            18,
+            20,
+            22,
+            23,
+            23.5,
+            24,
+            24.5,
+            25,
+            25,
+            26,
+            27.5,
+            29,
+            31,
+            33,
+            34,
+            34.5,
+            34.5,
+            33,
+            30,
+        ),
         strict=True,
     )
 )
@@ -36,7 +62,7 @@ _COORDINATE_MM = dict(
     zip(VERTEBRAE, (*[11] * 7, *[14] * 4, *[17] * 4, *[20] * 3, *[22] * 3, 19, 15, 11, 9), strict=True)
 )
 _COORDINATE_WORTH = 0.6  # neighbouring boundaries err alike
-_SPACING_SHARE = 0.075  # spread of the heights of vertebrae of one patient
+_SPACING_SHARE = 0.1  # spread of the heights of vertebrae of one patient
 _SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # of patients
 _DISC_WORTH = 2.0
 _DISC_LIMIT = 2.0

@@ -112,3 +112,10 @@ def _label_index() -> dict[str, Term]:
 
 def _several(cell: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in cell.split("|") if part.strip())
+
+
+@lru_cache(maxsize=1)
+def plain_words() -> frozenset[str]:
+    """Common words of reports that are near to a word of anatomy but no slip of it: they are never corrected."""
+    path = resource("Terms") / "plain_words.txt"
+    return frozenset(path.read_text(encoding="utf-8").split()) if path.exists() else frozenset()

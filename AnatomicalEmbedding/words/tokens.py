@@ -19,7 +19,7 @@ _WORD = re.compile(
 _ROMAN = {
     "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "iva": "4a", "ivb": "4b",
 }  # fmt: skip
-_BEFORE_ROMAN = ("segment", "segments", "level", "levels", "station", "stations", "seg", "sg")
+_NUMBERED = ("segment", "level", "station")
 _NODE = {
     "lymph", "node", "nodes", "nodal", "lymphadenopathy", "lymphadenopathies", "adenopathy", "adenopathies", "lap",
     "laps", "ln", "lns", "lymphnode", "lymphnodes", "lymphonodus",
@@ -81,9 +81,8 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
     for match in _WORD.finditer(plain):
         word = match.group()
         start, end = origin[match.start()] + offset, origin[match.end() - 1] + 1 + offset
-        if word in _ROMAN and found and found[-1].word in ("segment", "level", "station", "-", "/", "and", ","):
-            if found[-1].word in ("segment", "level", "station") or _after_numbered(found):
-                word = _ROMAN[word]
+        if word in _ROMAN and found and _before_a_number(found):
+            word = _ROMAN[word]
         word = word[0] + word[2:] if word[:2] == "th" and word[2:].isdigit() else _SAME.get(word, word)
         if word in _NODE:
             if found and found[-1].word == "node":
@@ -94,8 +93,12 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
     return found
 
 
-def _after_numbered(found: list[Token]) -> bool:
-    return len(found) > 2 and found[-2].word[:1].isdigit() and any(t.word in _BEFORE_ROMAN for t in found[-5:])
+def _before_a_number(found: list[Token]) -> bool:
+    """Is a Roman number to be expected now, as after "segment" or after "segments 5 and"?"""
+    if found[-1].word in _NUMBERED:
+        return True
+    listed = found[-1].word in ("-", "/", "and", ",") and len(found) > 2 and found[-2].word[:1].isdigit()
+    return listed and any(token.word in _NUMBERED for token in found[-5:])
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
