@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from system_packages import find_program, missing_libraries
+from system_packages import has_browser, missing_libraries
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 
@@ -35,8 +35,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests for which the system lacks something: here, and not in fixtures, so that the summary has one line."""
     if _CANNOT_DRAW and not _DRAW.isdisjoint(item.fixturenames):
         pytest.skip("cannot draw: the first lines of `make test` name the missing packages")
-    if "browser" in item.fixturenames and find_program("chromium") is None:
-        pytest.skip("no Chromium: the first lines of `make test` name the missing packages")
+    if "browser" in item.fixturenames and not has_browser():
+        pytest.skip("no browser to drive: the first lines of `make test` name the missing packages")
 
 
 @pytest.fixture(scope="session")

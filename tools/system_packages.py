@@ -22,6 +22,8 @@ _LIBRARIES = {
     "libdbus-1.so.3": "libdbus-1-3",
     "libglib-2.0.so.0": "libglib2.0-0",
 }
+# What Playwright loads to drive the browser
+_DRIVER = {"libatomic.so.1": "libatomic1"}
 # The viewer's tests run in a browser, dciodvfy checks DICOM files: Debian's package, names of the program
 _PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "dicom3tools": ("dciodvfy",)}
 
@@ -29,6 +31,15 @@ _PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "dic
 def missing_libraries() -> list[str]:
     """Files of the libraries for drawing that cannot be loaded; only Linux leaves them to the system."""
     return [name for name in _LIBRARIES if sys.platform == "linux" and not _loads(name)]
+
+
+def has_browser() -> bool:
+    """A Chromium, and what Playwright drives it with."""
+    return find_program("chromium") is not None and not _missing_for_driver()
+
+
+def _missing_for_driver() -> list[str]:
+    return [package for name, package in _DRIVER.items() if sys.platform == "linux" and not _loads(name)]
 
 
 def find_program(package: str) -> str | None:
@@ -39,7 +50,7 @@ def find_program(package: str) -> str | None:
 def missing_packages() -> list[str]:
     """Debian's names of what is missing."""
     packages = [] if find_spec("ensurepip") else [f"python3.{sys.version_info.minor}-venv"]
-    packages += [_LIBRARIES[name] for name in missing_libraries()]
+    packages += [_LIBRARIES[name] for name in missing_libraries()] + _missing_for_driver()
     return packages + [package for package in _PROGRAMS if find_program(package) is None]
 
 

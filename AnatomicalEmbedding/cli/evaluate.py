@@ -90,6 +90,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     lesions.add_argument("--seed", type=int, default=120_000, help="of the first one (default: 120000)")
     lesions.add_argument("--studies", type=int, default=2, metavar="N", help="scans of each patient (default: 2)")
 
+    words = kinds.add_parser(
+        "words",
+        help="places by words: points in the structure, wrong sides, levels of vertebrae and ribs, regions",
+        description="Every structure of every labelled scan of DIR is found by its name. IOR: share of points inside "
+        "the structure; NVD: mean distance to it; NVD-O: over the misses.",
+    )
+    words.add_argument("folder", type=Path, metavar="DIR")
+
     for part in (phantoms, confidence, lesions):
         part.add_argument(
             "--effort",
@@ -97,8 +105,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
             default="standard",
             help="how far matching goes",
         )
-    runs = (run_landmarks, run_phantoms, run_confidence, run_boxes, run_registration, run_lesions)
-    parts = (landmarks, phantoms, confidence, boxes, registration, lesions)
+    runs = (run_landmarks, run_phantoms, run_confidence, run_boxes, run_registration, run_lesions, run_words)
+    parts = (landmarks, phantoms, confidence, boxes, registration, lesions, words)
     for part, run in zip(parts, runs, strict=True):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         complete(part, run)
@@ -204,6 +212,16 @@ def run_registration(
     methods |= peers or {}
     with progress_bar("pairs", options.json) as progress:
         result = evaluate_registration(cases, methods, progress, notes)
+    finish(result, options)
+
+
+def run_words(options: argparse.Namespace) -> None:
+    from ..evaluation.words import evaluate_words
+    from ..structures.labelled_scans import load_cases
+
+    model = open_model(options)
+    with progress_bar("scans", options.json) as progress:
+        result = evaluate_words(load_cases(options.folder), model, progress)
     finish(result, options)
 
 

@@ -36,6 +36,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     build.add_argument("--phantoms", type=at_least(0), default=8, metavar="N", help="synthetic patients (default: 8)")
     build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     complete(build, run_build, json=False)
+    atlas = kinds.add_parser(
+        "atlas",
+        help="count how often each structure lies at each place of the body, for `anatemb find`",
+        description="DATA: folders of label maps NAME.seg.nii.gz + NAME.labels.json, with or without their scans "
+        "NAME.nii.gz. Works for the weights of --model alone.",
+    )
+    atlas.add_argument("data", type=Path, nargs="+", metavar="DATA")
+    atlas.add_argument("--phantoms", type=at_least(0), default=6, metavar="N", help="synthetic patients (default: 6)")
+    atlas.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    complete(atlas, run_atlas, json=False)
 
 
 def run_show(options: argparse.Namespace) -> None:
@@ -94,3 +104,16 @@ def run_build(options: argparse.Namespace) -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     library.save(options.output)
     say(f"wrote {options.output}: {len(library.examples)} structures")
+
+
+def run_atlas(options: argparse.Namespace) -> None:
+    from ..words.atlas import SUFFIX
+    from ..words.atlas_building import build_atlas
+
+    if not options.output.name.endswith(SUFFIX):
+        raise AnatomicalEmbeddingError(f"{options.output}: must be named NAME{SUFFIX}.")
+    model = open_model(options)
+    with progress_bar("atlas") as progress:
+        atlas = build_atlas(options.data, model, options.phantoms, progress)
+    atlas.save(options.output)
+    say(f"wrote {options.output}: {len(atlas.occupancies)} structures")
