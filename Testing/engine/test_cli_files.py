@@ -133,7 +133,7 @@ class TestBeingEnded:
 
 @pytest.mark.parametrize("command", ["embed", "match", "register", "locate", "crop"])
 def test_an_output_that_is_no_folder_is_refused_before_any_work(command, anatemb, place, tmp_path, monkeypatch):
-    for module in ("embed", "match", "register", "box_options"):
+    for module in ("embed", "console", "box_options"):
         monkeypatch.setattr(f"AnatomicalEmbedding.cli.{module}.open_model", lambda *_: pytest.fail("work was begun"))
     (tmp_path / "file").write_text("")
     given = {
