@@ -8,8 +8,10 @@ export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 # two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
 BESIDE := -n 2 --dist loadfile
+# these run in an environment of their own
+NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test lint bench package clean
+.PHONY: demo view test test-slicer bench-slicer coverage system lint bench docs docs-pictures package clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -17,14 +19,34 @@ demo: $(VENV)/run.stamp
 view: $(VIEWS)/stamp
 	$(VIEWS)/bin/anatemb view --demo
 
-test: $(VENV)/dev.stamp $(VIEWS)/stamp
-	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE)
+test: system lint $(VIEWS)/stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE) $(NO_VIEWS)
 	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(BESIDE) Testing/views Testing/viewer
+
+# make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
+ifneq ($(SLICER),)
+test-slicer: package
+	$(BIN)/python Testing/in_slicer/run.py "$(SLICER)" $(SCENARIOS) --package dist
+
+bench-slicer:
+	$(PYTHON) Testing/in_slicer/run.py "$(SLICER)" --bench
+else
+test-slicer bench-slicer:
+	@$(PYTHON) Testing/in_slicer/run.py
+endif
+
+# lines of the engine and of the modules that no test runs
+coverage: system $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(BESIDE) $(NO_VIEWS) \
+	  --cov=AnatomicalEmbedding --cov=SlicerModules --cov-report=term-missing:skip-covered
+
+# libraries and programs that the tests need: installed as root, named otherwise
+system:
+	@$(PYTHON) tools/system_packages.py
 
 # an installable extension, without a build of Slicer
 package: $(VENV)/dev.stamp
-	$(BIN)/python Testing/extension/make_zip.py -o dist
+	$(BIN)/python tools/make_zip.py -o dist
 
 # make bench DATA=folder-of-labelled-scans also measures accuracy beside the peers, and confidence: an hour on two cores
 bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp
@@ -32,14 +54,24 @@ bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp
 	QT_QPA_PLATFORM=offscreen $(BIN)/python Testing/benchmarks/slicer_modules.py
 	$(VIEWS)/bin/python Testing/benchmarks/viewer_speed.py
 ifdef DATA
-	$(BIN)/anatemb evaluate landmarks $(DATA) --each-effort --peers all
+	$(BIN)/python Testing/benchmarks/compare.py landmarks $(DATA) --each-effort
 	$(BIN)/anatemb evaluate confidence $(DATA)
-	$(BIN)/anatemb evaluate boxes $(DATA) --peers
+	$(BIN)/python Testing/benchmarks/compare.py boxes $(DATA)
 endif
+
+# the pages of docs/ as a folder that opens in a browser: build/docs/index.html
+docs: $(VENV)/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# draws the plots and pictures of docs/ anew
+docs-pictures: $(VENV)/docs.stamp
+	$(BIN)/python tools/draw_benchmarks.py docs/pictures
+	$(BIN)/python tools/draw_concepts.py docs/pictures
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
 
 clean:
 	rm -rf $(VENV) $(VIEWS) demo-output build dist
@@ -57,6 +89,10 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 $(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,train,dev]'
 	@touch $@ $(VENV)/run.stamp
+
+$(VENV)/docs.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,bench]'

@@ -7,6 +7,7 @@
 """
 
 from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -26,7 +27,7 @@ _WHERE = {
 __all__ = sorted(_WHERE)
 
 
-def __getattr__(name: str):  # torch takes seconds to import: nothing is loaded before it is asked for
+def __getattr__(name: str) -> Any:  # torch takes seconds to import: modules are loaded at first use
     if name in _WHERE:
         return getattr(import_module(f".{_WHERE[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

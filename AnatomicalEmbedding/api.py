@@ -3,8 +3,6 @@
 Inside the engine a map is data and `match` a function; these methods only forward to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
@@ -35,10 +33,7 @@ class Model(inference.Model):
     """A network ready to embed scans; see `embedding.inference.Model`."""
 
     def embed(
-        self,
-        volume: Volume,
-        progress: ProgressCallback | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        self, volume: Volume, progress: ProgressCallback | None = None, cancelled: Callable[[], bool] | None = None
     ) -> EmbeddingMap:
         """Embed a scan; see `embedding.inference.Model.embed`."""
         found = super().embed(volume, progress, cancelled)

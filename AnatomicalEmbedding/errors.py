@@ -1,7 +1,9 @@
-"""Errors a user can meet. Every message is one sentence that names the file, what is wrong and what to do."""
+"""Errors a user can meet. Every message names the file, the problem and the remedy in one sentence."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
+from types import ModuleType
 
 
 class AnatomicalEmbeddingError(Exception):
@@ -17,7 +19,7 @@ class PointsError(AnatomicalEmbeddingError):
 
 
 class WeightsError(AnatomicalEmbeddingError):
-    """Model weights are missing, damaged, or not what their card says."""
+    """Model weights are missing, damaged, or do not match their card."""
 
 
 class MapError(AnatomicalEmbeddingError):
@@ -33,6 +35,19 @@ class CancelledError(AnatomicalEmbeddingError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The words (did you mean ...?), the nearest of what is known, or "" where nothing is near."""
+    """The words " (did you mean ...?)" with the most similar known name, or "" where none is similar."""
     near = get_close_matches(name.lower(), known, 1, 0.75)
     return f" (did you mean {near[0]}?)" if near else ""
+
+
+def require(module: str, package: str, purpose: str, extra: str) -> ModuleType:
+    """Import a module of an optional package.
+
+    Raises AnatomicalEmbeddingError where it is missing: "{purpose} {package}, which is not installed; run: ...".
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise AnatomicalEmbeddingError(
+            f'{purpose} {package}, which is not installed; run: pip install "AnatomicalEmbedding[{extra}]".'
+        ) from error

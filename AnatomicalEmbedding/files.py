@@ -1,14 +1,14 @@
-"""Files: written so that they are complete or not there, and known by their SHA-256."""
-
-from __future__ import annotations
+"""Writing files (complete or not at all), their SHA-256, and text in aligned columns."""
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TypeVar
+
+from .errors import AnatomicalEmbeddingError
 
 _T = TypeVar("_T")
 TEMPORARY = ".????????????.{name}"  # files that are being written, as a pattern for glob
@@ -16,7 +16,7 @@ TEMPORARY = ".????????????.{name}"  # files that are being written, as a pattern
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it to `path` on success, delete it on failure.
+    """Give a temporary path next to `path`; rename it to `path` on success, delete it on failure.
 
     The temporary name ends in the whole name of the target, so writers that choose a format by suffix
     (`.nii.gz`, `.mrk.json`) choose the right one. The folder of `path` is created if needed.
@@ -34,16 +34,26 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: str | Path, text: str, error: type[AnatomicalEmbeddingError] = AnatomicalEmbeddingError) -> None:
+    """Write a UTF-8 file, complete or not at all. Raises `error` where it cannot be written."""
+    try:
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(text.encode("utf-8"))
+    except OSError as fault:
+        advice = "check that the folder is writable and not full, and that no other program holds the file"
+        raise error(f"{path}: cannot be written; {advice}.") from fault
+
+
 def file_sha256(path: str | Path) -> str:
-    """SHA-256 of a file by which maps, libraries and weights know each other, in hexadecimal. Raises OSError."""
+    """SHA-256 of a file in hexadecimal, by which maps and libraries name their weights. Raises OSError."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
-    """A function of a file that reads it again only after its size or its time of change has become another.
+    """Cache a function of a file until the file's size or time of change differs.
 
-    For what is asked often; a file that may have been tampered with is to be read. Raises OSError where there is none.
+    Not for files that may have been tampered with. Raises OSError where the file is missing.
     """
 
     @lru_cache(maxsize=32)
@@ -57,3 +67,11 @@ def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
         return in_state(path, state.st_mtime_ns, state.st_size)
 
     return known
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of equal length as lines of aligned columns, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    forms = ["<", *">" * (len(widths) - 1)]
+    cells = [[f"{cell:{form}{width}}" for cell, form, width in zip(row, forms, widths, strict=True)] for row in rows]
+    return ["  ".join(row).rstrip() for row in cells]

@@ -17,14 +17,14 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.Panels import ModuleSettings
-from AnatomicalEmbeddingLib.Panels.PackageSetup import installForTraining, missingForTraining
-from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
-from AnatomicalEmbeddingLib.Training.TrainingCurves import TrainingCurves
-from AnatomicalEmbeddingLib.Training.TrainingPanel import TrainingPanel
-from AnatomicalEmbeddingLib.Training.TrainingProcess import TrainingProcess
-from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.panels import ModuleSettings
+from AnatomicalEmbeddingLib.panels.PackageSetup import installForTraining, missingForTraining
+from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.panels.training.TrainingPanel import TrainingPanel
+from AnatomicalEmbeddingLib.scene.training.TrainingCurves import TrainingCurves
+from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
 
 _INTERVAL_MS = 200
 _LAST_SETTINGS = "training"  # key of the settings that a run was last started with on this computer
@@ -199,8 +199,7 @@ class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
         startSelfTest(self, slicer.mrmlScene, missingForTraining())
 
     def runTest(self):
-        self.setUp()
-        self.test_TwoStepsOnSyntheticPatients()
+        runSelfTests(self, self.test_TwoStepsOnSyntheticPatients)
 
     def test_TwoStepsOnSyntheticPatients(self):
         import tempfile

@@ -14,25 +14,25 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.Landmarks.AnswerList import isAnswers
-from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.Landmarks.MatchTable import MatchTable
-from AnatomicalEmbeddingLib.Landmarks.ResultsTable import writeResults
-from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
-from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
-from AnatomicalEmbeddingLib.Panels.Session import sharedSession
-from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Registration.AlignmentLogic import AlignmentLogic
-from AnatomicalEmbeddingLib.Registration.AlignPanel import AlignPanel
-from AnatomicalEmbeddingLib.Views import offerGrid, showGrid
-from AnatomicalEmbeddingLib.VolumeNodes import scans
+from AnatomicalEmbeddingLib.panels.landmarks.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.panels.registration.AlignPanel import AlignPanel
+from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.panels.Session import sharedSession
+from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon, writeInViews
+from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import isAnswers
+from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.scene.landmarks.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.scene.registration.AlignmentLogic import AlignmentLogic
+from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS, offerLayouts
+from AnatomicalEmbeddingLib.scene.VolumeNodes import scans
 
-_MOST_ROWS = 6  # of the layout: more scans would make its views too small to see anything
 _CROSSHAIR_KEY = "Ctrl+Shift+A"
 
 
@@ -53,7 +53,7 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
-        slicer.app.connect("startupCompleted()", lambda: offerGrid(slicer.mrmlScene))
+        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, drawSliceViewsSoon))
 
 
 @parameterNodeWrapper
@@ -108,7 +108,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.alignment = self.closing(AnatomicalLandmarksLogic().alignment(scene, store))
         self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
+        self.viewButtons = ViewButtons(self.ui.windowArea.layout(), scene, self._scans)
+        self.viewButtons.laidOut.connect(self._onLaidOut)
         self.logic.said.connect(self.say)
+        self.logic.shown.connect(self._onShown)
         self.logic.changed.connect(self._showButtons)
         self.session.ticked.connect(self._onTick)
         self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
@@ -118,7 +121,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
         ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onPointsAdded)
-        ui.gridButton.connect("clicked(bool)", self.onShowGrid)
+        ui.gridButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
+        ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))
         ui.crosshairCheckBox.connect("toggled(bool)", self._onCrosshair)
         ui.undoButton.connect("clicked(bool)", lambda: self.logic.undo())
         ui.redoButton.connect("clicked(bool)", lambda: self.logic.redo())
@@ -165,19 +169,17 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         """Show a sentence below the table."""
         self.ui.statusLabel.text = sentence
 
-    def onShowGrid(self):
-        """A row of views for the template and each target."""
-        nodes = [node for node in [self.logic.template, *self.logic.targets] if node is not None]
-        if not showGrid(slicer.mrmlScene, nodes[:_MOST_ROWS]):
-            self.say(_("There are no views to lay out."))
-            return
-        slicer.util.resetSliceViews()
+    def _scans(self):
+        """The template and the targets."""
+        return [node for node in [self.logic.template, *self.logic.targets] if node is not None]
+
+    def _onLaidOut(self, sentence):
         self.logic.showInOwnViews()
-        left = len(nodes) - _MOST_ROWS
-        if left > 0:
-            self.say(
-                _("The first {count} scans are shown; {left} more have no row.").format(count=_MOST_ROWS, left=left)
-            )
+        self.say(sentence)
+
+    def _onShown(self, pointId):
+        """All views have gone to a point: a scan that does not show it says so in its own."""
+        writeInViews(slicer.mrmlScene, self.logic.absences(pointId))
 
     def onExport(self):
         """Write the matches to a table node."""
@@ -195,6 +197,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.crosshair.poll()
         if self.parent.isEntered:
             self._onNodes()  # voxels may come after their node
+            self.viewButtons.poll()
 
     def _onCrosshair(self, on):
         if on:
@@ -215,6 +218,9 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def showParameters(self, node):
         """Bring logic and panel in line with the parameter node."""
         template, points = _ifHere(node.template), _ifHere(node.points)
+        if points is not self.logic.points:
+            self.say("")  # what was said is about another list
+            writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
             self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
             node.points = points = None
@@ -223,7 +229,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self._targets = self.scanChoice.show(node, besides=template)
         self.logic.setScans(template, self._targets)
         self.logic.setPoints(points if template is not None else None)
-        self.crosshair.volumes = [v for v in [template, *self.logic.targets] if v is not None]
+        self.crosshair.volumes = self._scans()
         self.preparation.setVolumes(self.crosshair.volumes)
         self.alignPanel.show(node.alignKind, template, self.logic.targets)
         self._showButtons()
@@ -236,8 +242,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         missing = "" if ready else _("Load at least two CTs.")
         ui.placeWidget.setEnabled(logic.template is not None and logic.points is not None)
         ui.placeWidget.setToolTip("" if logic.points is not None else _("Choose or create a point list first."))
+        self.viewButtons.update()
         for widget, on, tip in (
-            (ui.gridButton, ready, _("A row of views for each scan.")),
+            (ui.gridButton, ready, _("Three views in a row for each scan.")),
+            (ui.axialButton, ready, _("One axial view for each scan; a double click in one makes it larger.")),
             (
                 ui.crosshairCheckBox,
                 ready,
@@ -278,8 +286,7 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
     def runTest(self):
-        self.setUp()
-        self.test_PointOfOneSyntheticPatientInAnother()
+        runSelfTests(self, self.test_PointOfOneSyntheticPatientInAnother)
 
     def test_PointOfOneSyntheticPatientInAnother(self):
         import time
@@ -287,8 +294,8 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
 
         patients = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
         volumes = [

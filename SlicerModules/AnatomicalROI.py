@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import qt
 import slicer
 from slicer import vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
@@ -14,23 +15,26 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic
-from AnatomicalEmbeddingLib.Boxes.BoxTable import BoxTable
-from AnatomicalEmbeddingLib.Boxes.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.Boxes.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
-from AnatomicalEmbeddingLib.Boxes.ExamplePanel import ExamplePanel
-from AnatomicalEmbeddingLib.Boxes.StructureList import StructureList
-from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.Panels.PathFields import connectPath
-from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Panels.ScanChoice import ScanChoice
-from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
-from AnatomicalEmbeddingLib.Panels.Session import sharedSession
-from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Panels.StatusLines import StatusLines
+from AnatomicalEmbeddingLib.panels.boxes.BoxTable import BoxTable
+from AnatomicalEmbeddingLib.panels.boxes.CoverageTable import CoverageTable
+from AnatomicalEmbeddingLib.panels.boxes.ExamplePanel import ExamplePanel
+from AnatomicalEmbeddingLib.panels.boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.panels.PathFields import connectPath
+from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.panels.Session import sharedSession
+from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.panels.StatusLines import StatusLines
+from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons
+from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic
+from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.scene.Views import show, viewsOf
+from AnatomicalEmbeddingLib.scene.VolumeNodes import SOURCE_ROLE
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -65,7 +69,7 @@ class AnatomicalROIParameterNode:
     targets: list[vtkMRMLScalarVolumeNode]
     allTargets: bool = True
     structures: list[str]
-    recall: Annotated[float, WithinRange(0.5, 0.995)] = 0.99
+    recall: Annotated[float, WithinRange(0.5, 0.995)] = 0.95
     replaceEdited: bool = False
     separately: bool = False
     marginMm: Annotated[float, WithinRange(0.0, 500.0)] = 0.0
@@ -109,6 +113,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
             source.said.connect(self.status.say)
         for source in (self.boxes, self.crops, self.coverage):
             source.changed.connect(self._showState)
+        self.crops.made.connect(self._onCropped)
+        self.viewButtons = ViewButtons(ui.windowArea.layout(), scene, lambda: self._targets)
         self.structureList.changed.connect(lambda: self._onStructures(self.structureList))
         self.examplePanel.changed.connect(lambda: self._onStructures(self.examplePanel))
         self.examplePanel.added.connect(self._onExamplesAdded)
@@ -126,6 +132,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         ui.cropButton.connect("clicked(bool)", self.onCrop)
         ui.orientationButton.connect("clicked(bool)", self.onCheckOrientation)
         ui.coverageSection.connect("contentsCollapsed(bool)", self._showCoverage)
+        ui.structureTabs.connect("currentChanged(int)", self._fitTab)
+        self._fitTab()
         self.followScene(scene, AnatomicalROILogic().getParameterNode)
 
     def cleanup(self):
@@ -167,13 +175,32 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         node = self._parameterNode
         self.crops.start(self._targets, self._ticked(), node.separately, node.marginMm)
 
+    def _onCropped(self, crops):
+        """Each scan's views show its first crop; where no view shows the scan, all show the first crop of all."""
+        shown = {}
+        for crop in crops:
+            shown.setdefault(crop.GetNodeReferenceID(SOURCE_ROLE), crop)
+        scene = slicer.mrmlScene
+        sources = {scene.GetNodeByID(key): crop for key, crop in shown.items()}
+        seen = {source: crop for source, crop in sources.items() if source is not None and viewsOf(scene, source)}
+        for source, crop in seen.items():
+            show(scene, crop, insteadOf=source)
+        if crops and not seen:
+            show(scene, crops[0])
+
     def onCheckOrientation(self):
         """Check the scans' orientation, or stop."""
         if self.coverage.busy:
             self.coverage.cancel()
             return
         self.status.clear()
-        self.coverage.check(self._targets)
+        if self.coverage.check(self._targets):
+            self.status.say(
+                _(
+                    "Each scan is embedded three times more, turned round: 10 to 20 seconds a scan on a processor. You "
+                    "can go on working."
+                )
+            )
 
     def _onStructures(self, source):
         """The user ticked in the library or among the examples; a structure of both is one wish."""
@@ -235,6 +262,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.coverage.poll()
         if self.parent.isEntered:
             self._onNodes()  # voxels may come after their node
+            self.viewButtons.poll()
         self._showProgress()
         self._showCoverage()
 
@@ -242,6 +270,14 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         return self.boxes.busy or self.crops.busy or self.coverage.busy
 
     # -- showing
+
+    def _fitTab(self, current=0):
+        """The tabs are as high as the page that is shown, not as the highest: Crop would lie below the screen."""
+        tabs = self.ui.structureTabs
+        for number in range(tabs.count):
+            height = qt.QSizePolicy.Preferred if number == current else qt.QSizePolicy.Ignored
+            tabs.widget(number).setSizePolicy(qt.QSizePolicy.Preferred, height)
+        tabs.updateGeometry()
 
     def _showState(self):
         """What can be done now; a tool tip tells what is missing where it cannot."""
@@ -254,7 +290,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         crop = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         found = _("Look for what is ticked above; scans that are not prepared are prepared first.")
         cropped = _("New volumes beside the scans with exactly their voxels, around the boxes as they are now.")
-        turned = _("Are scans mirrored or upside down? Three more embeddings each; not told of a head or a leg alone.")
+        turned = _(
+            "Are scans mirrored or upside down? Takes 10 to 20 seconds a scan on a processor, in the background; of a "
+            "head or a leg alone nothing can be said."
+        )
         for button, busy, text, why, tip in (
             (ui.findButton, self.boxes.busy, _("Find boxes"), missing, found),
             (ui.cropButton, self.crops.busy, crop if scans else _("Crop"), missing, cropped),
@@ -263,6 +302,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
             button.text = _("Cancel") if busy else text
             button.enabled = busy or not why
             button.toolTip = _("Stop; what is done stays.") if busy else why or tip
+        self.viewButtons.update()
         ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not self.boxes.busy
         self._showProgress()
         self._showCoverage()
@@ -301,8 +341,7 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
     def runTest(self):
-        self.setUp()
-        self.test_LiverOfASyntheticPatient()
+        runSelfTests(self, self.test_LiverOfASyntheticPatient)
 
     def test_LiverOfASyntheticPatient(self):
         import time
@@ -310,9 +349,9 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
-        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import boxesIn
+        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
 
         patient = make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
         volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")

@@ -13,28 +13,31 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.FollowUp.ExportPanel import ExportPanel
-from AnatomicalEmbeddingLib.FollowUp.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.FollowUp.ImportPanel import ImportPanel
-from AnatomicalEmbeddingLib.FollowUp.LesionActions import LesionActions
-from AnatomicalEmbeddingLib.FollowUp.LesionChoice import LesionChoice
-from AnatomicalEmbeddingLib.FollowUp.LesionForm import LesionForm
-from AnatomicalEmbeddingLib.FollowUp.LesionTable import LesionTable
-from AnatomicalEmbeddingLib.FollowUp.NextStep import nextStep
-from AnatomicalEmbeddingLib.FollowUp.PairingPanel import PairingPanel
-from AnatomicalEmbeddingLib.FollowUp.ResponsePanel import ResponsePanel
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
-from AnatomicalEmbeddingLib.FollowUp.StudySelectors import StudySelectors
-from AnatomicalEmbeddingLib.FollowUp.StudyTable import StudyTable
-from AnatomicalEmbeddingLib.Panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.Panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.Panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.Panels.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.Panels.SelfTests import startSelfTest
-from AnatomicalEmbeddingLib.Panels.Session import sharedSession
-from AnatomicalEmbeddingLib.Panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.Views import offerGrid, showGrid, showInstead
+from AnatomicalEmbeddingLib.panels.followup.ExportPanel import ExportPanel
+from AnatomicalEmbeddingLib.panels.followup.ImportPanel import ImportPanel
+from AnatomicalEmbeddingLib.panels.followup.LesionActions import LesionActions
+from AnatomicalEmbeddingLib.panels.followup.LesionForm import LesionForm
+from AnatomicalEmbeddingLib.panels.followup.LesionTable import LesionTable
+from AnatomicalEmbeddingLib.panels.followup.PairingPanel import PairingPanel
+from AnatomicalEmbeddingLib.panels.followup.ResponsePanel import ResponsePanel
+from AnatomicalEmbeddingLib.panels.followup.StudySelectors import StudySelectors
+from AnatomicalEmbeddingLib.panels.followup.StudyTable import StudyTable
+from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.panels.Session import sharedSession
+from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
+from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon
+from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice
+from AnatomicalEmbeddingLib.scene.followup.NextStep import nextStep
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
+from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.scene.SideBySide import ROWS, offerLayouts
+from AnatomicalEmbeddingLib.scene.Views import showInstead
 
+_LEAST_WIDTH = 340  # of the panel: more would push the views off a screen of 1280 pixels
 _TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
 
 
@@ -60,7 +63,7 @@ class LesionFollowUp(ScriptedLoadableModule):
             "2022). RECIST 1.1: Eisenhauer et al., European Journal of Cancer 2009."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
-        slicer.app.connect("startupCompleted()", lambda: offerGrid(slicer.mrmlScene))
+        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, drawSliceViewsSoon))
 
 
 @parameterNodeWrapper
@@ -106,18 +109,30 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.response = self.closing(ResponsePanel(ui.responseArea.layout(), logic, self.choice))
         self.export = self.closing(ExportPanel(ui, logic))
 
+        self.viewButtons = ViewButtons(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
+        self.viewButtons.laidOut.connect(self._onLaidOut)
+
+        for name in ("QPushButton", "QLineEdit", "QComboBox"):
+            for widget in slicer.util.findChildren(uiWidget, className=name):
+                widget.setMinimumWidth(1)  # four in a row: they would push the views off a small screen
+        for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
+            section.setMinimumWidth(_LEAST_WIDTH)  # else what its contents would like to have
+        self._isFolded = False
         self.say("")
         self.studyTable.changed.connect(self._onParameters)
         self.studyTable.said.connect(self.say)
         logic.said.connect(self.say)
         logic.changed.connect(self._showNextStep)
+        logic.changed.connect(self._fold)
         logic.placing.changed.connect(self._showNextStep)
+        logic.proposed.connect(self._onProposed)
         self.choice.changed.connect(self._onChoice)
         self.lesionTable.opened.connect(self._onOpened)
         self.session.ticked.connect(self._onTick)
         self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
         self.selectors.chosen.connect(self._choose)
-        ui.showButton.connect("clicked(bool)", self.onShow)
+        ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
+        self._fold()
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
 
     def cleanup(self):
@@ -151,14 +166,16 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.ui.statusLabel.text = sentence
         self.ui.statusLabel.visible = bool(sentence)
 
-    def onShow(self):
-        """Prior and current study, a row of views each."""
-        if not showGrid(slicer.mrmlScene, [self._parameterNode.prior, self._parameterNode.current]):
-            self.say(_("There are no views to lay out."))
-            return
-        slicer.util.resetSliceViews()
+    def _onLaidOut(self, sentence):
         self.logic.showInOwnViews()
+        self.say(sentence)
         self._jump()
+
+    def _pair(self):
+        """Prior and current study, where there are two."""
+        node = self._parameterNode
+        pair = [] if node is None else [node.prior, node.current]
+        return [] if None in pair else pair
 
     # -- what the user chooses ---------------------------------------------------------------------------------------
 
@@ -191,6 +208,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.choice.choose(lesion, study)
         self._jump()
 
+    def _onProposed(self, lesions):
+        """The other studies' views go to the lesion that was just marked."""
+        if self.choice.lesion in lesions:
+            self._jump()
+
     def _jump(self):
         if self.choice.lesion:
             self.logic.jumpTo(self.choice.lesion)
@@ -200,6 +222,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def _onTick(self):
         self.logic.poll()
         self.response.poll()
+        if self.parent.isEntered:
+            self.viewButtons.poll()
         self._ticks += 1
         if self._ticks % _TICKS_BETWEEN_LOOKS == 0 and self._parameterNode is not None and self.parent.isEntered:
             self._showNextStep()
@@ -240,17 +264,26 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.studyTable.show(patient, prior, current)
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
         self.selectors.show(found, patient, prior, current)
-        for part in (self.actions, self.pairing, self.importing):
+        for part in (self.actions, self.pairing, self.importing, self.viewButtons):
             part.update()
         self._showNextStep()
+
+    def _fold(self):
+        """Response and export are folded away until there is a lesion. Only when that changes: a user who opens or
+        closes a section is left alone.
+        """
+        fold = not self.logic.record.lesions
+        if fold != self._isFolded:
+            self._isFolded = fold
+            self.ui.responseSection.collapsed = self.ui.exportSection.collapsed = fold
 
     def _showNextStep(self):
         self.ui.nextStepLabel.text = nextStep(self.logic)
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.FollowUp.StudyOrder tells the studies in
-    their order; `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps a patient's
+    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.scene.followup.StudyOrder gives the
+    studies in order; `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps a patient's
     record, proposes places and shows them in the scene.
     """
 
@@ -275,9 +308,9 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.FollowUp.StudyOrder import setDate
-        from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.scene.followup.StudyOrder import setDate
+        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
 
         scans = [make_phantom(71, (4.0, 4.0, 4.0), (150.0, 480.0)), make_phantom(71, (3.0, 3.0, 5.0), (200.0, 480.0))]
         for scan, day in zip(scans, ("2024-06-01", "2023-06-01"), strict=True):
@@ -291,16 +324,12 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.followUp.setPatient(patients(slicer.mrmlScene)[0])
 
     def runTest(self):
-        for test in (
+        runSelfTests(
+            self,
             self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed,
             self.test_LesionsMarkedApartArePaired,
             self.test_PointListBecomesLesions,
-        ):
-            try:
-                self.setUp()
-                test()
-            finally:
-                self.doCleanups()
+        )
 
     def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self):
         import numpy as np
@@ -318,7 +347,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.assertEqual(followUp.openPlaces(), [(lesion, current)])
 
     def test_LesionsMarkedApartArePaired(self):
-        from AnatomicalEmbeddingLib.FollowUp.LesionPairing import agree, offerPairing
+        from AnatomicalEmbeddingLib.scene.followup.LesionPairing import agree, offerPairing
 
         followUp = self.followUp
         prior, current = followUp.volumes
@@ -330,7 +359,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.assertEqual(set(lesion.findings), {prior, current})
 
     def test_PointListBecomesLesions(self):
-        from AnatomicalEmbeddingLib.FollowUp.LesionImport import importPoints
+        from AnatomicalEmbeddingLib.scene.followup.LesionImport import importPoints
 
         followUp = self.followUp
         points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Points")

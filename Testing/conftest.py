@@ -4,10 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+from system_packages import has_browser, missing_libraries
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 
 _REAL_DATA = Path(os.environ.get("ANATEMB_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+_CANNOT_DRAW = bool(missing_libraries())
+_DRAW = {"drawing", "kit"}  # fixtures
+
+# a machine that is busy is no failure
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +24,19 @@ def real_data() -> Path:
     if not _REAL_DATA.is_dir():
         pytest.skip("no real CTs here (set ANATEMB_TEST_DATA to a folder with train/ and dev/)")
     return _REAL_DATA
+
+
+@pytest.fixture(scope="session")
+def drawing() -> None:
+    """Requested by what draws with Qt or VTK, whose libraries are the system's; `kit` counts as well."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests for which the system lacks something: here, and not in fixtures, so that the summary has one line."""
+    if _CANNOT_DRAW and not _DRAW.isdisjoint(item.fixturenames):
+        pytest.skip("cannot draw: the first lines of `make test` name the missing packages")
+    if "browser" in item.fixturenames and not has_browser():
+        pytest.skip("no browser to drive: the first lines of `make test` name the missing packages")
 
 
 @pytest.fixture(scope="session")

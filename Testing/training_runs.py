@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from AnatomicalEmbeddingLib.Training.TrainingProcess import TrainingProcess
-from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
 
 _PRELUDE = """
 import json, os, signal, subprocess, sys, time

@@ -1,4 +1,4 @@
-"""The command line: `anatemb demo | info | embed | match | train | evaluate | cache`."""
+"""The command line: `anatemb COMMAND`, one file for each command."""
 
 from .main import main
 

@@ -1,54 +1,52 @@
-"""What locate and crop share: which structures to look for, by which examples, in which scans."""
+"""Common part of locate and crop: structures, examples and scans by the options."""
 
 from __future__ import annotations
 
 import argparse
-import glob
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, WeightsError, did_you_mean
-from .console import add_model_options, add_series_option, open_model, progress_bar, read_scan, unique_names
+from .console import open_model, progress_bar, read_scan, unique_names
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..embedding.inference import Model
-    from ..embedding.map import EmbeddingMap
     from ..scan.volume import Volume
     from ..structures.library import StructureLibrary
     from ..structures.locating import Example, Located
     from ..structures.margins import Margins
 
-_ROI_SUFFIX = ".roi.mrk.json"
-
 
 def add_box_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scans", nargs="+", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")
-    parser.add_argument(
+    add = parser.add_argument
+    add("scans", nargs="+", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")
+    add(
         "--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all there are"
     )
-    parser.add_argument("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
-    parser.add_argument(
+    add("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
+    add(
         "--examples",
         type=Path,
         metavar="DIR",
         help="your own examples, in place of the library's: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, "
-        f"or with boxes drawn in Slicer, each saved as NAME.STRUCTURE{_ROI_SUFFIX}",
+        "or with boxes drawn in Slicer, each saved as NAME.STRUCTURE.roi.mrk.json",
     )
-    parser.add_argument(
-        "--recall", type=float, default=0.99, metavar="R",
-        help="grow boxes until they are expected to hold this share of the structure (default: 0.99)",
-    )  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    add_series_option(parser)
-    add_model_options(parser)
+    add(
+        "--recall",
+        type=float,
+        default=0.95,
+        metavar="R",
+        help="grow boxes until they are expected to hold this share of the structure (default: 0.95)",
+    )
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
 
 
 class BoxFinder:
-    """Examples, effort and margins by what the options say, ready to locate in any scan."""
+    """Examples, effort and margins by the options, ready to locate in any scan."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.model: Model = open_model(options)
@@ -65,8 +63,8 @@ class BoxFinder:
             examples = {name: examples[name] for name in names}
         self.examples: dict[str, list[Example]] = examples
         if margins is None:
-            raise WeightsError("no margins are known for these weights; build a structure library with them.")
-        margins.times_for(options.recall)  # refuses a recall that cannot be promised, before long work
+            raise WeightsError("there are no margins for these weights; build a structure library with them.")
+        margins.times_for(options.recall)  # raises for a recall that cannot be guaranteed, before long work
         self.margins: Margins = margins
 
     def locate(self, volume: Volume) -> dict[str, Located]:
@@ -85,12 +83,19 @@ class BoxFinder:
         return library.effort, library.margins, dict(library.examples)
 
     def _from_examples(self) -> tuple[str, Margins | None, dict[str, list[Example]]]:
+        from ..structures.examples import read_examples
         from ..structures.margins import located_by_others
 
         margins = open_library(self.model, self._options.library).example_margins
-        marked = read_examples(self._options.examples, self.model)
+        marked = read_examples(
+            self._options.examples, self.model, lambda line: print(f"anatemb: {line}", file=sys.stderr)
+        )
         examples = {name: [example for example, _ in of] for name, of in marked.items()}
         return "standard", None if margins is None else margins.adapted(located_by_others(marked)), examples
+
+
+def _report(line: str) -> None:
+    print(f"anatemb: {line}", file=sys.stderr)
 
 
 def open_library(model: Model, path: Path | None) -> StructureLibrary:
@@ -110,63 +115,12 @@ def open_library(model: Model, path: Path | None) -> StructureLibrary:
     return shipped
 
 
-def read_examples(folder: Path, model: Model) -> dict[str, list[tuple[Example, EmbeddingMap]]]:
-    """Examples by structure, each with its scan's map, from a folder of labelled scans and of scans with ROI files.
-
-    Raises AnatomicalEmbeddingError where there is none; structures that cannot be examples are named on stderr.
-    """
-    from ..scan.volume import Volume
-    from ..structures.examples import labelled_boxes
-    from ..structures.labelled_scans import list_scans, load_case
-    from ..structures.locating import make_example, stored
-
-    if not folder.is_dir():
-        raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
-    examples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
-    for scan in list_scans(folder):
-        case = load_case(scan)
-        marked: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
-        if case is not None and case.structures:
-            known = next(iter(labelled_boxes([case]))).structures
-            marked = {name: (structure.box_ras, structure.extremes_ras) for name, structure in known.items()}
-        for name, reason in case.left_out.items() if case is not None else ():
-            print(f"anatemb: {scan.name}: {name} is no example: {reason}", file=sys.stderr)
-        marked |= {name: (box, None) for name, box in _drawn_boxes(scan).items()}
-        if marked:
-            embedding = model.embed(Volume.read(scan))
-            for name, (box, extremes) in marked.items():
-                examples.setdefault(name, []).append((stored(make_example(embedding, box, extremes)), embedding))
-    if not examples:
-        raise AnatomicalEmbeddingError(
-            f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME.STRUCTURE{_ROI_SUFFIX} beside "
-            "a scan NAME."
-        )
-    return examples
-
-
-def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
-    """Boxes of the ROI files beside a scan, by structure: named in the file, or in its name, as Slicer saves none."""
-    from ..scan.boxes import read_rois
-    from ..scan.image_files import display_name
-    from ..structures.label_names import normalise_name
-
-    stem = display_name(scan)
-    boxes: dict[str, np.ndarray] = {}
-    for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):
-        if not path.name.endswith(_ROI_SUFFIX):
-            continue
-        named = path.name.removeprefix(f"{stem}.").removesuffix(_ROI_SUFFIX[1:]).strip(".")
-        for name, box in read_rois(path, unnamed=named or "box").items():
-            boxes[normalise_name(name)] = box
-    return boxes
-
-
 def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[str, str, Volume, int]]:
     """Path, short name and volume of each scan, and how many scans there are.
 
-    One that cannot be read is named and the next one follows.
+    One that cannot be read is reported and skipped.
 
-    failed: gets a sentence for each; a single scan that fails ends the command.
+    failed: receives a sentence for each; a single scan that fails ends the command.
     """
     paths = scan_paths(options.scans)
     for path, name in zip(paths, unique_names(paths), strict=True):
@@ -179,7 +133,7 @@ def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[s
 
 
 def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int) -> None:
-    """Say which scan failed and go on, or end the command where it was the only one."""
+    """Report a scan that failed, or end the command where it was the only one."""
     if scans == 1:
         raise error
     failed.append(str(error))
@@ -187,14 +141,14 @@ def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int)
 
 
 def finish(failed: list[str], done: list) -> None:
-    """Raise where no scan came to anything, or some did not: the exit code tells."""
+    """Raise AnatomicalEmbeddingError, for the exit code, where some or all scans failed."""
     if failed:
         count = "no scan" if not done else f"all but {len(failed)} of the scans"
         raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")
 
 
 def scan_paths(given: list[str]) -> list[Path]:
-    """Scans as given; folders that hold image files stand for these."""
+    """Paths of scans; folders of image files are replaced by these files."""
     from ..structures.labelled_scans import list_scans
 
     paths: list[Path] = []

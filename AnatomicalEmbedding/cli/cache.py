@@ -2,7 +2,7 @@
 
 import argparse
 
-from .console import add_json_option, megabytes, print_json, say
+from .console import complete, megabytes, print_json, say
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -12,15 +12,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Maps of scans embedded before are kept on disk and found again by content; shows where and how "
         "much.",
     )
-    parser.add_argument("--clear", action="store_true", help="remove every map")
-    parser.add_argument("--limit-mb", type=megabytes, metavar="MB", help="remove the least recently used beyond MB")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--clear", action="store_true", help="remove every map")
+    add("--limit-mb", type=megabytes, metavar="MB", help="remove the least recently used beyond MB")
+    add(
         "--download-published",
         action="store_true",
         help="fetch the published APE checkpoint (125 MB, from the Hugging Face hub) for --model ape-published",
     )
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    complete(parser, run, model=False)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,12 +1,10 @@
-"""anatemb calibrate: how far answers by weights can be trusted, learnt from matches with known truth."""
-
-from __future__ import annotations
+"""anatemb calibrate: how far answers by weights can be trusted, learned from matches with known truth."""
 
 import argparse
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from .console import add_model_options, at_least, open_model, progress_bar, say
+from .console import at_least, complete, open_model, progress_bar, say
 
 _PHANTOM_SEED = 70_000
 
@@ -14,23 +12,21 @@ _PHANTOM_SEED = 70_000
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "calibrate",
-        help="learn what answers by your own weights are worth",
+        help="learn how reliable answers by your own weights are",
         description="Matches scans of DATA with bent and cut copies of themselves, labelled scans among them with one "
         "another, and synthetic patients, all with known truth, and learns from the outcome how exact an answer is "
-        "likely to be and when a point is not in a scan. Writes NAME.calibration.safetensors beside the weights, where "
-        "every command finds it. Takes some seconds a scan.",
+        "likely to be and when a point is not in a scan. Writes NAME.calibration.safetensors next to the weights, "
+        "where every command finds it. Takes some seconds a scan.",
     )
-    parser.add_argument("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, some with labels")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: beside the weights file")
-    parser.add_argument(
-        "--phantoms", type=at_least(0), default=10, metavar="N", help="synthetic patients (default: 10)"
-    )
-    add_model_options(parser)
-    parser.set_defaults(run=run)
+    add = parser.add_argument
+    add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, some with labels")
+    add("-o", "--output", type=Path, metavar="FILE", help="default: next to the weights file")
+    add("--phantoms", type=at_least(0), default=10, metavar="N", help="synthetic patients (default: 10)")
+    complete(parser, run, json=False)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..embedding.calibration import SUFFIX, beside
+    from ..embedding.calibration import SUFFIX, calibration_file
     from ..training.calibrate import collect
 
     if options.phantoms == 1:
@@ -38,9 +34,9 @@ def run(options: argparse.Namespace) -> None:
     weights = Path(options.model)
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(f"{options.model}: shipped weights stay as they are; give a file with -o.")
-    output = options.output or beside(weights)
+    output = options.output or calibration_file(weights)
     if not output.name.endswith(SUFFIX):
-        raise AnatomicalEmbeddingError(f"{output}: must be named NAME{SUFFIX} to be found beside NAME.safetensors.")
+        raise AnatomicalEmbeddingError(f"{output}: must be named NAME{SUFFIX} to be found next to NAME.safetensors.")
     model = open_model(options)
     with progress_bar("calibrating") as progress:
         calibration = collect(model, options.data, range(_PHANTOM_SEED, _PHANTOM_SEED + options.phantoms), progress)

@@ -1,4 +1,4 @@
-"""What the commands share: the model options, progress on stderr, results on stdout (text or JSON)."""
+"""What the commands share: common options, checks of inputs, progress on stderr, results on stdout (text or JSON)."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError, WeightsError
-from ..files import atomic_path
+from ..errors import AnatomicalEmbeddingError, PointsError, WeightsError
+from ..files import aligned, atomic_path
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..embedding.inference import Model, ProgressCallback
+    from ..embedding.map import EmbeddingMap
     from ..scan.volume import Volume
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """--model, --device, --threads, --no-cache, --memory-mb."""
-    group = parser.add_argument_group("model")
-    group.add_argument("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
-    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
-    group.add_argument("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
-    group.add_argument(
-        "--memory-mb", type=megabytes, metavar="MB", help="most memory for one embedding (default: 60 %% of free)"
-    )
-    group.add_argument("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
-
-
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout, for other programs")
-
-
-def add_series_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--series",
-        action="append",
-        default=[],
-        metavar="UID",
-        help="series to read of a DICOM folder that holds several CTs; may be repeated, one for each such folder",
-    )
+def complete(
+    parser: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], None],
+    series: bool = False,
+    json: bool = True,
+    model: bool = True,
+) -> None:
+    """Add the options that commands share, and the function that runs the command."""
+    parser.set_defaults(run=run)
+    if series:
+        help_ = "series to read of a DICOM folder that holds several CTs; may be repeated, one for each such folder"
+        parser.add_argument("--series", action="append", default=[], metavar="UID", help=help_)
+    if json:
+        parser.add_argument("--json", action="store_true", help="print the result as JSON, for other programs")
+    if model:
+        add = parser.add_argument_group("model").add_argument
+        add("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
+        add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
+        add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
+        add("--memory-mb", type=megabytes, metavar="MB", help="most memory for one embedding (default: 60 %% of free)")
+        add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan; of a DICOM folder the one of `series` that it holds. What the reader had to do is said."""
+    """Read a scan; of a DICOM folder, the one of `series` that it holds. Prints the reader's notes on stderr."""
     from ..scan.dicom import list_series
     from ..scan.volume import Volume
 
@@ -64,14 +64,14 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """SIGTERM, and SIGHUP where there is one that nohup does not keep away."""
+    """SIGTERM, and SIGHUP where it exists and nohup does not block it."""
     hang_up = getattr(signal, "SIGHUP", None)
-    kept_away = hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN
-    return [signal.SIGTERM] if kept_away else [signal.SIGTERM, hang_up]
+    blocked = hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN
+    return [signal.SIGTERM] if blocked else [signal.SIGTERM, hang_up]
 
 
 def check_folder(path: Path) -> None:
-    """Raise AnatomicalEmbeddingError where there can be no folder for results. Makes none: the work may be refused."""
+    """Raise AnatomicalEmbeddingError where a folder for results cannot be made. Makes nothing yet."""
     if path.exists() and not path.is_dir():
         raise AnatomicalEmbeddingError(f"{path}: is a file; choose another output folder.")
     nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
@@ -80,7 +80,7 @@ def check_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError where there can be none."""
+    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError where that fails."""
     check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -88,16 +88,36 @@ def make_folder(path: Path) -> None:
         raise AnatomicalEmbeddingError(f"{path}: cannot be made; choose another output folder.") from error
 
 
-def check_kept(given: Iterable[Path | None], results: Iterable[Path]) -> None:
-    """Raise AnatomicalEmbeddingError where a result would replace a file that was given."""
-    there = [path for path in results if path.exists()]
-    for path in given:
-        if path is not None and any(path.exists() and path.samefile(result) for result in there):
+def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
+    """Raise AnatomicalEmbeddingError where a result would overwrite an input file."""
+    existing = [path for path in results if path.exists()]
+    for path in inputs:
+        if path is not None and any(path.exists() and path.samefile(result) for result in existing):
             raise AnatomicalEmbeddingError(f"{path}: would be overwritten by the results; give another output folder.")
 
 
+def check_report(options: argparse.Namespace) -> None:
+    """Raise AnatomicalEmbeddingError before the work where a report is wanted and its packages are missing."""
+    if not options.no_report:
+        from ..reports.page import check_packages
+
+        check_packages()
+
+
+def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: np.ndarray) -> None:
+    """Raise PointsError, naming the first point that lies outside a scan. points_ras: (N, 3) RAS mm."""
+    inside = volume.contains(points_ras)
+    if not inside.all():
+        n = inside.tolist().index(False)
+        place = ", ".join(f"{x:.1f}" for x in points_ras[n])
+        raise PointsError(
+            f"{path}: {labels[n]} at ({place}) RAS mm lies outside this scan; "
+            "check that the points belong to it and are RAS, not LPS."
+        )
+
+
 def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
-    """The model that the options ask for."""
+    """Load the weights named by the options, or `name`."""
     import torch  # imported late: `anatemb --help` must not wait for it
 
     from ..embedding.cache import MapCache, default_folder
@@ -112,8 +132,14 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
     return model
 
 
+def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
+    """Embed a scan with a progress bar, which --json suppresses."""
+    with progress_bar(volume.name or "scan", options.json) as progress:
+        return model.embed(volume, progress)
+
+
 def at_least(least: int) -> Callable[[str], int]:
-    """The kind of an option that is a whole number, no less than this."""
+    """An argparse type: a whole number of `least` or more."""
 
     def whole(text: str) -> int:
         try:
@@ -128,12 +154,12 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def not_negative(text: str) -> float:
-    """The kind of an option that is a number of 0 or more."""
+    """An argparse type: a number of 0 or more."""
     return _amount(text, "a number of 0 or more")
 
 
 def megabytes(text: str) -> int:
-    """Bytes of an option given in MB."""
+    """An argparse type: megabytes, as bytes."""
     return int(_amount(text, "a number of megabytes") * 2**20)
 
 
@@ -148,7 +174,7 @@ def _amount(text: str, what: str) -> float:
 
 
 def _published(name: str) -> str:
-    """The file of the published APE where that name is asked for; other names as they are."""
+    """The checkpoint file for the name of the published APE; other names unchanged."""
     from ..embedding.cache import default_folder
     from ..embedding.models.registry import PUBLISHED_FILE, PUBLISHED_MODEL
 
@@ -157,14 +183,14 @@ def _published(name: str) -> str:
     path = default_folder() / PUBLISHED_FILE
     if not path.exists():
         raise WeightsError(
-            f"{name}: not here yet; fetch it once with `anatemb cache --download-published` (125 MB), or give its file."
+            f"{name}: not downloaded yet; run `anatemb cache --download-published` once (125 MB), or give its file."
         )
     return str(path)
 
 
 @contextmanager
 def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
-    """A progress callback (share done, what) that draws a bar on stderr when a person is watching."""
+    """A progress callback (share done, what) that draws a bar on stderr where that is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda share, what: None
         return
@@ -183,7 +209,7 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 
 
 def say(text: str = "", quiet: bool = False) -> None:
-    """A line for the person at the terminal; silent with --json."""
+    """Print a line unless `quiet`, as with --json."""
     if not quiet:
         print(text, flush=True)
 
@@ -193,15 +219,14 @@ def print_json(values: object) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], quiet: bool = False) -> None:
-    """Aligned columns: the first to the left, the others to the right."""
-    table = [header, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
-    for row in table:
-        cells = [
-            cell.ljust(width) if n == 0 else cell.rjust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        say("  ".join(cells).rstrip(), quiet)
+    """Print aligned columns, the first to the left, the others to the right."""
+    for line in aligned([header, *rows]):
+        say(line, quiet)
+
+
+def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
+    """Rows of a table as dictionaries for JSON; empty cells become None."""
+    return [{name: None if cell == "" else cell for name, cell in zip(columns, row, strict=True)} for row in rows]
 
 
 def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -211,14 +236,14 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
 
 
 def scan_name(path: Path) -> str:
-    """Short name of a scan file or DICOM folder: its name without the suffix of an image file."""
+    """Short name of a scan file or DICOM folder, without an image suffix."""
     from ..scan.image_files import display_name
 
     return display_name(path) if path.name not in ("", "..") else path.resolve().name
 
 
 def unique_names(paths: Sequence[Path]) -> list[str]:
-    """`scan_name` of each path, with _2, _3 ... where several would name one file, on whatever disk."""
+    """`scan_name` of each path, made unique without regard to case by _2, _3 ..."""
     names: list[str] = []
     taken: set[str] = set()
     for path in paths:

@@ -1,6 +1,4 @@
-"""anatemb crop: scans cut down to what matters before segmentation, without losing it."""
-
-from __future__ import annotations
+"""anatemb crop: scans cut down to structures before segmentation, with a stated recall."""
 
 import argparse
 from pathlib import Path
@@ -9,7 +7,7 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
-from .console import add_json_option, check_folder, check_kept, make_folder, print_json, print_table, say, write_table
+from .console import check_folder, check_kept, complete, make_folder, print_json, print_table, say, write_table
 
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
 _TABLE_NAME = "crops.csv"
@@ -19,18 +17,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "crop",
         help="cut scans down to organs, with a stated recall",
-        description="Cuts every SCAN down to the boxes of the structures asked for, grown for the recall asked for, "
+        description="Cuts every SCAN down to the boxes of the chosen structures, grown for the chosen recall, "
         "and writes NIfTI files. Voxels are kept as they are unless --spacing is given; boxes are clipped to the scan. "
-        "A scan that cannot be read, or shows none of the structures, is named and the next one follows.",
+        "A scan that cannot be read, or shows none of the structures, is reported and skipped.",
     )
     add_box_options(parser)
-    parser.add_argument("--separate", action="store_true", help="one file for each structure, not one around all")
-    parser.add_argument("--margin-mm", type=float, default=0.0, metavar="MM", help="further mm on every side")
-    parser.add_argument(
-        "--spacing", metavar="X,Y,Z", help="resample to voxels of this size in mm; air (-1000 HU) beyond the scan"
-    )
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    add = parser.add_argument
+    add("--separate", action="store_true", help="one file for each structure, not one around all")
+    add("--margin-mm", type=float, default=0.0, metavar="MM", help="further mm on every side")
+    add("--spacing", metavar="X,Y,Z", help="resample to voxels of this size in mm; air (-1000 HU) beyond the scan")
+    complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -49,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
             found = finder.locate(volume)
             here = {n: finder.box(located) for n, located in found.items() if located.status != "absent"}
             if not here:
-                raise AnatomicalEmbeddingError(f"{path}: shows none of the structures asked for; nothing was cropped.")
+                raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; nothing was cropped.")
             missing = " ".join(n for n in found if n not in here)
             whole = {f"{name}_crop": list(here)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in here} if options.separate else whole).items():
@@ -63,7 +59,8 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"crops": [dict(zip(COLUMNS, row, strict=True)) for row in rows], "skipped": failed})
     else:
-        print_table(["crop", "voxels", "scan / crop"], [_shown(row) for row in rows])
+        shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6])] for row in rows]
+        print_table(["crop", "voxels", "scan / crop"], shown)
         say(f"{len(rows)} crops in {options.output}; {len(failed)} scans skipped")
     finish(failed, rows)
 
@@ -105,7 +102,3 @@ def _spacing(text: str | None) -> tuple[float, float, float] | None:
     if min(x, y, z) <= 0:
         raise AnatomicalEmbeddingError(f"--spacing {text}: give three sizes of a voxel in mm, such as 1,1,2.")
     return x, y, z
-
-
-def _shown(row: list[object]) -> list[str]:
-    return [Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6])]

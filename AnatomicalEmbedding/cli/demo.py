@@ -6,16 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, PointsError
-from .console import (
-    add_json_option,
-    add_model_options,
-    make_folder,
-    open_model,
-    print_json,
-    print_table,
-    progress_bar,
-    say,
-)
+from .console import complete, embed, make_folder, open_model, print_json, print_table, say
 from .match import Answer, write_answers
 
 TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
@@ -24,17 +15,9 @@ _POINTS = "template.mrk.json"
 _OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
 TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one point shown is not in it
 SHOWN = (
-    "carina",
-    "aortic_arch_top",
-    "heart_apex",
-    "liver_dome",
-    "kidney_left_centre",
-    "kidney_right_centre",
-    "spleen_centre",
-    "vertebra_L3",
-    "iliac_crest_left",
-    "lung_apex_right",
-)
+    "carina", "aortic_arch_top", "heart_apex", "liver_dome", "kidney_left_centre", "kidney_right_centre",
+    "spleen_centre", "vertebra_L3", "iliac_crest_left", "lung_apex_right",
+)  # fmt: skip
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -45,9 +28,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "compares with the truth, which is known exactly.",
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help="results folder")
-    add_json_option(parser)
-    add_model_options(parser)
-    parser.set_defaults(run=run)
+    complete(parser, run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -64,12 +45,9 @@ def run(options: argparse.Namespace) -> None:
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
     model = open_model(options)
     say("Embedding both and matching ...", options.json)
-    with progress_bar("template", options.json) as progress:
-        template_map = model.embed(template.volume, progress)
-    with progress_bar("target", options.json) as progress:
-        target_map = model.embed(target.volume, progress)
+    template_map, target_map = (embed(model, patient.volume, options) for patient in (template, target))
     matches = match(template_map, points.points_ras, target_map)
-    write_markups(options.output / _POINTS, points, name="template")  # first: by it a demo's folder is known
+    write_markups(options.output / _POINTS, points, name="template")  # first: it marks the folder as a demo's
     template.volume.write(options.output / "template.nii.gz")
     target.volume.write(options.output / "target.nii.gz")
     answer = Answer(str(options.output / "target.nii.gz"), "target", matches, target.volume)
@@ -97,14 +75,14 @@ def run(options: argparse.Namespace) -> None:
         [label, *(f"{x:.1f}" for x in p), str(s), f"{e:.1f}" if there else "not there"]
         for label, p, s, e, there in zip(names, matches.points_ras, status, errors, known, strict=True)
     ]
-    print_table(["point", "found R", "A", "S", "said to be", "error mm"], rows)
+    print_table(["point", "found R", "A", "S", "status", "error mm"], rows)
     say(f"\nmedian error {median:.1f} mm over {known.sum()} points (truth of the synthetic patients)")
     say(f"look at {written[-1]}")
     say(f"the scans and points, for Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json")
 
 
 def _check_own(folder: Path) -> None:
-    """Make the folder; raise AnatomicalEmbeddingError where files of these names are of something else than a demo."""
+    """Make the folder; raise AnatomicalEmbeddingError where it holds files of these names that no demo wrote."""
     from ..scan.points import read_points
 
     make_folder(folder)
@@ -116,5 +94,5 @@ def _check_own(folder: Path) -> None:
     there = [name for name in (_POINTS, *_OTHERS) if (folder / name).exists()]
     if there and not own:
         raise AnatomicalEmbeddingError(
-            f"{folder / there[0]}: is no file of a demo, and would be overwritten; give another output folder."
+            f"{folder / there[0]}: was not written by a demo, and would be overwritten; give another output folder."
         )

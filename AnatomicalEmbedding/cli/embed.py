@@ -4,19 +4,7 @@ import argparse
 import time
 from pathlib import Path
 
-from .console import (
-    add_json_option,
-    add_model_options,
-    add_series_option,
-    check_folder,
-    make_folder,
-    open_model,
-    print_json,
-    progress_bar,
-    read_scan,
-    say,
-    unique_names,
-)
+from .console import check_folder, complete, embed, make_folder, open_model, print_json, read_scan, say, unique_names
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -27,10 +15,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("scans", nargs="+", type=Path, metavar="SCAN", help="CT file or DICOM folder")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the maps")
-    add_series_option(parser)
-    add_json_option(parser)
-    add_model_options(parser)
-    parser.set_defaults(run=run)
+    complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -41,8 +26,7 @@ def run(options: argparse.Namespace) -> None:
         volume = read_scan(path, options.series)
         say(f"{path}: needs at most {model.predicted_bytes(volume) / 2**20:.0f} MB beyond the scan", options.json)
         start = time.perf_counter()
-        with progress_bar(name, options.json) as progress:
-            embedding = model.embed(volume, progress)
+        embedding = embed(model, volume, options)
         seconds = time.perf_counter() - start
         make_folder(options.output)
         target = options.output / f"{name}.map.safetensors"

@@ -1,4 +1,4 @@
-"""anatemb followup: places of a prior's lesions in a patient's other scans, as a record to confirm and go on with."""
+"""anatemb followup: places of a prior's lesions in a patient's other scans, as a record to confirm and continue."""
 
 from __future__ import annotations
 
@@ -10,22 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError, PointsError
+from ..errors import AnatomicalEmbeddingError
 from ..followup.lesions import PROPOSED, Study
 from ..followup.record import FollowUp
-from .console import (
-    add_json_option,
-    add_model_options,
-    add_series_option,
-    check_kept,
-    make_folder,
-    open_model,
-    print_json,
-    print_table,
-    progress_bar,
-    read_scan,
-    say,
-)
+from . import console
 
 if TYPE_CHECKING:
     from ..scan.volume import Volume
@@ -41,41 +29,33 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "follow-up, a table and a page. Nothing in it counts before a person has confirmed it: open the record in "
         "Slicer (Lesion Follow-up) or the viewer. All coordinates are RAS mm.",
     )
-    parser.add_argument("prior", type=Path, metavar="PRIOR", help="CT file or DICOM folder that the lesions are in")
-    parser.add_argument(
+    add = parser.add_argument
+    add("prior", type=Path, metavar="PRIOR", help="CT file or DICOM folder that the lesions are in")
+    add(
         "lesions",
         type=Path,
         metavar="LESIONS",
         help="lesions in PRIOR: .mrk.json with points, or with lines along their long axes; or .csv with label,r,a,s",
     )
-    parser.add_argument(
-        "current", type=Path, nargs="+", metavar="CURRENT", help="the patient's other scans, earlier ones too"
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    parser.add_argument(
+    add("current", type=Path, nargs="+", metavar="CURRENT", help="the patient's other scans, earlier ones too")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
+    add(
         "--record",
         type=Path,
         metavar="FILE",
-        help="patient.followup.json to go on from; what a person has said in it stays",
+        help="patient.followup.json to continue; what a person has entered in it stays",
     )
-    parser.add_argument(
+    add(
         "--date",
         action="append",
         default=[],
         metavar="YYYY-MM-DD",
         help="when PRIOR and each CURRENT were taken, in that order; read from DICOM where it is not given",
     )
-    parser.add_argument("--no-report", action="store_true", help="leave the page with pictures out")
-    parser.add_argument(
-        "--sr", action="store_true", help="also a DICOM structured report (TID 1500) of each study that is DICOM"
-    )
-    parser.add_argument(
-        "--effort", choices=("fast", "standard", "thorough"), default="standard", help="how far matching goes"
-    )
-    add_series_option(parser)
-    add_json_option(parser)
-    add_model_options(parser)
-    parser.set_defaults(run=run)
+    add("--no-report", action="store_true", help="leave the page with pictures out")
+    add("--sr", action="store_true", help="also a DICOM structured report (TID 1500) of each study that is DICOM")
+    add("--effort", choices=("fast", "standard", "thorough"), default="standard", help="how far matching goes")
+    console.complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -87,32 +67,27 @@ def run(options: argparse.Namespace) -> None:
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
-    check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
+    console.check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
-    if not options.no_report:
-        from ..reports.page import check_packages
-
-        check_packages()
-    scans = [read_scan(path, options.series) for path in paths]
+    console.check_report(options)
+    scans = [console.read_scan(path, options.series) for path in paths]
     described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
     given = [study for study, _ in described]
     recognized = recognize(record.studies, given, [str(path) for path in paths], dates)
     ordered = in_order(record.studies, recognized.studies)
     prior, *others = (study.key for study in recognized.studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
-    _check_inside(volumes[prior], options.prior, [each.point_ras for each in lesions])
+    names = [f"lesion {number + 1}" for number in range(len(lesions))]
+    console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
     marked = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
     record = marked.record
     record = _kept_from(options.output / f"{_NAME}{SUFFIX}", options.record, record)
-    make_folder(options.output)
-    for line in (notes := [*_strangers(described), *recognized.notes, *ordered.notes, *marked.notes]):
-        say(line, options.json)
-    model = open_model(options)
-    maps = {}
-    for key, volume in volumes.items():
-        with progress_bar(volume.name, options.json) as progress:
-            maps[key] = model.embed(volume, progress)
+    console.make_folder(options.output)
+    for line in (notes := [*_patient_warning(described), *recognized.notes, *ordered.notes, *marked.notes]):
+        console.say(line, options.json)
+    model = console.open_model(options)
+    maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
     found = find_places(record, others, maps, options.effort)
     record = found.put_into(record)
     kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
@@ -125,14 +100,14 @@ def run(options: argparse.Namespace) -> None:
     exported = export(record, options.output, volumes, slices, _NAME, kinds)
     reasons = [why for of_study in found.reasons.values() for why in of_study.values()]
     if options.json:
-        print_json(_as_json(record, reasons, [*notes, *exported.notes], exported.written))
+        console.print_json(_as_json(record, reasons, [*notes, *exported.notes], exported.written))
         return
     _print_cells(record)
     for line in (*reasons, *exported.notes):
-        say(line)
-    say(f"{len(record.unreviewed())} places are proposals: nothing of them counts until a person confirms it.")
+        console.say(line)
+    console.say(f"{len(record.unreviewed())} places are proposals: none of them counts until a person confirms it.")
     for path in exported.written:
-        say(f"wrote {path}")
+        console.say(f"wrote {path}")
 
 
 def _dates(given: Sequence[str], count: int) -> list[date | None]:
@@ -145,11 +120,9 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
 
 
 def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) -> tuple[Study, str]:
-    """The study of a scan, and the Patient ID where DICOM tells one. A DICOM series is known by its UID, a file by its
-    content; its name is for people.
-    """
+    """The study of a scan, keyed by its series UID or content hash, and the Patient ID of a DICOM series or ""."""
     from ..embedding.inference import volume_hash
-    from ..followup.dates import date_of
+    from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file, list_series
 
     if not path.is_dir() and not is_dicom_file(path):
@@ -161,45 +134,35 @@ def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) 
     return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient
 
 
-def _strangers(described: Sequence[tuple[Study, str]]) -> list[str]:
-    """A warning where DICOM says that scans are of more than one patient; anonymising may have made them so."""
+def _patient_warning(described: Sequence[tuple[Study, str]]) -> list[str]:
+    """A warning where the scans have several Patient IDs; anonymising may be the cause."""
     patients = dict.fromkeys(patient for _, patient in described if patient)
     if len(patients) < 2:
         return []
     return [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({', '.join(patients)})."]
 
 
-def _kept_from(path: Path, going_on_from: Path | None, record: FollowUp) -> FollowUp:
-    """The record, its lesions tracked as in the file that it replaces: structured reports go by that.
+def _kept_from(path: Path, continued: Path | None, record: FollowUp) -> FollowUp:
+    """The record with the tracking UIDs of the file that it replaces, which structured reports refer to.
 
-    Raises AnatomicalEmbeddingError where the file tells more of what a person has said.
+    Raises AnatomicalEmbeddingError where the file holds a person's work that the record lacks.
     """
-    from ..followup.record_file import read_record, said_only_in, tracked_as_in
+    from ..followup.record_file import read_record, reviewed_only_in, tracked_as_in
 
-    if not path.exists() or (going_on_from is not None and path.samefile(going_on_from)):
+    if not path.exists() or (continued is not None and path.samefile(continued)):
         return record
     try:
         before = read_record(path)
-        lost = said_only_in(before, record)
+        lost = reviewed_only_in(before, record)
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{error} It would be replaced: choose another output folder.") from error
     if lost:
-        told = ", ".join(lost[:3]) + (" and more" if len(lost) > 3 else "")
+        lesions = ", ".join(lost[:3]) + (" and more" if len(lost) > 3 else "")
         raise AnatomicalEmbeddingError(
-            f"{path}: holds what a person has said of {told}, and would be replaced; "
-            f"add --record {path} to go on with it, or choose another output folder."
+            f"{path}: holds what a person has entered about {lesions}, and would be replaced; "
+            f"add --record {path} to continue it, or choose another output folder."
         )
     return tracked_as_in(before, record)
-
-
-def _check_inside(volume: Volume, path: Path, points_ras: Sequence[Sequence[float]]) -> None:
-    inside = volume.contains(np.array(points_ras))
-    if not inside.all():
-        number = int(np.argmin(inside))
-        place = ", ".join(f"{x:.1f}" for x in points_ras[number])
-        raise PointsError(
-            f"lesion {number + 1} at ({place}) RAS mm lies outside {path}; check that the list belongs to this scan."
-        )
 
 
 def _print_cells(record: FollowUp) -> None:
@@ -213,7 +176,7 @@ def _print_cells(record: FollowUp) -> None:
         place = ("", "", "") if found.point_ras is None else tuple(f"{x:.1f}" for x in found.point_ras)
         error = found.guess.error_mm if found.guess is not None and found.state == PROPOSED else None
         shown.append([row.lesion.label, row.study.label, *place, row.status, "" if error is None else f"{error:.0f}"])
-    print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
+    console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
 
 
 def _as_json(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import __version__
-from .console import add_json_option, add_model_options, open_model, print_json, progress_bar, say
+from .console import complete, open_model, print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
@@ -22,16 +22,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="show what a scan, a DICOM folder or an embedding map holds, or (without a path) the installation",
         description="Show what each file or folder holds. Without a path: version, devices, weights, cache.",
     )
-    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="scan, DICOM folder or map (.safetensors)")
-    parser.add_argument("--series", metavar="UID", help="DICOM series to read when a folder holds several")
-    parser.add_argument(
+    add = parser.add_argument
+    add("paths", nargs="*", type=Path, metavar="PATH", help="scan, DICOM folder or map (.safetensors)")
+    add("--series", metavar="UID", help="DICOM series to read when a folder holds several")
+    add(
         "--check",
         action="store_true",
         help="embed each scan too: which part of the body it holds, and whether it is mirrored or upside down",
     )
-    add_json_option(parser)
-    add_model_options(parser)
-    parser.set_defaults(run=run)
+    complete(parser, run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -107,7 +106,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Which part of the body, where the weights know the body's frame."""
+    """Which part of the body; empty for weights without a body frame in mm."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
@@ -140,7 +139,7 @@ def _installation() -> dict[str, object]:
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
-    """Where voxel indices i, j, k run to, such as "LPS", and how far from straight."""
+    """Directions of increasing voxel indices i, j, k, such as "LPS", and the tilt."""
     direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     letters = ""
     for axis in range(3):

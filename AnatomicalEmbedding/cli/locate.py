@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
+from . import console
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
-from .console import add_json_option, check_folder, make_folder, print_json, print_table, say, write_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,19 +16,9 @@ if TYPE_CHECKING:
     from ..structures.locating import Located
 
 COLUMNS = (
-    "scan",
-    "structure",
-    "status",
-    "low_r",
-    "low_a",
-    "low_s",
-    "high_r",
-    "high_a",
-    "high_s",
-    "present",
-    "cut",
+    "scan", "structure", "status", "low_r", "low_a", "low_s", "high_r", "high_a", "high_s", "present", "cut",
     "remarks",
-)
+)  # fmt: skip
 _TABLE_NAME = "boxes.csv"
 
 
@@ -38,25 +28,21 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="boxes of organs and other structures in scans",
         description="Finds structures in every SCAN, by the shipped library or by examples of yours. Writes "
         "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv. "
-        "Boxes are RAS mm, grown for the recall asked for; those of absent structures are not written.",
+        "Boxes are RAS mm, grown for the chosen recall; those of absent structures are not written.",
     )
     add_box_options(parser)
     parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+    console.complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..reports.boxes import write_box_report
     from ..scan.boxes import write_rois
 
-    if not options.no_report:
-        from ..reports.page import check_packages
-
-        check_packages()
-    check_folder(options.output)
+    console.check_report(options)
+    console.check_folder(options.output)
     finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
-    make_folder(options.output)
+    console.make_folder(options.output)
     for path, name, volume, of in read_all(options, failed):
         try:
             found = finder.locate(volume)
@@ -73,16 +59,16 @@ def run(options: argparse.Namespace) -> None:
     written += pages
     if rows:
         written.append(options.output / _TABLE_NAME)
-        write_table(written[-1], COLUMNS, rows)
+        console.write_table(written[-1], COLUMNS, rows)
     if options.json:
-        known = ([None if value == "" else value for value in row] for row in rows)
-        boxes_found = [dict(zip(COLUMNS, row, strict=True)) for row in known]
-        print_json({"boxes": boxes_found, "files": list(map(str, written)), "skipped": failed})
+        console.print_json(
+            {"boxes": console.as_records(COLUMNS, rows), "files": list(map(str, written)), "skipped": failed}
+        )
     else:
         table = [[Path(str(row[0])).name, *map(str, row[1:9])] for row in rows]
-        print_table(list(COLUMNS[:9]), table)
+        console.print_table(list(COLUMNS[:9]), table)
         for path in written:
-            say(f"wrote {path}")
+            console.say(f"wrote {path}")
     finish(failed, rows)
 
 

@@ -1,4 +1,4 @@
-"""Parser and exit codes. 0: done; 2: the user can mend it (one line on stderr says how); 129, 130, 143: ended."""
+"""Parser and exit codes. 0: done; 2: a problem the user can solve (one line on stderr); 129, 130, 143: ended."""
 
 import argparse
 import errno
@@ -8,46 +8,16 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 
 from .. import __version__
 from ..errors import AnatomicalEmbeddingError
-from . import (
-    cache,
-    calibrate,
-    crop,
-    demo,
-    embed,
-    evaluate,
-    followup,
-    info,
-    locate,
-    match,
-    register,
-    structures,
-    train,
-    view,
-)
 from .console import ending_signals
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-_COMMANDS = (
-    demo,
-    info,
-    embed,
-    match,
-    followup,
-    register,
-    view,
-    locate,
-    crop,
-    structures,
-    train,
-    evaluate,
-    calibrate,
-    cache,
-)
+_COMMANDS = "demo info embed match followup register view locate find crop structures train evaluate calibrate cache"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -59,8 +29,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"anatemb {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add_to(commands)
+    for command in _COMMANDS.split():
+        import_module(f".{command}", __package__).add_to(commands)
     return parser
 
 
@@ -73,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AnatomicalEmbeddingError as error:
         print(f"anatemb: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         if error.errno in _DISK_FULL:
@@ -92,14 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def terminated(number: int, _frame: object) -> None:
-    """End as by an exit, so that half-written files and further processes go."""
+    """Exit normally, so that half-written files and child processes are removed."""
     raise SystemExit(128 + number)
 
 
 @contextmanager
 def _cleaning_up_when_terminated() -> Iterator[None]:
-    """SIGTERM, of batch systems, and SIGHUP, of a closed terminal, do not end Python in the middle of anything."""
-    if threading.current_thread() is not threading.main_thread():  # of an application, which has its own way
+    """Turn SIGTERM (batch systems) and SIGHUP (a closed terminal) into exits that clean up."""
+    if threading.current_thread() is not threading.main_thread():  # an application handles signals itself
         yield
         return
     before = {number: signal.signal(number, terminated) for number in ending_signals()}
@@ -111,8 +81,9 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
 
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:
-    """Arguments with each `--point X,Y,Z` as one word behind the command: argparse would take a negative X for an
-    option, and not take the files before and behind it for one list.
+    """Arguments with each `--point X,Y,Z` as one word right after the command.
+
+    Otherwise argparse takes a negative X for an option, and splits the list of files at --point.
     """
     joined: list[str] = []
     for argument in arguments:

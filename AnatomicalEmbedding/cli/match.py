@@ -13,21 +13,7 @@ import numpy as np
 from ..embedding.calibration import ABSENT
 from ..errors import AnatomicalEmbeddingError, PointsError
 from ..scan.points import PointList, parse_point, read_points, write_markups
-from .console import (
-    add_json_option,
-    add_model_options,
-    add_series_option,
-    check_folder,
-    check_kept,
-    open_model,
-    print_json,
-    print_table,
-    progress_bar,
-    read_scan,
-    say,
-    unique_names,
-    write_table,
-)
+from . import console
 
 if TYPE_CHECKING:
     from ..matching.match import Matches
@@ -40,7 +26,7 @@ _TABLE_NAME = "matches.csv"
 
 @dataclass(frozen=True)
 class Answer:
-    """One target's matches. volume is kept only for targets that the report shows."""
+    """One target's matches. volume: only of targets that the report shows."""
 
     path: str
     name: str
@@ -55,18 +41,17 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Find the points of TEMPLATE in every TARGET. Writes one .mrk.json per target (opens in Slicer), "
         "matches.csv and report.html to the output folder. All coordinates are RAS mm.",
     )
-    parser.add_argument("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder the points are in")
-    parser.add_argument(
+    add = parser.add_argument
+    add("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder the points are in")
+    add(
         "files",
         nargs="+",
         metavar="POINTS TARGET",
         help="points file (.mrk.json, or .csv with label,r,a,s), then target scans; targets only when --point is given",
     )
-    parser.add_argument(
-        "--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated"
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
+    add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
+    add("--no-report", action="store_true", help="leave the pictures out")
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument(
         "--fast",
@@ -83,35 +68,28 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         const="thorough",
         help="also look elsewhere for displaced organs, and ask back from each answer: three times as long",
     )
-    parser.add_argument("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
-    add_series_option(parser)
-    add_json_option(parser)
-    add_model_options(parser)
-    parser.set_defaults(run=run)
+    add("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
+    console.complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..matching.match import match
 
     points, targets = _points_and_targets(options)
-    names = unique_names([Path(target) for target in targets])
-    given = [] if options.point else [Path(options.files[0])]
-    check_kept(given, [options.output / name for name in (*map(_markups_name, names), _TABLE_NAME)])
-    template = read_scan(options.template, options.series)
-    _check_inside(template, points, options.template)
-    if not options.no_report:
-        from ..reports.page import check_packages
-
-        check_packages()
-    check_folder(options.output)
-    model = open_model(options)
-    with progress_bar(template.name or "template", options.json) as progress:
-        template_map = model.embed(template, progress)
+    names = console.unique_names([Path(target) for target in targets])
+    inputs = [] if options.point else [Path(options.files[0])]
+    console.check_kept(inputs, [options.output / name for name in (*map(_markups_name, names), _TABLE_NAME)])
+    template = console.read_scan(options.template, options.series)
+    console.check_inside(template, options.template, [f"point {label!r}" for label in points.labels], points.points_ras)
+    console.check_report(options)
+    console.check_folder(options.output)
+    model = console.open_model(options)
+    template_map = console.embed(model, template, options)
     answers, skipped = [], []
     for path, name in zip(targets, names, strict=True):
         try:
-            volume = read_scan(path, options.series)
-            with progress_bar(name, options.json) as progress:
+            volume = console.read_scan(path, options.series)
+            with console.progress_bar(name, options.json) as progress:
                 matches = match(template_map, points.points_ras, model.embed(volume, progress), options.effort)
         except AnatomicalEmbeddingError as error:
             if not options.keep_going:
@@ -126,14 +104,13 @@ def run(options: argparse.Namespace) -> None:
     written = write_answers(options.output, template, points, answers, model.name, report=not options.no_report)
     rows = csv_rows(points, answers)
     if options.json:
-        known = [[None if value == "" else value for value in row] for row in rows]
-        matches = [dict(zip(COLUMNS, row, strict=True)) for row in known]
-        print_json({"matches": matches, "files": [str(path) for path in written], "skipped": skipped})
+        files = [str(path) for path in written]
+        console.print_json({"matches": console.as_records(COLUMNS, rows), "files": files, "skipped": skipped})
         return
     shown = [[*map(str, row[:6]), str(row[6]) and f"{row[6]:.0f}"] for row in rows]
-    print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm"], shown)
+    console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm"], shown)
     for path in written:
-        say(f"wrote {path}")
+        console.say(f"wrote {path}")
 
 
 def write_answers(
@@ -155,7 +132,7 @@ def write_answers(
         write_markups(path, found, answer.name, None if matches.status is None else matches.status == ABSENT)
         written.append(path)
     written.append(folder / _TABLE_NAME)
-    write_table(written[-1], COLUMNS, csv_rows(points, answers))
+    console.write_table(written[-1], COLUMNS, csv_rows(points, answers))
     if report:
         from ..reports.matches import write_report
 
@@ -168,7 +145,7 @@ def write_answers(
 
 
 def descriptions(matches: Matches) -> tuple[str, ...]:
-    """A sentence about each answer for lists of points, or none where nothing is known of them."""
+    """A sentence about each answer for lists of points; empty for weights without calibration."""
     if matches.status is None:
         return ()
     return tuple(
@@ -184,7 +161,7 @@ def _markups_name(name: str) -> str:
 
 
 def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
-    """Rows of matches.csv in the order of COLUMNS; what is not known stays empty."""
+    """Rows of matches.csv in the order of COLUMNS; unknown values stay empty."""
     rows = []
     for answer in answers:
         m = answer.matches
@@ -199,24 +176,13 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
 
 
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
-    """The points and the targets' paths, these exactly as given."""
+    """The points and the targets' paths, unchanged."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
             raise PointsError(f"{options.files[0]}: is a list of points, and --point is given too; leave one out.")
-        given = np.array([parse_point(text) for text in options.point])
-        return PointList(tuple(f"P-{n + 1}" for n in range(len(given))), given), options.files
+        points = np.array([parse_point(text) for text in options.point])
+        return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
     points_file, targets = options.files[0], options.files[1:]
     if not targets:
         raise PointsError(f"{points_file}: give the points file and then at least one target scan (or use --point).")
     return read_points(points_file), targets
-
-
-def _check_inside(template: Volume, points: PointList, path: Path) -> None:
-    outside = ~template.contains(points.points_ras)
-    if outside.any():
-        n = int(np.argmax(outside))
-        r, a, s = points.points_ras[n]
-        raise PointsError(
-            f"{path}: point {points.labels[n]!r} at ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside this scan; "
-            "check that the points belong to it and are RAS, not LPS."
-        )

@@ -10,23 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import PointsError, VolumeError
-from ..files import atomic_path
+from ..files import write_text
 from ..registration import DEFORMABLE, KINDS
 from ..scan.points import PointList, read_points, write_markups
-from .console import (
-    add_json_option,
-    add_model_options,
-    add_series_option,
-    check_kept,
-    make_folder,
-    open_model,
-    print_json,
-    print_table,
-    progress_bar,
-    read_scan,
-    say,
-    unique_names,
-)
+from . import console
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
@@ -46,57 +33,47 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "Writes transform.h5 (opens in Slicer: apply it to MOVING; ANTs can start from it), MOVING on the "
         "voxels of FIXED, registration.json and report.html to the output folder.",
     )
-    parser.add_argument("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
-    parser.add_argument("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder that is laid on it")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    parser.add_argument(
+    add = parser.add_argument
+    add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
+    add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder that is laid on it")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
+    add(
         "--kind",
         choices=KINDS,
         default=DEFORMABLE,
         help="how far to go: rigid; affine; coarse, a smooth displacement through matches; deformable, refined by the "
         "images (default)",
     )
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="label map of MOVING, to be laid on FIXED too")
-    parser.add_argument(
-        "--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING"
-    )
-    parser.add_argument("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
-    parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
-    add_series_option(parser)
-    add_json_option(parser)
-    add_model_options(parser)
-    parser.set_defaults(run=run)
+    add("--labels", type=Path, metavar="FILE", help="label map of MOVING, to be laid on FIXED too")
+    add("--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING")
+    add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
+    add("--no-report", action="store_true", help="leave the pictures out")
+    console.complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
     names = (*_ALWAYS, _FIELD, _REPORT, _LABELS, _POINTS)
-    check_kept(
+    console.check_kept(
         [options.fixed, options.moving, options.points, options.labels], [options.output / name for name in names]
     )
     points = read_points(options.points) if options.points else None
     scans = (options.fixed, options.moving)
     fixed, moving = (
-        replace(read_scan(path, options.series), name=name)
-        for path, name in zip(scans, unique_names(scans), strict=True)
+        replace(console.read_scan(path, options.series), name=name)
+        for path, name in zip(scans, console.unique_names(scans), strict=True)
     )
     labels = _labels(options.labels, moving) if options.labels else None
     if points is not None and not fixed.contains(points.points_ras).all():
         raise PointsError(f"{options.points}: holds points outside {options.fixed}; give points of the fixed scan.")
-    if not options.no_report:
-        from ..reports.page import check_packages
-
-        check_packages()
-    make_folder(options.output)
-    model = open_model(options)
-    maps = []
-    for volume in (fixed, moving):
-        with progress_bar(volume.name, options.json) as progress:
-            maps.append(model.embed(volume, progress))
+    console.check_report(options)
+    console.make_folder(options.output)
+    model = console.open_model(options)
+    maps = [console.embed(model, volume, options) for volume in (fixed, moving)]
     from ..registration.register import register
-    from ..scan.image_writing import write_image
+    from ..scan.image_files import write_image
 
     start = time.perf_counter()
-    with progress_bar("registration", options.json) as progress:
+    with console.progress_bar("registration", options.json) as progress:
         found = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
     facts = _facts(found, maps[0], time.perf_counter() - start)
     carried = beyond = None
@@ -112,20 +89,20 @@ def run(options: argparse.Namespace) -> None:
         written.append(options.output / _POINTS)
         write_markups(written[-1], carried, missing=beyond)
     if options.json:
-        print_json(facts | {"files": [str(path) for path in written]})
+        console.print_json(facts | {"files": [str(path) for path in written]})
         return
-    print_table(["registration", ""], [[name, words] for name, words in _in_words(facts).items()])
+    console.print_table(["registration", ""], [[name, words] for name, words in _in_words(facts).items()])
     if outside := facts.get("points_outside_moving"):
-        say(f"not in {moving.name}, and marked as missing: {', '.join(outside)}")
-    say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
+        console.say(f"not in {moving.name}, and marked as missing: {', '.join(outside)}")
+    console.say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
 
 
 def _labels(path: Path, moving: Volume):
-    """A label map on the moving scan. Raises VolumeError where it is none of it."""
+    """A label map of the moving scan. Raises VolumeError where its voxels differ from the scan's."""
     import numpy as np
 
+    from ..scan.geometry import image_affine
     from ..scan.image_files import read_image
-    from ..scan.simpleitk_bridge import image_affine
 
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
@@ -142,7 +119,7 @@ def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict
         "moving": found.moving,
         "seconds": round(seconds, 2),
         "matches_used": found.used,
-        "matches_asked": found.asked,
+        "matches_asked": found.tried,
         "affine_ras_fixed_to_moving": found.affine.tolist(),
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),
@@ -165,13 +142,12 @@ def _in_words(facts: dict[str, object]) -> dict[str, str]:
 def _write(
     options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, facts: dict[str, object]
 ) -> list[Path]:
-    """The transform, the moving scan laid on the fixed one, what is known of it, and the page."""
+    """Write the transform, the moving scan on the fixed one's voxels, the facts and the page."""
     folder = options.output
     written = [folder / name for name in _ALWAYS]
     found.write(written[0])
     found.warp(moving, fixed).write(written[1])
-    with atomic_path(written[2]) as temporary:
-        temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_text(written[2], json.dumps(facts, indent=1) + "\n")
     if options.field:
         written.append(folder / _FIELD)
         found.write_field(written[-1], fixed)

@@ -1,23 +1,12 @@
 """anatemb structures: what a structure library holds, and building one from labelled scans."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
 from ..scan.boxes import SIDES
 from .box_options import open_library
-from .console import (
-    add_json_option,
-    add_model_options,
-    at_least,
-    open_model,
-    print_json,
-    print_table,
-    progress_bar,
-    say,
-)
+from .console import at_least, complete, open_model, print_json, print_table, progress_bar, say
 
 _PHANTOM_SEED = 72_000
 
@@ -28,18 +17,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
     listed = kinds.add_parser("list", help="names of a library, and how many examples of each it holds")
     listed.add_argument("--library", type=Path, metavar="FILE", help="default: the shipped one")
-    listed.set_defaults(run=run_list)
-
+    complete(listed, run_list)
     show = kinds.add_parser("show", help="one structure: its examples, their sizes, and the margins it needs")
     show.add_argument("structure", metavar="NAME")
     show.add_argument("--library", type=Path, metavar="FILE", help="default: the shipped one")
-    show.set_defaults(run=run_show)
-
+    complete(show, run_show, json=False)
     merge = kinds.add_parser("merge", help="one library of two for the same weights; margins are those of the first")
     merge.add_argument("libraries", type=Path, nargs=2, metavar="FILE")
     merge.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    merge.set_defaults(run=run_merge)
-
+    complete(merge, run_merge, json=False, model=False)
     build = kinds.add_parser(
         "build",
         help="make a library from labelled scans and synthetic patients",
@@ -49,10 +35,17 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     build.add_argument("data", type=Path, nargs="*", metavar="DATA")
     build.add_argument("--phantoms", type=at_least(0), default=8, metavar="N", help="synthetic patients (default: 8)")
     build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    build.set_defaults(run=run_build)
-    for part in (listed, show, build):
-        add_model_options(part)
-    add_json_option(listed)
+    complete(build, run_build, json=False)
+    atlas = kinds.add_parser(
+        "atlas",
+        help="count how often each structure lies at each place of the body, for `anatemb find`",
+        description="DATA: folders of label maps NAME.seg.nii.gz + NAME.labels.json, with or without their scans "
+        "NAME.nii.gz. Works for the weights of --model alone.",
+    )
+    atlas.add_argument("data", type=Path, nargs="+", metavar="DATA")
+    atlas.add_argument("--phantoms", type=at_least(0), default=6, metavar="N", help="synthetic patients (default: 6)")
+    atlas.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    complete(atlas, run_atlas, json=False)
 
 
 def run_show(options: argparse.Namespace) -> None:
@@ -64,7 +57,7 @@ def run_show(options: argparse.Namespace) -> None:
     if library.margins is not None:
         scales = library.margins.scales.get(options.structure, library.margins.scales[""])
         say("")
-        say("its sides were off by these times what matching expects (learnt from real scans where there are some):")
+        say("true errors of its sides over the expected ones (learned from real scans where there are some):")
         print_table([*SIDES], [[f"{scale:.1f}" for scale in scales]])
 
 
@@ -95,10 +88,10 @@ def run_list(options: argparse.Namespace) -> None:
 
 
 def run_build(options: argparse.Namespace) -> None:
+    from ..structures.cross_validation import build_library
     from ..structures.examples import labelled_boxes, phantom_boxes
     from ..structures.labelled_scans import load_cases
     from ..structures.library import SUFFIX
-    from ..structures.library_building import build_library
 
     if not options.output.name.endswith(SUFFIX):
         raise AnatomicalEmbeddingError(f"{options.output}: must be named NAME{SUFFIX}.")
@@ -111,3 +104,16 @@ def run_build(options: argparse.Namespace) -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     library.save(options.output)
     say(f"wrote {options.output}: {len(library.examples)} structures")
+
+
+def run_atlas(options: argparse.Namespace) -> None:
+    from ..words.atlas import SUFFIX
+    from ..words.atlas_building import build_atlas
+
+    if not options.output.name.endswith(SUFFIX):
+        raise AnatomicalEmbeddingError(f"{options.output}: must be named NAME{SUFFIX}.")
+    model = open_model(options)
+    with progress_bar("atlas") as progress:
+        atlas = build_atlas(options.data, model, options.phantoms, progress)
+    atlas.save(options.output)
+    say(f"wrote {options.output}: {len(atlas.occupancies)} structures")

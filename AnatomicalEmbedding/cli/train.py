@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import add_json_option, at_least, ending_signals, not_negative, print_json, say
+from .console import at_least, complete, ending_signals, not_negative, print_json, say
 
 if TYPE_CHECKING:
     from ..training.recipes import Recipe
@@ -30,73 +30,62 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "`anatemb train prepare DATA... -o SET` stops after preparing the scans; SET can be the DATA of any run with "
         "the same grid. Scans that cannot be used and duplicates are named and left out.",
     )
-    parser.add_argument(
-        "data", type=Path, nargs="+", metavar="DATA",
-        help="folders of CTs (trees of NIfTI, NRRD, MHA files and DICOM series), or a prepared set",
-    )  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run or set")
-    parser.add_argument(
-        "--levels",
+    add = parser.add_argument
+    add(
+        "data",
         type=Path,
-        metavar="FILE",
-        help="level readings (default: DATA/../train_levels.json)",
+        nargs="+",
+        metavar="DATA",
+        help="folders of CTs (trees of NIfTI, NRRD, MHA files and DICOM series), or a prepared set",
     )
-    parser.add_argument(
-        "--place-with", default="auto", metavar="NAME|FILE",
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run or set")
+    add("--levels", type=Path, metavar="FILE", help="level readings (default: DATA/../train_levels.json)")
+    add(
+        "--place-with",
+        default="auto",
+        metavar="NAME|FILE",
         help="weights that place scans without level readings in the body frame; none: leave them out (default: auto)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--align-with", metavar="NAME|FILE",
+    )
+    add(
+        "--align-with",
+        metavar="NAME|FILE",
         help="weights whose smoothed map of a scan becomes its body coordinates (default: a scale and shift an axis)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time"
     )
-    parser.add_argument(
-        "--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, ape-paper, sam-paper or a .toml file"
-    )
-    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
-    parser.add_argument("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
-    parser.add_argument(
-        "--minutes", type=not_negative, metavar="N", help="end after so much time, with the weights of then"
-    )
-    parser.add_argument(
-        "--validate", type=Path, metavar="DIR",
+    add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
+    add("--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, ape-paper, sam-paper or a .toml file")
+    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
+    add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
+    add("--minutes", type=not_negative, metavar="N", help="end after this time with the weights so far")
+    add(
+        "--validate",
+        type=Path,
+        metavar="DIR",
         help="labelled scans of other patients (see `evaluate landmarks`) that choose the best weights of the run, "
         "together with synthetic patients",
-    )  # fmt: skip
-    parser.add_argument(
+    )
+    add(
         "--validate-every",
         type=at_least(0),
         default=500,
         metavar="N",
         help="steps between validations; 0: none (default: 500)",
     )
-    parser.add_argument(
-        "--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)"
-    )
-    parser.add_argument(
-        "--label-maps", type=Path, metavar="DIR",
+    add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
+    add(
+        "--label-maps",
+        type=Path,
+        metavar="DIR",
         help="label maps NAME.seg.nii.gz + NAME.labels.json of patients without images: images are made of them",
-    )  # fmt: skip
-    parser.add_argument(
-        "--label-images", type=at_least(1), default=1, metavar="N", help="images of each label map (default: 1)"
     )
-    parser.add_argument(
-        "--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'"
-    )
-    parser.add_argument("--name", metavar="NAME", help="name of the weights (default: the recipe's)")
-    parser.add_argument("--start-from", metavar="NAME|FILE", help="weights to fine-tune")
-    parser.add_argument("--seed", type=at_least(0), default=0, help="of the batches and the first weights (default: 0)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    parser.add_argument(
-        "--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)"
-    )
-    parser.add_argument(
-        "--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)"
-    )
-    add_json_option(parser)  # with it, a line for each step too
-    parser.set_defaults(run=run)
+    add("--label-images", type=at_least(1), default=1, metavar="N", help="images of each label map (default: 1)")
+    add("--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'")
+    add("--name", metavar="NAME", help="name of the weights (default: the recipe's)")
+    add("--start-from", metavar="NAME|FILE", help="weights to fine-tune")
+    add("--seed", type=at_least(0), default=0, help="of the batches and the first weights (default: 0)")
+    add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    add("--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)")
+    add("--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)")
+    complete(parser, run, model=False)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -132,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
     if validation is not None:
         apart = validation.keep_apart(scans)
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):
-            _report(f"left out: {name} is of a patient of {options.validate}, who is validated on")
+            _report(f"left out: {name} is of a patient of {options.validate}, which validates the run")
         if not apart:
             raise AnatomicalEmbeddingError(f"{options.validate}: holds every training patient; validate on others.")
         scans = apart
@@ -150,20 +139,10 @@ def run(options: argparse.Namespace) -> None:
             )
 
     done = train(
-        scans,
-        recipe,
-        options.output,
-        options.steps,
-        seed=options.seed,
-        device=str(device),
-        workers=options.workers,
-        start_from=start_from,
-        minutes=options.minutes,
-        validate=validation,
-        validate_every=options.validate_every,
-        progress=show,
-        cancelled=stop,
-    )
+        scans, recipe, options.output, options.steps, seed=options.seed, device=str(device), workers=options.workers,
+        start_from=start_from, minutes=options.minutes, validate=validation, validate_every=options.validate_every,
+        progress=show, cancelled=stop,
+    )  # fmt: skip
     if int(os.environ.get("RANK", 0)) > 0:  # under torchrun, the first process writes
         return
     path = options.output / "weights.safetensors"
@@ -217,18 +196,13 @@ def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Re
     from ..training.frames import LevelTable
     from ..training.preparation import prepare_set
 
-    beside = folders[0].parent / "train_levels.json"
-    table = options.levels or (beside if beside.is_file() else None)
+    default = folders[0].parent / "train_levels.json"
+    table = options.levels or (default if default.is_file() else None)
     return prepare_set(
-        folders,
-        recipe.network.spacing_mm,
-        destination,
-        levels=LevelTable.read(table) if table else None,
-        model=None if options.place_with == "none" else options.place_with,
-        align=options.align_with,
-        jobs=options.jobs,
-        report=_report,
-    )
+        folders, recipe.network.spacing_mm, destination, levels=LevelTable.read(table) if table else None,
+        model=None if options.place_with == "none" else options.place_with, align=options.align_with,
+        jobs=options.jobs, report=_report,
+    )  # fmt: skip
 
 
 def _overrides(pairs: list[str]) -> dict[str, object]:
@@ -249,8 +223,8 @@ def _overrides(pairs: list[str]) -> dict[str, object]:
 
 
 def _stop_on_signals():
-    """A function that tells whether the process was asked to stop; the trainer saves before it does."""
-    asked = []
+    """A function that returns True once a signal has asked the process to stop; the trainer saves first."""
+    received = []
     for number in (signal.SIGINT, *ending_signals()):
-        signal.signal(number, lambda *_: asked.append(True))
-    return lambda: bool(asked)
+        signal.signal(number, lambda *_: received.append(True))
+    return lambda: bool(received)

@@ -1,7 +1,5 @@
 """anatemb view: scans side by side in the browser; click in one, see the place in all others."""
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import os
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
-from .console import add_series_option, at_least, say
+from .console import at_least, complete, say
 
 _INSTALL = (
     "in a checkout, `make view` sets it up; else, in an environment of its own: "
@@ -30,36 +28,34 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Opens a page with linked slice views of every SCAN. Nothing leaves this computer: the page is "
         "served to it alone, by an address with a secret token. Ctrl-C ends it.",
     )
-    parser.add_argument("scans", nargs="*", type=Path, metavar="SCAN", help="CT files or DICOM folders")
-    parser.add_argument("--demo", action="store_true", help="show two synthetic patients; no data needed")
-    parser.add_argument(
+    add = parser.add_argument
+    add("scans", nargs="*", type=Path, metavar="SCAN", help="CT files or DICOM folders")
+    add("--demo", action="store_true", help="show two synthetic patients; no data needed")
+    add(
         "--demo-follow-up",
         action="store_true",
         help="show three studies of a synthetic patient, whose lesions in the first are marked and measured",
     )
-    parser.add_argument("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)")
-    parser.add_argument(
+    add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)")
+    add(
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
         help="address to listen at (default: this computer alone); any other shows your scans to the network and "
         "needs --token",
     )
-    parser.add_argument(
+    add(
         "--token",
         default="",
         metavar="TEXT",
         help="secret in the page's address, 16 characters or more (default: random)",
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the address only")
-    parser.add_argument("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    parser.add_argument(
-        "--threads", type=at_least(1), metavar="N", help="CPU threads to embed with (default: all cores but one)"
-    )
-    parser.add_argument("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
-    add_series_option(parser)
-    parser.set_defaults(run=run)
+    add("--no-browser", action="store_true", help="print the address only")
+    add("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
+    add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    add("--threads", type=at_least(1), metavar="N", help="CPU threads to embed with (default: all cores but one)")
+    add("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
+    complete(parser, run, series=True, json=False, model=False)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -77,19 +73,19 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _end(status: int) -> NoReturn:
-    """End the process without Python's finalization, by which a thread that is still in torch's C++ would abort it.
+    """End the process without Python's finalization, which aborts where a thread is still in torch's C++.
 
-    What is registered for the end, such as the removal of libraries' temporary files, is done.
+    Exit handlers, such as the removal of libraries' temporary files, run.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # whoever read it has gone
+        with suppress(OSError, ValueError):  # its reader has ended
             stream.flush()
     os._exit(status)
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError for options that will not do, before anything is loaded."""
+    """Raise AnatomicalEmbeddingError for unusable options, before anything is loaded."""
     if options.host not in _LOCAL_HOSTS and not options.token:
         raise AnatomicalEmbeddingError(
             f"--host {options.host}: the page would be open to the network, unencrypted, with your scans in it; give a "

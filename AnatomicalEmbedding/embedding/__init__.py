@@ -1,1 +1,1 @@
-"""From a scan to its embedding map: the working grid, the body, the network, and what a map as a whole tells."""
+"""From a scan to its embedding map: the working grid, the body, the network, and properties of a whole map."""

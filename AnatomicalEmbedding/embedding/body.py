@@ -1,4 +1,4 @@
-"""The patient's body in a scan: what may be an answer, and what (air, table, blankets) may not."""
+"""The mask of the patient's body in a scan: without air, table and blankets."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,9 +14,9 @@ from .working_grid import AIR_HU, WorkingGrid, crop, resample
 
 _MASK_MM = 3.0  # the mask is found on in-plane voxels of at least this size, where noise is averaged out
 _TISSUE_HU = -350.0  # between lung and fat
-_LUNG_HU = -970.0  # a region of lung is denser than this on average, outside air is not
-_CUT_SHARE = 0.25  # of the scan's sides made of body: the field of view cuts the patient open
-_OPENING_MM = 8.0  # sheets thinner than this (table tops, blankets) are no body
+_LUNG_HU = -970.0  # mean density above which a region is lung, not outside air
+_CUT_SHARE = 0.25  # share of body in the scan's sides above which the field of view cuts the patient open
+_OPENING_MM = 8.0  # thinner sheets (table tops, blankets) are removed
 _SMALL_PART = 0.03  # arms and legs apart from the trunk are kept, cushions are not
 
 
@@ -27,10 +27,10 @@ def patient_on_grid(
     size_step: int,
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> tuple[WorkingGrid, np.ndarray]:
-    """The patient as every network sees him: working grid cut to the body's box, air outside the body; and the mask.
+    """The network's input: the working grid cut to the body's box, with air outside the body; and the mask.
 
     lattice, size_step: as in `working_grid.resample`. step: called with (share done, what is being done).
-    Raises VolumeError when no patient is seen.
+    Raises VolumeError when no patient is found.
     """
     step(0.0, "resampling")
     grid = resample(volume, spacing_mm, lattice, size_step)
@@ -51,7 +51,7 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
     """Mask (k, j, i) of the patient: tissue, without the table, with lungs and bowel gas filled in.
 
     hu: float or int array (k, j, i) with axial slices along k, 3 to 6 mm a voxel (noise must be averaged out).
-    Lungs that a narrow field of view cuts open are kept too: air is told from lung by its density there.
+    Lungs that a narrow field of view cuts open are kept too, recognised by their density.
     """
     tissue = hu > _TISSUE_HU
     reach = max(1, round(_OPENING_MM / 2 / min(spacing_mm[:2])))
@@ -77,7 +77,8 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
         mask[box] = body_mask(part.numpy(), grid.spacing_mm)
         return mask
     coarse = F.avg_pool3d(part[None], 2, ceil_mode=True)[0].numpy()
-    found = body_mask(coarse, tuple(2 * s for s in grid.spacing_mm))
+    x, y, z = (2 * s for s in grid.spacing_mm)
+    found = body_mask(coarse, (x, y, z))
     for axis in range(3):
         found = found.repeat(2, axis)
     mask[box] = found[tuple(slice(0, n) for n in part.shape)]
@@ -90,7 +91,7 @@ def flatten_outside(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
-    """In-plane dilation by a square; in-plane only, as a thin table is long in z. Beyond the border nothing is set."""
+    """In-plane dilation by a square; in-plane only, as a thin table is long in z."""
     image = torch.from_numpy(mask).float()[:, None]
     return F.max_pool2d(image, 2 * reach + 1, stride=1, padding=reach)[:, 0].numpy() > 0.5
 

@@ -33,7 +33,7 @@ class MapCache:
 
     def get(self, provenance: Provenance) -> EmbeddingMap | None:
         """The map of this scan by these weights, or None. A damaged file counts as absent and is removed."""
-        from .map import EmbeddingMap  # loads torch, which those who only look at the folder need not
+        from .map import EmbeddingMap  # loads torch, which the other methods do not need
 
         path = self._path(provenance)
         if not path.exists():
@@ -49,7 +49,7 @@ class MapCache:
         return found
 
     def put(self, embedding: EmbeddingMap) -> None:
-        """Keep a map; older ones make room. A full or read-only disk is no reason to fail."""
+        """Keep a map and remove the oldest beyond the limit. Does nothing on a full or read-only disk."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             embedding.save(self._path(embedding.provenance))
@@ -64,7 +64,7 @@ class MapCache:
         return len(self._files())
 
     def shrink(self, limit_bytes: int) -> int:
-        """Remove the least recently used maps until at most `limit_bytes` are kept; returns how many went.
+        """Remove the least recently used maps until at most `limit_bytes` are kept; returns how many were removed.
 
         Maps that another program holds stay.
         """

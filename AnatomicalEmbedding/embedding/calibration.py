@@ -1,7 +1,7 @@
-"""Calibration of weights: what became of matches with like evidence, as forests of decision trees.
+"""Calibration of weights: the outcomes of matches with similar evidence, as forests of decision trees.
 
-A forest (Breiman 2001) sorts the evidence of a match into leaves; each leaf holds how matches with known truth fared
-that fell there. It ships beside the weights as NAME.calibration.safetensors and is made by `anatemb calibrate`.
+A forest (Breiman 2001) sorts the evidence of a match into leaves; each leaf holds the mean outcome of matches with
+known truth. It ships next to the weights as NAME.calibration.safetensors and is made by `anatemb calibrate`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..files import atomic_path
 from ..resources import resource
 
 SUFFIX = ".calibration.safetensors"
-MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # what a match may be called
+MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # status of a match
 OUTCOMES = (
     "present",
     "within 10 mm",
@@ -34,10 +34,10 @@ _CHUNK = 2000
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees over rows of evidence, their nodes laid end to end.
+    """Trees over rows of evidence, their nodes concatenated.
 
-    roots: (t,) first node of each tree. feature, threshold: (m,) what a node asks: evidence[feature] <= threshold? Yes
-    leads to the next node, no to node `otherwise`; a leaf asks feature -1. outcomes: (leaves, len(OUTCOMES)) means over
+    roots: (t,) first node of each tree. feature, threshold: (m,) a node's test: evidence[feature] <= threshold leads
+    to the next node, else to node `otherwise`; a leaf has feature -1. outcomes: (leaves, len(OUTCOMES)) means over
     the matches in each leaf, in the order of the nodes.
     """
 
@@ -49,7 +49,7 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What following a path needs: features; both children of each node, a leaf its own child; rows of leaves."""
+        """Features; both children of each node, a leaf its own child; rows of leaves."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
@@ -76,7 +76,7 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Forests by the effort of matching, the weights they are for, and how they were made.
+    """Forests by effort of matching, the weights they are for, and how they were made.
 
     evidence: names of a row's values in order; a calibration for other evidence is refused.
     """
@@ -118,8 +118,8 @@ class Calibration:
             ) from None
 
 
-def beside(weights: Path) -> Path:
-    """Where the calibration of a weights file lies."""
+def calibration_file(weights: Path) -> Path:
+    """The calibration file of a weights file."""
     return weights.with_name(weights.stem + SUFFIX)
 
 

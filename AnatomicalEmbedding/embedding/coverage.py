@@ -1,31 +1,60 @@
-"""Which part of the body a scan holds, in heights of the common frame and in words."""
-
-from __future__ import annotations
+"""Which part of the body a scan holds, and the affine map to the body frame that a map as a whole describes."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import MapError
-from .body_affine import body_points
+from ..errors import AnatomicalEmbeddingError, MapError
+from ..scan.geometry import transform_points
 from .map import EmbeddingMap
+
+_ROUNDS = 5
+
+
+def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """RAS mm (n, 3) of a map's body cells and their body coordinates (n, 3), mm.
+
+    Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
+    """
+    if not embedding.provenance.metric:
+        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no common body frame in mm; choose others.")
+    cells, coordinate = embedding.body_cells
+    return transform_points(embedding.cell_to_ras, cells.numpy()), coordinate.double().numpy()
+
+
+def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(4, 3) affine map body = [ras, 1] @ map, and the weight (n,) of each point by Huber's rule."""
+    design = np.column_stack([ras, np.ones(len(ras))])
+    weight = np.ones(len(ras))
+    affine = np.zeros((4, 3))
+    for _ in range(_ROUNDS):
+        root = np.sqrt(weight)[:, None]
+        affine = np.linalg.lstsq(design * root, body * root, rcond=None)[0]
+        error = np.linalg.norm(body - design @ affine, axis=1)
+        weight = np.minimum(1.0, 2.0 * np.median(error) / np.maximum(error, 1e-6))
+    return affine, weight
+
+
+def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Points (n, 3) through a map (4, 3) as `robust_affine` gives it."""
+    return points @ affine[:3] + affine[3]
+
+
+def misfit_mm(embedding: EmbeddingMap) -> float:
+    """Median distance in mm of a map's coordinates from their affine fit: large where it is no body."""
+    ras, body = body_points(embedding)
+    affine, _ = robust_affine(ras, body)
+    return float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
+
 
 # Mean heights in mm above the femoral heads' centres, from readings in the training scans.
 LEVELS_MM = {
-    "the symphysis": -33.0,
-    "the femoral heads": 0.0,
-    "the sacral promontory": 102.0,
-    "the iliac crests": 152.0,
-    "the kidneys": 257.0,
-    "the diaphragm": 378.0,
-    "the carina": 469.0,
-    "the lung apices": 555.0,
-    "the chin": 613.0,
-    "the skull base": 677.0,
-    "the vertex": 819.0,
-}
-_END_MM = 80.0  # of the scan next to each end that says where the end is
-_AT_MM = 20.0  # an end is said to lie at a level so near
+    "the symphysis": -33.0, "the femoral heads": 0.0, "the sacral promontory": 102.0, "the iliac crests": 152.0,
+    "the kidneys": 257.0, "the diaphragm": 378.0, "the carina": 469.0, "the lung apices": 555.0, "the chin": 613.0,
+    "the skull base": 677.0, "the vertex": 819.0,
+}  # fmt: skip
+_END_MM = 80.0  # the part of the scan next to each end that determines its height
+_AT_MM = 20.0  # an end this near to a level is named by it
 _FEWEST_CELLS = 20
 
 
@@ -50,7 +79,7 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
     """
     name = embedding.provenance.scan or "the scan"
     if not embedding.provenance.metric or embedding.coordinate is None:
-        raise MapError(f"{name}: these weights know no common body frame in mm; choose others to tell what it holds.")
+        raise MapError(f"{name}: these weights have no common body frame in mm; choose others to see what it holds.")
     if not len(embedding.body_index):
         raise MapError(f"{name}: holds no body, so no part of it can be named.")
     height, body = (points[:, 2] for points in body_points(embedding))
@@ -64,7 +93,7 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
 def _height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
     """Body height at a world z, from the cells within reach of it: the median of their heights less their distances.
 
-    Along the body the coordinate runs about mm by mm, so that every cell says where the end is.
+    Along the body the coordinate changes by about 1 mm per mm, so every near cell gives an estimate.
     """
     near = np.abs(z - end) <= _END_MM
     if near.sum() < _FEWEST_CELLS:

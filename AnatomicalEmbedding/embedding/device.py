@@ -13,7 +13,7 @@ _ASSUMED_FREE_BYTES = 4 * 2**30
 def choose_device(name: str = "auto") -> torch.device:
     """Device by name: auto (cuda, then mps, then cpu), cpu, cuda, cuda:1, mps.
 
-    Raises AnatomicalEmbeddingError when the asked-for device is not there.
+    Raises AnatomicalEmbeddingError when the device is not available.
     """
     has_mps = torch.backends.mps.is_available()
     if name == "auto":
@@ -29,7 +29,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def training_dtype(device: torch.device) -> torch.dtype:
-    """Reduced precision where the device's arithmetic gains by it (bfloat16), else float32."""
+    """bfloat16 where it makes the device faster, else float32."""
     if device.type == "cuda":
         fast = torch.cuda.is_bf16_supported(including_emulation=False)
     else:  # without the instructions, bfloat16 on a CPU is several times slower than float32

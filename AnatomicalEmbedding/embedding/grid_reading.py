@@ -1,10 +1,12 @@
-"""Values of grids between their cells: linear, the border cells' values beyond the border. Cells are i, j, k."""
+"""Reading grids: values between cells (linear; beyond the border, of the border cells), boxes of cells, peaks.
 
-from __future__ import annotations
+Cells are i, j, k.
+"""
 
 from functools import cache
 from itertools import product
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -42,22 +44,47 @@ def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, to
 
 
 def onto_grid(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Whole cells (..., 3) moved onto a grid of shape (k, j, i), and which of them lay on it."""
+    """Whole cells (..., 3) moved onto a grid of shape (k, j, i), and which of them were on it."""
     on_grid = torch.minimum(cells.clamp(min=0), _last_cell(tuple(shape), cells.device))
     return on_grid, (on_grid == cells).all(-1)
 
 
 @cache
 def _last_cell(shape: tuple[int, int, int], device: torch.device) -> torch.Tensor:
-    """(3,) i, j, k; kept, as a click reads the same grids dozens of times."""
+    """(3,) i, j, k; cached: a click reads the same grids dozens of times."""
     return torch.tensor(shape[::-1], device=device) - 1
 
 
 def rows_of(grid: torch.Tensor) -> torch.Tensor:
-    """(k * j * i, c) a row for each cell of a grid (c, k, j, i): whole rows are gathered several times as fast."""
+    """(k * j * i, c) a row for each cell of a grid (c, k, j, i): gathering whole rows is several times as fast."""
     return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
 def in_rows(grid: torch.Tensor | None) -> torch.Tensor | None:
-    """The same grid (c, k, j, i), the values of each cell side by side in memory, as `read_rows` reads them."""
+    """The same grid (c, k, j, i), with the values of each cell contiguous in memory, as `read_rows` reads them."""
     return None if grid is None else grid.movedim(0, -1).contiguous().movedim(-1, 0)
+
+
+def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
+    """(3,) cells along i, j, k within a radius; at least one."""
+    return np.maximum(radius_mm // cell_mm, 1).astype(int)
+
+
+def box_offsets(reach: np.ndarray) -> torch.Tensor:
+    """(m, 3) offsets i, j, k of the cells of a box with `reach` cells to either side, k fastest."""
+    return _box(tuple(int(r) for r in reach))
+
+
+@cache
+def _box(reach: tuple[int, int, int]) -> torch.Tensor:
+    return torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
+
+
+def vertex(low: torch.Tensor, middle: torch.Tensor, high: torch.Tensor, free: torch.Tensor) -> torch.Tensor:
+    """(n,) offset in cells, at most half of one, to the vertex of the parabola through three neighbouring values.
+
+    0 where the middle is no peak, a neighbour is not finite, or `free` (n,) is False.
+    """
+    bend = low + high - 2 * middle
+    usable = free & torch.isfinite(bend) & (bend < -1e-9)
+    return torch.where(usable, (0.5 * (low - high) / bend).clamp(-0.5, 0.5), 0.0)

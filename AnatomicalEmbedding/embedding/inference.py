@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -22,13 +22,13 @@ from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.network import Features
 from .models.registry import find_weights
-from .slabs import FINE_REACH_CELLS, run_in_slabs
+from .slabs import FINE_REACH_CELLS, SlabNetwork, run_in_slabs
 
-_BODY_SHARE = 0.3  # of a cell's voxels that must be body for the cell to be an answer
+_BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
 
 
 class Backbone(Protocol):
-    """What inference asks of a network; see EmbeddingNetwork for the meaning of each."""
+    """The network interface that inference uses; see EmbeddingNetwork for each member."""
 
     stride: int
     spacing_mm: tuple[float, float, float]
@@ -40,6 +40,8 @@ class Backbone(Protocol):
     scales: tuple[float, ...]
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
+
+    def to(self, device: torch.device) -> torch.nn.Module: ...
 
     def __call__(self, x: torch.Tensor, descriptors: bool = True) -> Features: ...
 
@@ -62,9 +64,9 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
 class Model:
     """A network ready to embed scans.
 
-    weights_hash: SHA-256 of the weights file. card: what the model card says. cache: where maps are kept, or None.
-    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: what
-    answers by these weights are worth, or None.
+    weights_hash: SHA-256 of the weights file. card: the model card. cache: where maps are kept, or None.
+    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: of
+    answers by these weights, or None.
     """
 
     network: Backbone
@@ -89,10 +91,7 @@ class Model:
         return self.network.bytes_per_voxel + (self.network.descriptor_bytes_per_voxel if descriptors else 0.0)
 
     def embed(
-        self,
-        volume: Volume,
-        progress: ProgressCallback | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        self, volume: Volume, progress: ProgressCallback | None = None, cancelled: Callable[[], bool] | None = None
     ) -> EmbeddingMap:
         """Embed a scan; a cached map is returned at once.
 
@@ -110,7 +109,7 @@ class Model:
         scan_hash = volume_hash(volume)
         provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.unit_mm is not None)
         result = self.cache.get(provenance) if self.cache is not None else None
-        if result is not None:  # the same content may have been kept under another name
+        if result is not None:  # the same content may be cached under another name
             result = replace(result, provenance=provenance, notes=volume.notes, calibration=self.calibration)
         else:
             result = self._compute(volume, provenance, step)
@@ -141,27 +140,24 @@ class Model:
         if not cells.any():
             raise no_patient(volume)
         return EmbeddingMap(
-            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0),
-            cells,
-            cell_to_ras,
-            volume.ijk_to_ras,
-            volume.shape,
-            provenance,
-            volume.notes,
-            found.global_,
-            found.local,
-            self.calibration,
-        )
+            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0), cells, cell_to_ras,
+            volume.ijk_to_ras, volume.shape, provenance, volume.notes, found.global_, found.local, self.calibration,
+        )  # fmt: skip
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Features of input (1, k, j, i), without batch axis; the coordinate is the mean over the network's scales.
 
-        The network was trained to give the same coordinate at any scale, so what differs between scales is its error.
+        The network was trained to give the same coordinate at any scale; averaging reduces its error.
         """
-        scales, found, coordinates = self.network.scales, Features(), []
+        scales, found = self.network.scales, Features()
+        coordinates: list[torch.Tensor] = []
         for number, scale in enumerate(scales):
             resized = x if scale == 1.0 else _resized(x, scale, self.network.size_step)
-            part = self._run(resized, scale == 1.0, lambda share, done=number: step((done + share) / len(scales)))
+
+            def step_of_scale(share: float, done: int = number) -> None:
+                step((done + share) / len(scales))
+
+            part = self._run(resized, scale == 1.0, step_of_scale)
             if scale == 1.0:
                 found = part
             elif part.coordinate is not None:
@@ -179,11 +175,12 @@ class Model:
             step(1.0)
             return _without_batch(found)
         slab_cells = 0
+        slabs = cast(SlabNetwork, network)
         if hasattr(network, "fine"):
-            left = budget - voxels * network.fixed_bytes_per_voxel
-            in_slabs = self._bytes_per_voxel(descriptors) - network.fixed_bytes_per_voxel
+            left = budget - voxels * slabs.fixed_bytes_per_voxel
+            in_slabs = self._bytes_per_voxel(descriptors) - slabs.fixed_bytes_per_voxel
             layer = x[0, 0].numel() * network.stride * in_slabs
-            reach = (network.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
+            reach = (slabs.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
             slab_cells = int(left // layer - 2 * reach) // 2 * 2
         if slab_cells < 2:
             raise MemoryLimitError(
@@ -191,17 +188,17 @@ class Model:
                 f"{budget / 2**20:.0f} MB are allowed, too few even in slabs; close other programs or raise the limit."
             )
         with self._precision():
-            return _without_batch(run_in_slabs(network, x, slab_cells, self.device, step, descriptors))
+            return _without_batch(run_in_slabs(slabs, x, slab_cells, self.device, step, descriptors))
 
     def _precision(self) -> torch.autocast:
-        # on CUDA alone: most CPUs are slower in half precision, and what bfloat16 costs in accuracy is not measured
+        # on CUDA only: most CPUs are slower in half precision, and the accuracy of bfloat16 has not been measured
         return torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda")
 
 
 def _without_batch(found: Features) -> Features:
-    """On the CPU: the coordinate in float32, descriptors in float16, which holds them to a thousandth.
+    """On the CPU: the coordinate in float32, descriptors in float16, exact to a thousandth.
 
-    Each cell's descriptor lies in one piece, as matching reads it.
+    Each cell's descriptor is contiguous in memory, as matching reads it.
     """
     coordinate, *descriptors = (None if value is None else value[0].cpu() for value in found)
     rows = (in_rows(None if d is None else d.half()) for d in descriptors)
@@ -229,7 +226,7 @@ def _sampled(x: torch.Tensor, size: list[int], step: float, padding: str) -> tor
 
 def volume_hash(volume: Volume) -> str:
     """Content hash of a scan: its voxels and where they are."""
-    digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels), digest_size=20)
+    digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels).data, digest_size=20)
     digest.update(repr((volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())).encode())
     return digest.hexdigest()
 

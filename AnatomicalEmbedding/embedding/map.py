@@ -1,6 +1,6 @@
-"""EmbeddingMap: where in a common body each cell of a scan is, and where that cell is in the patient.
+"""EmbeddingMap: the place of each cell of a scan in the common body and in the patient.
 
-Only this file knows where a cell is: the centre of cell c sits at (c + 0.5) * stride - 0.5 in voxels of the working
+Only this file defines where a cell is: the centre of cell c sits at (c + 0.5) * stride - 0.5 in voxels of the working
 grid. Everything downstream (matching, boxes, follow-up) reads maps and never touches the network.
 """
 
@@ -23,9 +23,9 @@ from ..scan.geometry import in_grid, transform_points
 from .calibration import Calibration, find_calibration
 from .grid_reading import in_rows, read_linear, read_rows, rows_of
 
-FORMAT_VERSION = 2  # 2: descriptors beside the coordinate
+FORMAT_VERSION = 2  # 2: descriptors in addition to the coordinate
 _METADATA_KEY = "anatomical_embedding_map"
-_CHUNK_POINTS = 512  # whose distances to all body cells are held at a time
+_CHUNK_POINTS = 512  # points whose distances to all body cells are in memory at a time
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class EmbeddingMap:
     coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. None: descriptors only.
     body: bool (k, j, i), cells that may be an answer (tissue, not air or table, inside the scan).
     cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; axis-aligned.
-    scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan, to tell what lies outside it.
+    scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan, to determine what lies outside it.
     global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors over twice the cell, or None.
     local: float16 (l, 2k, 2j, 2i), unit descriptors over half the cell, or None.
-    calibration: what answers by these weights are worth, or None; not kept in the map's file.
+    calibration: of the weights, or None; not stored in the map's file.
     """
 
     coordinate: torch.Tensor | None
@@ -105,7 +105,7 @@ class EmbeddingMap:
 
     @cached_property
     def local_rows(self) -> torch.Tensor:
-        """(n, l) the local descriptor of every local cell, those along i side by side, then j, then k."""
+        """(n, l) the local descriptor of every local cell, i fastest, then j, then k."""
         return rows_of(self.local)
 
     @cached_property
@@ -123,7 +123,7 @@ class EmbeddingMap:
 
     @cached_property
     def coordinate_rows(self) -> torch.Tensor:
-        """(n, 4) coordinate and body (1 or 0) of every cell, those along i side by side; all zero outside the body."""
+        """(n, 4) coordinate and body (1 or 0) of every cell, i fastest; all zero outside the body."""
         return rows_of(self.coordinate_and_body[0])
 
     @cached_property
@@ -138,7 +138,7 @@ class EmbeddingMap:
         return in_grid(ijk, self.scan_shape)
 
     def precompute(self) -> None:
-        """Work out now what every match reads of a map, so that the first match is as quick as the next."""
+        """Compute now what every match reads of a map, so that the first match is as fast as the next."""
         if self.coordinate is not None:
             _ = self.centred_cells, self.coordinate_rows
         if self.local is not None:
@@ -159,7 +159,7 @@ class EmbeddingMap:
         return inside
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
-        """Coordinate (N, 3) at RAS points (N, 3): linear between body cells; beside the body, of the nearest body cell.
+        """Coordinate (N, 3) at RAS points (N, 3): linear between body cells; elsewhere, of the nearest body cell.
 
         Raises PointsError for a point outside the scan, MapError when the scan holds no body.
         """
@@ -239,23 +239,16 @@ class EmbeddingMap:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
                 provenance = Provenance(**about["provenance"])
                 return cls(
-                    tensors.get("coordinate"),
-                    tensors["body"],
-                    tensors["cell_to_ras"].numpy(),
-                    tensors["scan_to_ras"].numpy(),
-                    tuple(about["scan_shape"]),
-                    provenance,
-                    tuple(about["notes"]),
-                    tensors.get("global_"),
-                    in_rows(tensors.get("local")),
-                    find_calibration(provenance.weights_hash),
-                )
+                    tensors.get("coordinate"), tensors["body"], tensors["cell_to_ras"].numpy(),
+                    tensors["scan_to_ras"].numpy(), tuple(about["scan_shape"]), provenance, tuple(about["notes"]),
+                    tensors.get("global_"), in_rows(tensors.get("local")), find_calibration(provenance.weights_hash),
+                )  # fmt: skip
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
 
 
 def as_points(points_ras: np.ndarray) -> np.ndarray:
-    """Points as (N, 3) float64: one point and no point at all are welcome."""
+    """Points as (N, 3) float64; accepts one point and no point."""
     points = np.asarray(points_ras, dtype=np.float64)
     points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
     if points.ndim != 2 or points.shape[1] != 3:

@@ -1,11 +1,8 @@
-"""Is a scan stored the right way round? Headers lie; anatomy does not.
+"""Check of a scan's orientation against its anatomy, as headers can be wrong.
 
-The map of a mirrored patient is less like a body than that of the patient: liver and heart are where they cannot be,
-and upside down nothing fits at all. So the scan is embedded as it is stored and turned over along each axis, and the
-way that makes the better body, by the fit of an affine map, is told.
+The map of a mirrored scan fits a body less well: liver and heart are on the wrong sides, and upside down nothing fits.
+So the scan is embedded as stored and mirrored along each axis, and the fit of an affine map decides.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,20 +10,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..scan.volume import Volume
-from .body_affine import misfit_mm
+from .coverage import misfit_mm
 from .inference import Model
 from .map import EmbeddingMap
 
 FAULTS = ("left and right are swapped", "front and back are swapped", "head and feet are swapped")
-_CLEARLY = 1.07  # times better that a turned scan must fit
+_CLEARLY = 1.07  # factor by which a mirrored scan must fit better
 
 
 @dataclass(frozen=True)
 class OrientationCheck:
-    """misfit_mm: of the scan as stored. turned_mm: of the scan turned over along R, A, S.
+    """misfit_mm: of the scan as stored. turned_mm: of the scan mirrored along R, A, S.
 
-    fault: one of FAULTS, or None when no turned scan fits clearly better. A head or a leg alone looks the same in a
-    mirror: no fault does not prove that right is right.
+    fault: one of FAULTS, or None when no mirrored scan fits clearly better. A head or a leg alone looks the
+    same in a mirror, so no fault is no proof.
     """
 
     misfit_mm: float
@@ -60,7 +57,7 @@ def check_orientation(
 
         return misfit_mm(plain.embed(turn_over(volume, axis), step, cancelled))
 
-    return OrientationCheck(misfit_mm(stored), tuple(misfit_turned(axis) for axis in range(3)))
+    return OrientationCheck(misfit_mm(stored), (misfit_turned(0), misfit_turned(1), misfit_turned(2)))
 
 
 def turn_over(volume: Volume, axis: int) -> Volume:

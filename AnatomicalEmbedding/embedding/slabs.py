@@ -1,10 +1,10 @@
 """Running the network on a scan that does not fit the memory budget: exact slabs instead of blended tiles.
 
-A cell's coordinate depends on the whole body, so tiles with any affordable overlap disagree with the whole-volume run
-by millimetres (measured: 17 mm at most with 20 cm of overlap, 3 mm with 30 cm). But only the finest level of the U-Net
-and the local descriptor take much memory, and they see but a few cells far. So these are computed slab by slab along
-k, twice (on the way down and on the way up), and the coarser levels, an eighth of the cells, at once: the result is
-that of the whole volume up to rounding.
+A cell's coordinate depends on the whole body, so tiles with any affordable overlap differ from the whole-volume run by
+millimetres (measured: 17 mm at most with 20 cm of overlap, 3 mm with 30 cm). But only the finest level of the U-Net and
+the local descriptor take much memory, and their receptive field is a few cells. So these are computed slab by slab
+along k, twice (down and up), and the coarser levels, an eighth of the cells, at once: the result equals that of the
+whole volume up to rounding.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,10 +18,11 @@ FINE_REACH_CELLS = 2  # of the two 3x3x3 convolutions on either side of the fine
 
 
 class SlabNetwork(Protocol):
-    """A network whose finest level can be computed apart; see EmbeddingNetwork."""
+    """A network whose finest level can be computed separately; see EmbeddingNetwork."""
 
     stride: int
     reach_cells: int
+    fixed_bytes_per_voxel: float
 
     def fine(self, x: torch.Tensor) -> torch.Tensor: ...
     def pool(self, fine: torch.Tensor) -> torch.Tensor: ...
@@ -42,7 +43,7 @@ def run_in_slabs(
 ) -> Features:
     """Features (batch of one) of input (1, k, j, i), as the whole-volume run gives them, on the CPU.
 
-    slab_cells: cells along k that a slab is responsible for; even, so that pooling cells are never split.
+    slab_cells: cells along k that a slab yields; even, so that pooling cells are never split.
     step: called with the share done, after each slab.
     """
     if slab_cells < 2 or slab_cells % 2:

@@ -80,8 +80,10 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
     first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
     last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
-    box = tuple(slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
-    return WorkingGrid(sample(array, bins, grid_to_ijk, size_ijk), origin, tuple(spacing_mm), box)
+    k, j, i = (slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
+    return WorkingGrid(
+        sample(array, bins, grid_to_ijk, size_ijk), origin, (spacing_mm[0], spacing_mm[1], spacing_mm[2]), (k, j, i)
+    )
 
 
 def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tuple[WorkingGrid, np.ndarray]:

@@ -1,32 +1,27 @@
 """Few-shot boxes, cross-validated: overlap, recall with a stated margin, and how much of a scan is left (VR).
 
-Protocol: Goncharov et al., MICCAI 2024, section 2.3 (IoU, VR@99), beside it VR with margins learnt on other scans.
+Protocol: Goncharov et al., MICCAI 2024, section 2.3 (IoU, VR@99), and VR with margins learned on other scans.
 """
-
-from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..embedding.inference import Model
-from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, PointsError
+from ..errors import PointsError
+from ..files import aligned
 from ..scan.boxes import grown, intersection_over_union
-from ..structures.cross_validation import FoundBox, PeerBoxes
+from ..structures.cross_validation import FoundBox
 from ..structures.examples import BoxCase
 from ..structures.labelled_scans import patient_of
 from ..structures.library import StructureLibrary
-from ..structures.locating import held_in, locate
+from ..structures.locating import locate
 from ..structures.margins import Margins
-from .peers import ELASTIX_AFFINE, make_peers
-from .protocol import Matcher
-from .table import aligned, markdown_lines
+from .results import markdown_lines
 
-UNION = "union in body coordinates"
 _ALPHAS = np.arange(1.0, 6.01, 0.05)
 
 
@@ -61,56 +56,9 @@ def find_by_library(
     return found, float(np.mean(seconds))
 
 
-def peer_boxes() -> PeerBoxes:
-    """Boxes by other methods from the same examples: joined in body coordinates, and carried over by elastix affine.
-
-    Raises AnatomicalEmbeddingError where elastix is not installed.
-    """
-    there, missing = make_peers((ELASTIX_AFFINE,))
-    if missing:
-        raise AnatomicalEmbeddingError(f"{missing[0]} Leave --peers out, or install it.")
-
-    def boxes(
-        chosen: Mapping[str, list[BoxCase]], target: BoxCase, maps: Mapping[str, EmbeddingMap]
-    ) -> dict[str, dict[str, np.ndarray]]:
-        found = {name: {UNION: _union(sources, name, maps, maps[target.id])} for name, sources in chosen.items()}
-        for name, box in _registered(there[ELASTIX_AFFINE], chosen, target).items():
-            found[name][ELASTIX_AFFINE] = box
-        return found
-
-    return boxes
-
-
-def _union(sources: list[BoxCase], name: str, maps: Mapping[str, EmbeddingMap], target: EmbeddingMap) -> np.ndarray:
-    """The examples' boxes joined in the common body, as the box of the target's cells that lie in it."""
-    asked = [(maps[case.id], case.structures[name].extremes_ras) for case in sources]
-    points = [embedding.sample(held_in(embedding, extremes)) for embedding, extremes in asked]
-    low, high = np.min([p.min(axis=0) for p in points], axis=0), np.max([p.max(axis=0) for p in points], axis=0)
-    cells, coordinate = target.body_cells
-    inside = ((coordinate.numpy() >= low) & (coordinate.numpy() <= high)).all(axis=1)
-    if not inside.any():
-        inside = np.zeros(len(cells), dtype=bool)
-        inside[np.linalg.norm(coordinate.numpy() - (low + high) / 2, axis=1).argmin()] = True
-    ras = cells.numpy()[inside] * target.cell_mm + target.cell_to_ras[:3, 3]
-    return np.stack([ras.min(axis=0), ras.max(axis=0)])
-
-
-def _registered(elastix: Matcher, chosen: Mapping[str, list[BoxCase]], target: BoxCase) -> dict[str, np.ndarray]:
-    """Extreme points carried by elastix from each example, their boxes' mean."""
-    carried: dict[str, list[np.ndarray]] = {}
-    for source in {case.id: case for sources in chosen.values() for case in sources}.values():
-        names = [name for name, sources in chosen.items() if source in sources]
-        points = np.concatenate([source.structures[name].extremes_ras for name in names])
-        moved = elastix(source, points, target)
-        for name, part in zip(names, np.split(moved, len(names)), strict=True):
-            if np.isfinite(part).all():
-                carried.setdefault(name, []).append(np.stack([part.min(axis=0), part.max(axis=0)]))
-    return {name: np.mean(boxes, axis=0) for name, boxes in carried.items()}
-
-
 @dataclass(frozen=True, eq=False)
 class BoxResult:
-    """What was measured. margins: learnt elsewhere, never on these scans."""
+    """The result. margins: learned on other scans."""
 
     model: str
     found: tuple[FoundBox, ...]
@@ -150,8 +98,8 @@ class BoxResult:
 
     def table(self) -> str:
         """The result as aligned text."""
-        said = f"{self.model}: {self.seconds:.3f} s a scan to locate its structures, map at hand"
-        return "\n".join([*aligned(self._lines()), "", said])
+        time_text = f"{self.model}: {self.seconds:.3f} s a scan to locate its structures, embedding not counted"
+        return "\n".join([*aligned(self._lines()), "", time_text])
 
     def markdown(self) -> str:
         """The result as a Markdown table."""

@@ -1,4 +1,4 @@
-"""Is the stated confidence true? Ranking of errors, calibration of probabilities, and points that are not there."""
+"""Evaluation of confidence: ranking of errors, calibration of probabilities, and absent points."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from ..embedding.calibration import ABSENT, MATCHED
 from ..errors import AnatomicalEmbeddingError
+from ..files import aligned
 from ..matching.match import match
 from ..training.trials import Trial
-from .results import GROUPS
-from .table import aligned, markdown_lines
+from .results import GROUPS, markdown_lines
 
 _BINS = 10
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -21,7 +21,7 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """n answers: errors_mm (n,), infinite where the point is absent, and what was said of each."""
+    """n answers: errors_mm (n,), infinite where the point is absent, and the reported confidence."""
 
     errors_mm: np.ndarray
     groups: np.ndarray
@@ -38,7 +38,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class ConfidenceRow:
-    """Figures of one group of answers; None where they cannot be told.
+    """Figures of one group of answers; None where undefined.
 
     auroc_10, auroc_20: how well doubt ranks present points with an error above 10 and 20 mm over the others (0.5: not
     at all). auroc_10_all, auroc_20_all: the same, absent points counted as wrong answers. ece: expected calibration
@@ -114,7 +114,9 @@ _HEADS = (
 
 
 def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
-    """Match every trial and collect what was said. Raises AnatomicalEmbeddingError for weights without calibration."""
+    """Match every trial and collect the reported confidence. Raises AnatomicalEmbeddingError for weights without
+    calibration.
+    """
     parts: list[tuple[np.ndarray, ...]] = []
     for trial in trials:
         if not len(trial.template_ras):
@@ -126,8 +128,8 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
             )
         errors = trial.errors_mm(found)
         whole = np.full(len(errors), trial.whole)
-        said = (found.status, found.expected_error_mm, found.probability, found.probability_20)
-        parts.append((errors, np.array(trial.groups), whole, *said))
+        reported = (found.status, found.expected_error_mm, found.probability, found.probability_20)
+        parts.append((errors, np.array(trial.groups), whole, *reported))
     if not parts:
         raise AnatomicalEmbeddingError("no two scans share anything to measure confidence by; add labelled scans.")
     return Judged(*(np.concatenate(values) for values in zip(*parts, strict=True)))
@@ -137,7 +139,7 @@ def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
     """Figures of all answers, of those in whole scans, and of each group of points in whole scans."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
-    # an organ's extreme points are as much a matter of who outlined it: the others are points that a user would place
+    # extreme points depend on the outline; the others are points that a user would place
     named = whole.select(whole.groups != "extreme")
     if len(named.status):
         rows.append(_row("  centres and landmarks", named))

@@ -1,19 +1,21 @@
-"""Lesion follow-up on synthetic patients: where lesions are found, which is taken for which, and what became of them.
+"""Evaluation of lesion follow-up on synthetic patients: places, pairing of lesions, and their status.
 
-Everything goes the way of the product: lesions are marked in a record (not quite in their middles), `find_places`
-carries them over, `assign_in_record` says which are the same.
+As in the product, lesions are marked in a record (slightly off their middles), `find_places` carries them over, and
+`assign_in_record` pairs them.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import combinations, permutations
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..followup.assignment import SAME, assign_in_record
 from ..followup.lesions import MERGED, OUTSIDE, Study
@@ -22,14 +24,193 @@ from ..followup.record import FollowUp
 from ..followup.status import DISAPPEARED, NEW, SPLIT
 from ..phantom import followup as truth
 from ..phantom.followup import PhantomFollowUp, make_follow_up
-from .centre_points import CentrePoints
-from .lesion_results import GONE, RESHAPED, UNCHANGED, FollowUpResult, Placed
+from .results import Section, Tables, summarise
 
-if TYPE_CHECKING:
-    from ..embedding.inference import Model
+_CLOSE_MM = 10.0
+_STATES = (SAME, SPLIT, MERGED, DISAPPEARED, NEW, OUTSIDE)
+UNCHANGED, RESHAPED, GONE = "same lesion", "split or merged", "gone (its tissue)"
 
-FIRST_SEED = 120_000  # weights, calibration and tuning have not seen these
-_MARK_SHARE = 0.15  # of the radius that a mark is off its lesion's middle, along each axis
+
+# Centre point matching rates (CPM). Three papers call different things by the same two names, so figures of different
+# columns cannot be compared. DLT: Cai et al., CVPR 2021, and their script. UAE: Yan et al., TMI 2022, and their
+# repository. TLT: Tang et al., MICCAI 2022, and their code, which counts in voxels.
+MEANINGS = {
+    "CPM@Radius as DLT: offset < radius": "dlt_radius",
+    "CPM@10mm as DLT: offset <= radius and 10 mm": "dlt_10",
+    "CPM@Radius as UAE: in the target's box": "uae_radius",
+    "CPM@10mm as UAE: offset <= 10 mm": "uae_10",
+    "CPM@Radius as TLT: voxels < box diagonal": "tlt_radius",
+    "CPM@10 as TLT: voxels < box diagonal and 10": "tlt_10",
+}
+_NO_LESS = 1e-3  # mm, as in DLT's script
+
+
+@dataclass(frozen=True, eq=False)
+class CentrePoints:
+    """Answers for the centres of n lesions. offsets_mm: (n, 3) answer less truth along the axes that the box has.
+    spacing_mm: (n, 3) of the target's voxels along them. radius_mm: (n,) half the longest diameter.
+    from_corner_mm, box_mm: (n, 3) answer less the box's least corner, and the box's size.
+    """
+
+    offsets_mm: np.ndarray
+    spacing_mm: np.ndarray
+    radius_mm: np.ndarray
+    from_corner_mm: np.ndarray
+    box_mm: np.ndarray
+
+    @property
+    def errors_mm(self) -> np.ndarray:
+        """(n,) distance of answer and truth."""
+        return np.linalg.norm(self.offsets_mm, axis=1)
+
+    def hits(self) -> dict[str, np.ndarray]:
+        """Name of `MEANINGS` -> (n,) bool."""
+        error = self.errors_mm
+        voxels = np.linalg.norm(self.offsets_mm / self.spacing_mm, axis=1)
+        diagonal = np.linalg.norm(self.box_mm / self.spacing_mm, axis=1)
+        in_box = ((self.from_corner_mm >= 0) & (self.from_corner_mm <= self.box_mm)).all(axis=1)
+        found = {
+            "dlt_radius": error < np.maximum(self.radius_mm, _NO_LESS),
+            "dlt_10": error <= np.minimum(self.radius_mm, 10.0),
+            "uae_radius": in_box,
+            "uae_10": error <= 10.0,
+            "tlt_radius": voxels < diagonal,
+            "tlt_10": voxels < np.minimum(10.0, diagonal),
+        }
+        return {name: found[key] for name, key in MEANINGS.items()}
+
+    def rates(self) -> dict[str, float]:
+        """Name of `MEANINGS` -> share of the lesions."""
+        return {name: float(hit.mean()) for name, hit in self.hits().items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """n lesions carried over to another study that shows their place. group: (n,) UNCHANGED, RESHAPED or GONE; the
+    truth is the middle of what the lesion has become, or the place of its tissue. status: (n,) of matching.
+    """
+
+    points: CentrePoints
+    group: np.ndarray
+    status: np.ndarray
+
+    def matched(self) -> np.ndarray:
+        """(n,) bool: within the lesion's radius, or 10 mm."""
+        return self.points.errors_mm <= np.maximum(self.points.radius_mm, _CLOSE_MM)
+
+
+@dataclass(frozen=True, eq=False)
+class FollowUpResult(Tables):
+    """placed: places found. links: right, wrong and missing ones between lesions of two studies. states: (true,
+    reported) words of lesions -> count. outside: of lesions carried to a scan that does not show them, those reported;
+    all.
+    """
+
+    model: str
+    patients: int
+    placed: Placed
+    links: tuple[int, int, int]
+    states: Mapping[tuple[str, str], int]
+    outside: tuple[int, int]
+    seconds: Mapping[str, float]
+
+    @property
+    def f1(self) -> float:
+        right, wrong, missing = self.links
+        return 2 * right / max(2 * right + wrong + missing, 1)
+
+    @property
+    def states_right(self) -> float:
+        return sum(n for (true, found), n in self.states.items() if true == found) / max(sum(self.states.values()), 1)
+
+    @property
+    def share_matched(self) -> float:
+        """Of lesions that both studies show, those found within their radius or 10 mm."""
+        return float(self.placed.matched()[self.placed.group != GONE].mean())
+
+    def sections(self) -> list[Section]:
+        right, wrong, missing = self.links
+        found, count = self.outside
+        rows = [("mm", "lesions", "within radius or 10", "mean", "median", "90 %")]
+        there = self.placed.group != GONE
+        groups = {"shown by both": there} | {g: self.placed.group == g for g in (UNCHANGED, RESHAPED, GONE)}
+        for name, chosen in groups.items():
+            if chosen.any():
+                known = summarise(self.placed.points.errors_mm[chosen])
+                close = self.placed.matched()[chosen].mean()
+                rows.append(
+                    (name, str(known.n), f"{close:.1%}", f"{known.mean:.1f}", f"{known.median:.1f}", f"{known.p90:.1f}")
+                )
+        words = [("true", "lesions", "right", *_STATES)]
+        for true in _STATES:
+            counts = [self.states.get((true, word), 0) for word in _STATES]
+            if sum(counts):
+                share = self.states.get((true, true), 0) / sum(counts)
+                words.append((true, str(sum(counts)), f"{share:.1%}", *(str(n) if n else "" for n in counts)))
+        words.append(("all", str(sum(self.states.values())), f"{self.states_right:.1%}", *[""] * len(_STATES)))
+        rates = _chosen(self.placed.points, there).rates()
+        return [
+            Section(
+                f"Places of lesions in other studies ({self.model}, {self.patients} synthetic patients)",
+                tuple(rows),
+                (f"reported as absent, of those outside the scan: {found} of {count}",) if count else (),
+            ),
+            Section(
+                "Centre point matching, shown by both studies",
+                (("share", "found"), *((what, f"{rate:.4f}") for what, rate in rates.items())),
+                (
+                    "Synthetic patients, of the family that the shipped weights were partly trained on:",
+                    "not comparable with figures of DeepLesion.",
+                ),
+            ),
+            Section(
+                "Pairing of lesions marked in both studies",
+                (
+                    ("", "links", "precision", "recall", "F1"),
+                    (
+                        "all",
+                        str(right + missing),
+                        f"{right / max(right + wrong, 1):.3f}",
+                        f"{right / max(right + missing, 1):.3f}",
+                        f"{self.f1:.3f}",
+                    ),
+                ),
+            ),
+            Section("Status of the lesions", tuple(words)),
+            Section("Seconds", (("", "mean"), *((what, f"{value:.2f}") for what, value in self.seconds.items()))),
+        ]
+
+    def to_json(self) -> str:
+        """The result as JSON text."""
+        there = self.placed.group != GONE
+        groups = {
+            name: vars(summarise(self.placed.points.errors_mm[self.placed.group == name]))
+            | {"within_radius_or_10_mm": float(self.placed.matched()[self.placed.group == name].mean())}
+            for name in (UNCHANGED, RESHAPED, GONE)
+            if (self.placed.group == name).any()
+        }
+        right, wrong, missing = self.links
+        values = {
+            "unit": "mm",
+            "model": self.model,
+            "patients": self.patients,
+            "matched": self.share_matched,
+            "places": groups,
+            "centre_point_matching": _chosen(self.placed.points, there).rates(),
+            "outside_found": list(self.outside),
+            "links": {"right": right, "wrong": wrong, "missing": missing, "f1": self.f1},
+            "states_right": self.states_right,
+            "states": [{"true": t, "told": w, "lesions": n} for (t, w), n in sorted(self.states.items())],
+            "seconds": dict(self.seconds),
+        }
+        return json.dumps(values, indent=1)
+
+
+def _chosen(points: CentrePoints, which: np.ndarray) -> CentrePoints:
+    return CentrePoints(*(values[which] for values in vars(points).values()))
+
+
+_MARK_SHARE = 0.15  # of the radius: standard deviation of a mark along each axis
 _SIZE_SHARE = 0.1
 
 
@@ -40,7 +221,7 @@ def evaluate_follow_ups(
     effort: str = "standard",
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> FollowUpResult:
-    """Follow every synthetic patient up: every ordered pair of studies for places, every pair for what became of them.
+    """Follow every synthetic patient up: every ordered pair of studies for places, every pair for their status.
 
     effort: see `matching.match_all`.
     """
@@ -92,7 +273,7 @@ def evaluate_follow_ups(
     )
 
 
-# -- the way of the product -------------------------------------------------------------------------------------------
+# -- as in the product -----------------------------------------------------------------------------------------------
 
 _Marks = Mapping[str, tuple[np.ndarray, float]]  # of a study: lesion -> the place that a person marks, its radius
 
@@ -125,7 +306,7 @@ def _mark_all(record: FollowUp, study: str, marks: _Marks) -> tuple[FollowUp, di
 def _places(
     marks: _Marks, patient: PhantomFollowUp, one: int, other: int, maps: Mapping[str, EmbeddingMap], effort: str
 ) -> tuple[list[tuple], int, int]:
-    """A row a lesion whose place the other study shows; how many it does not show were said so, of how many."""
+    """A row for each lesion whose place the other study shows; of the others, those reported as absent, and all."""
     record = FollowUp().with_studies([Study(_key(one), ""), Study(_key(other), "")])
     record, names = _mark_all(record, _key(one), marks)
     found = find_places(record, [_key(other)], maps, effort).proposals[_key(other)]
@@ -159,14 +340,14 @@ def _assigned(
     maps: Mapping[str, EmbeddingMap],
     effort: str,
 ) -> tuple[set[tuple[str, str]], dict[tuple[int, str], str]]:
-    """Links between lesions of two studies as the record has them afterwards, and the word said of each lesion."""
+    """Links between lesions of two studies in the resulting record, and the status of each lesion."""
     keys = [_key(n) for n in studies]
     record = FollowUp().with_studies([Study(key, "") for key in keys])
     record, earlier = _mark_all(record, keys[0], first)
     record, later = _mark_all(record, keys[1], second)
-    told = assign_in_record(record, *keys, maps, effort)
-    same = dict(told.same)
-    after = told.put_into(record)
+    assigned = assign_in_record(record, *keys, maps, effort)
+    same = dict(assigned.same)
+    after = assigned.put_into(record)
     links = set()
     for lesion in after.lesions:
         before, then = lesion.findings.get(keys[0]), lesion.findings.get(keys[1])
@@ -176,8 +357,8 @@ def _assigned(
             links.add((earlier[lesion.id], later[same[lesion.id]]))
         elif lesion.split_from:
             links.add((earlier[lesion.split_from], later[lesion.id]))
-    words = {(0, earlier[key]): word for key, word in told.earlier.items()}
-    words |= {(1, later[key]): word for key, word in told.later.items()}
+    words = {(0, earlier[key]): word for key, word in assigned.earlier.items()}
+    words |= {(1, later[key]): word for key, word in assigned.later.items()}
     return links, words
 
 

@@ -1,20 +1,15 @@
 """Accuracy on synthetic patients the training never saw: the truth is exact, the fields of view are cut."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..embedding.inference import Model
 from ..phantom import Phantom
-from ..phantom.views import phantom_views
+from ..phantom.patient import phantom_views
 from ..training.trials import named_point_errors
-
-if TYPE_CHECKING:
-    from ..embedding.inference import Model
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ def evaluate_phantoms(
 ) -> PhantomResult:
     """Match the named points of each whole patient in every view of every other patient.
 
-    make: patients by seed, for who measures often and keeps them. effort: see `matching.match_all`.
+    make: patients by seed, for callers that cache them. effort: see `matching.match_all`.
     """
     errors = named_point_errors(model, seeds, make, effort, progress)
     progress(1.0, "done")

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
 from ..errors import CancelledError, PointsError
 from ..matching.match import match
-from ..structures.labelled_scans import Case
-from ..structures.scan_pairs import Pair, find_pairs
+from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import Measured, Result
-
-if TYPE_CHECKING:
-    from ..embedding.inference import Model
-    from ..embedding.map import EmbeddingMap
 
 
 class Matcher(Protocol):
@@ -46,7 +43,7 @@ class EmbeddingMatcher:
         self._maps: dict[str, EmbeddingMap] = {}
 
     def with_effort(self, effort: str) -> EmbeddingMatcher:
-        """A matcher by the same maps that goes so far."""
+        """A matcher by the same maps with another effort."""
         other = EmbeddingMatcher(self.model, effort)
         other._maps = self._maps
         return other
@@ -80,11 +77,11 @@ def evaluate_landmarks(
     """Measure every matcher on every pair of cases.
 
     matchers: by the name the table shows. progress(done, total, text): called before each pair and at the end.
-    cancelled(): asked before each pair. notes: sentences to print with the result, such as which peer is missing.
-    templates: further cases that are templates alone.
+    cancelled(): called before each pair. notes: sentences to print with the result. templates: further cases, used as
+    templates only.
 
     Raises PointsError when no two cases share anything or a matcher answers with another number of points,
-    CancelledError when `cancelled` says so.
+    CancelledError when `cancelled` returns True.
     """
     pairs = find_pairs(cases, templates)
     if not pairs:
@@ -129,11 +126,6 @@ def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
     if answers.shape != pair.target_ras.shape:
         raise PointsError(f"{name}: answered {answers.shape} for {len(pair.names)} points; a row of 3 for each is due.")
     return Measured(
-        matcher=name,
-        template=pair.template.id,
-        target=pair.target.id,
-        names=pair.names,
-        kinds=pair.kinds,
-        offsets_mm=answers - pair.target_ras,
-        seconds=seconds,
-    )
+        matcher=name, template=pair.template.id, target=pair.target.id, names=pair.names, kinds=pair.kinds,
+        offsets_mm=answers - pair.target_ras, seconds=seconds,
+    )  # fmt: skip

@@ -1,19 +1,17 @@
-"""Registration measured: labels carried over (Dice), landmarks, and space turned inside out, beside peers.
+"""Evaluation of registration: labels carried over (Dice), landmarks, and folding.
 
-Every method is asked for the same thing, where a lattice of points over the fixed body lies in the moving scan, and
-everything is measured on its answer: so nobody's own resampling or Jacobian counts.
+Every method maps the same lattice of points over the fixed body into the moving scan, and all figures are computed from
+the answer, so that no method's own resampling or Jacobian counts.
 """
-
-from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from ..embedding.body import body_mask
 from ..embedding.working_grid import resample
@@ -22,12 +20,7 @@ from ..registration.lattice import Lattice
 from ..registration.register import register
 from ..structures.labelled_scans import Case, refuse_twins
 from .protocol import EmbeddingMatcher, Matcher
-from .table import Section, as_markdown, as_text
-
-if TYPE_CHECKING:
-    import torch
-
-    from ..registration.transform import Registration
+from .results import Section, Tables
 
 LATTICE_MM = 3.0
 
@@ -43,21 +36,15 @@ class RegistrationMatcher:
         return self._maps.prepare(case)
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        return self._registered(template, target).transform_points(points_ras)
-
-    def affine(self, template: Case, target: Case) -> np.ndarray:
-        """(4, 4) RAS mm template -> target, for others to start from."""
-        return self._registered(template, target).affine
-
-    def _registered(self, template: Case, target: Case) -> Registration:
         maps = self._maps.map_of(template), self._maps.map_of(target)
-        return register(maps, (template.volume, target.volume), self._kind, self._device)
+        found = register(maps, (template.volume, target.volume), self._kind, self._device)
+        return found.transform_points(points_ras)
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One method on one ordered pair. dice: by structure. errors_mm: of the landmarks. folded: share of the body's
-    space turned inside out. seconds: without what is done once for a scan.
+    """One method on one ordered pair. dice: by structure. errors_mm: of the landmarks. folded: share of the body
+    that is folded. seconds: without work done once for a scan.
     """
 
     method: str
@@ -70,7 +57,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class RegistrationResult:
+class RegistrationResult(Tables):
     """All that was measured. scan_seconds: method -> mean seconds of the work done once for a scan, if it has any."""
 
     methods: tuple[str, ...]
@@ -81,14 +68,6 @@ class RegistrationResult:
     def of(self, method: str) -> list[Measured]:
         """What was measured of one method."""
         return [measured for measured in self.measured if measured.method == method]
-
-    def table(self) -> str:
-        """The result as aligned text for a terminal."""
-        return as_text(self._sections())
-
-    def markdown(self) -> str:
-        """The result as Markdown tables."""
-        return as_markdown(self._sections())
 
     def to_json(self) -> str:
         """The result as JSON text, pair by pair."""
@@ -106,26 +85,26 @@ class RegistrationResult:
         ]
         return json.dumps({"pairs": pairs, "scan_seconds": self.scan_seconds, "notes": list(self.notes)}, indent=1)
 
-    def _sections(self) -> list[Section]:
+    def sections(self) -> list[Section]:
         labelled = [[m for m in self.of(method) if m.dice] for method in self.methods]
         landmarked = [[m for m in self.of(method) if len(m.errors_mm)] for method in self.methods]
         found = []
         if any(labelled):
             head = ("method", "mean Dice of a pair", "worst pair", "folded %", "s a pair")
-            rows = [
-                (method, *_figures([np.mean(list(m.dice.values())) for m in of], min), *_costs(of))
-                for method, of in zip(self.methods, labelled, strict=True)
-            ]
+            rows = []
+            for method, of in zip(self.methods, labelled, strict=True):
+                means = [np.mean(list(m.dice.values())) for m in of]
+                rows.append((method, f"{np.mean(means):.3f}", f"{min(means):.3f}", *_costs(of)))
             found.append(Section(f"Labels carried over, {len(labelled[0])} ordered pairs", (head, *rows)))
         if any(landmarked):
             head = ("method", "mean mm", "median", "90th pct", "answered", "folded %", "s a pair")
             rows = []
             for method, of in zip(self.methods, landmarked, strict=True):
-                asked = np.concatenate([m.errors_mm for m in of])
-                errors = asked[np.isfinite(asked)]
+                every = np.concatenate([m.errors_mm for m in of])
+                errors = every[np.isfinite(every)]
                 figures = (np.mean(errors), np.median(errors), np.percentile(errors, 90)) if len(errors) else ()
                 figures = [f"{x:.2f}" for x in figures] or ["failed", "", ""]
-                rows.append((method, *figures, f"{len(errors)} of {len(asked)}", *_costs(of)))
+                rows.append((method, *figures, f"{len(errors)} of {len(every)}", *_costs(of)))
             found.append(Section(f"Landmarks, {len(landmarked[0])} ordered pairs", (head, *rows)))
         once = [
             f"{name}: {seconds:.1f} s a scan once, not counted above." for name, seconds in self.scan_seconds.items()
@@ -152,7 +131,7 @@ def evaluate_registration(
     measured: list[Measured] = []
     once: dict[str, list[float]] = {}
     for number, (fixed, moving) in enumerate(pairs):
-        points, lattice, body = _asked(fixed)
+        points, lattice, body = _lattice_points(fixed)
         for name, method in methods.items():
             progress((number + len(measured) % len(methods) / len(methods)) / len(pairs), f"{name}: {fixed.id}")
             if (prepare := getattr(method, "prepare", None)) is not None:
@@ -164,13 +143,13 @@ def evaluate_registration(
 
 
 def _shared(fixed: Case, moving: Case) -> tuple[list[str], list[str]]:
-    """Structures that both hold whole, where patients differ; landmarks of both, where they do not."""
+    """Structures that both hold whole (different patients), or landmarks of both (one patient)."""
     if fixed.patient == moving.patient:
         return [], sorted(fixed.landmarks.keys() & moving.landmarks.keys())
     return sorted(fixed.structures.keys() & moving.structures.keys()), []
 
 
-def _asked(fixed: Case) -> tuple[np.ndarray, Lattice, np.ndarray]:
+def _lattice_points(fixed: Case) -> tuple[np.ndarray, Lattice, np.ndarray]:
     """Points (n, 3) of a lattice over a scan that lie in its body; that lattice; which of it, (k, j, i)."""
     grid = resample(fixed.volume, (LATTICE_MM,) * 3, lattice=1, step=1)
     lattice = Lattice.of(grid)
@@ -213,10 +192,6 @@ def _folded(mapped: np.ndarray, lattice: Lattice) -> float:
     jacobian = np.stack(columns, axis=-1)
     known = np.linalg.det(jacobian[np.isfinite(jacobian).all(axis=(-2, -1))])
     return float((known <= 0).mean()) if len(known) else float("nan")
-
-
-def _figures(values: Sequence[float], worst: Callable[[Sequence[float]], float]) -> tuple[str, str]:
-    return f"{np.mean(values):.3f}", f"{worst(values):.3f}"
 
 
 def _costs(of: Sequence[Measured]) -> tuple[str, str]:

@@ -1,15 +1,55 @@
-"""What an evaluation measured, and its summaries."""
-
-from __future__ import annotations
+"""Results of an evaluation, their summaries, and tables for a terminal and for Markdown."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from ..files import aligned
 from ..structures.label_names import GROUPS, group_of
-from .table import Section, as_markdown, as_text
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a table (its first row the column names, its first column text) and sentences below it."""
+
+    heading: str
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def markdown_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of equal length, the first the column names, as a Markdown table."""
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    head, *body = ["| " + " | ".join(row) + " |" for row in escaped]
+    return [head, "|---|" + "---:|" * (len(rows[0]) - 1), *body]
+
+
+def as_text(tables: list[Section]) -> str:
+    """Aligned columns, for a terminal."""
+    blocks = []
+    for section in tables:
+        widths = [max(map(len, column)) for column in zip(*section.rows, strict=True)]
+        lines = aligned(section.rows)
+        rule = ["  ".join("-" * width for width in widths)] if lines else []
+        blocks.append("\n".join([section.heading, *lines[:1], *rule, *lines[1:], *section.notes]))
+    return "\n\n".join(blocks)
+
+
+def as_markdown(tables: list[Section]) -> str:
+    """Markdown, a heading of level 3 for each table."""
+    blocks = []
+    for section in tables:
+        lines = [f"### {section.heading}", ""]
+        if section.rows:
+            lines += [*markdown_lines(section.rows), ""]
+        blocks.append("\n".join([*lines, *section.notes]).rstrip())
+    return "\n\n".join(blocks) + "\n"
+
+
+_ROUNDS = 30  # of the geometric median
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +100,24 @@ def summarise(errors_mm: np.ndarray) -> Summary:
     return Summary(len(answered), missing, float(mean), float(median), float(sd), float(p90))
 
 
+class Tables:
+    """A result made of sections, as text and as Markdown."""
+
+    def sections(self) -> list[Section]:
+        """The tables of the result."""
+        raise NotImplementedError
+
+    def table(self) -> str:
+        """The result as aligned text for a terminal."""
+        return as_text(self.sections())
+
+    def markdown(self) -> str:
+        """The result as Markdown tables."""
+        return as_markdown(self.sections())
+
+
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Tables):
     """Every error measured. scan_seconds: matcher -> mean seconds of the work done once for a scan, if it has any."""
 
     matchers: tuple[str, ...]
@@ -98,13 +154,12 @@ class Result:
         found = {name for m in self.measured for name, of in zip(m.names, m.groups, strict=True) if of == group}
         return sorted(found)
 
-    def table(self) -> str:
-        """The result as aligned text for a terminal."""
-        return as_text(_sections(self))
-
-    def markdown(self) -> str:
-        """The result as Markdown tables."""
-        return as_markdown(_sections(self))
+    def sections(self) -> list[Section]:
+        """A table for each group of points measured, then one of every structure, then the notes."""
+        found = [_group_section(self, group, heading) for group, heading in GROUPS.items() if self.names(group)]
+        if self.names("centre"):
+            found.append(_structure_section(self))
+        return [*found, *([Section("Notes", (), self.notes)] if self.notes else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: a summary and every pair with the error of each point, in mm."""
@@ -117,7 +172,7 @@ class Result:
                     "template": m.template,
                     "target": m.target,
                     "seconds": round(m.seconds, 4),
-                    **_groups_dict(m.groups, m.errors_mm),
+                    **{g: vars(summarise(m.errors_mm[np.array(m.groups) == g])) for g in GROUPS if g in m.groups},
                     "points": [
                         {"name": name, "kind": kind, "error": round(error, 2) if np.isfinite(error) else None}
                         for name, kind, error in zip(m.names, m.kinds, m.errors_mm.tolist(), strict=True)
@@ -144,20 +199,6 @@ class Result:
                 for name in self.names("centre")
             },
         }
-
-
-def _groups_dict(groups: tuple[str, ...], errors_mm: np.ndarray) -> dict[str, Any]:
-    return {group: vars(summarise(errors_mm[np.array(groups) == group])) for group in GROUPS if group in groups}
-
-
-def _sections(result: Result) -> list[Section]:
-    """A table for each group of points measured, then one of every structure, then the notes."""
-    found = [_group_section(result, group, heading) for group, heading in GROUPS.items() if result.names(group)]
-    if result.names("centre"):
-        found.append(_structure_section(result))
-    if result.notes:
-        found.append(Section("Notes", (), result.notes))
-    return found
 
 
 def _group_section(result: Result, group: str, heading: str) -> Section:
@@ -195,3 +236,65 @@ def _number(value: float | None) -> str:
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}" if value < 0.1 else f"{value:.1f}"
+
+
+def few_shot(result: Result, shots: int) -> Result:
+    """The one-shot answers of `result` combined: for each target, the geometric median of up to `shots` templates'.
+
+    Templates of other patients only. Where a target's structure has more templates, every run of `shots` neighbours in
+    their alphabetical circle is one sample; where it has fewer, all are used, and a note counts these.
+    """
+    combined: list[Measured] = []
+    for matcher in result.matchers:
+        for target in sorted({m.target for m in result.measured if m.matcher == matcher}):
+            singles = [m for m in result.measured if m.matcher == matcher and m.target == target]
+            combined += _of_target(singles, shots)
+    sizes = [m.template.count("+") + 1 for m in combined for _ in m.names]
+    note = f"{shots}-shot: {sum(s < shots for s in sizes)} of {len(sizes)} answers come from fewer templates."
+    return replace(result, measured=tuple(combined), scan_seconds={}, notes=(note, *result.notes))
+
+
+def _of_target(singles: list[Measured], shots: int) -> list[Measured]:
+    """singles: one matcher's measurements on one target, a template each."""
+    rows: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    seconds = {m.template: m.seconds for m in singles}
+    for m in singles:
+        for name, kind, group, offset in zip(m.names, m.kinds, m.groups, m.offsets_mm, strict=True):
+            if group != "landmark":
+                rows.setdefault((name, kind), {})[m.template] = offset
+    found: dict[tuple[str, ...], list[tuple[str, str, np.ndarray]]] = {}
+    for (name, kind), offsets in rows.items():
+        for templates in _choices(sorted(offsets), shots):
+            middle = geometric_median(np.array([offsets[t] for t in templates]))
+            found.setdefault(templates, []).append((name, kind, middle))
+    return [
+        Measured(
+            singles[0].matcher,
+            "+".join(templates),
+            singles[0].target,
+            tuple(name for name, _, _ in points),
+            tuple(kind for _, kind, _ in points),
+            np.array([offset for _, _, offset in points]),
+            sum(seconds[t] for t in templates),
+        )
+        for templates, points in found.items()
+    ]
+
+
+def _choices(templates: list[str], shots: int) -> list[tuple[str, ...]]:
+    if len(templates) <= shots:
+        return [tuple(templates)]
+    circle = templates + templates
+    return [tuple(sorted(circle[n : n + shots])) for n in range(len(templates))]
+
+
+def geometric_median(points: np.ndarray) -> np.ndarray:
+    """The place (3,) with the least sum of distances to points (n, 3) (Weiszfeld 1937); NaN rows are ignored."""
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
+        return np.full(3, np.nan)
+    middle = points.mean(axis=0)
+    for _ in range(_ROUNDS):
+        pull = 1 / np.maximum(np.linalg.norm(points - middle, axis=1), 1e-3)
+        middle = pull @ points / pull.sum()
+    return middle

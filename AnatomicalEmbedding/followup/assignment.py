@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
-from .lesions import MERGED, OUTSIDE, Lesion, Measurement
+from ..errors import AnatomicalEmbeddingError, require
+from .lesions import MERGED, OUTSIDE, Lesion
 from .record import FollowUp
 from .status import DISAPPEARED, NEW, SPLIT
 
@@ -20,20 +20,19 @@ SAME = "same"
 
 _MATCHING_MM = 6.0  # error of matching where weights have no calibration
 _LEAST_ERROR_MM = 1.0
-_OWN_SHARE = 0.6  # of a lesion's radius that its marked middle may be off, or drift as it grows
+_OWN_SHARE = 0.6  # of a lesion's radius: error and drift of its marked middle
 _LEFT_OVER = 2.0  # price of a lesion without partner, in units of expected distance
-_ABSENT = 1.0  # price of a partner in a scan that is said not to show the place
+_ABSENT = 1.0  # price of a partner in a scan where matching reports the place as absent
 _NEVER = 1e6
 _SIZE = 0.25  # price of a radius that is e times as large
-_UNMEASURED_MM = 7.0  # radius of a lesion that nobody has measured
-_TOUCH = 1.15  # parts of a lesion lie within it, a little beyond its edge
+_UNMEASURED_MM = 7.0  # radius of an unmeasured lesion
+_TOUCH = 1.15  # parts of a lesion lie within its radius times this
 
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """n lesions known in a study. points_ras: (n, 3) RAS mm there. radius_mm: (n,). carried_ras: (n, 3) where matching
-    puts them in the other study. error_mm: (n,) expected error of that, NaN where not known. absent: (n,) bool, whether
-    the other scan is said not to show the place.
+    """n lesions of a study. points_ras: (n, 3) RAS mm there. radius_mm: (n,). carried_ras: (n, 3) their matches in the
+    other study. error_mm: (n,) expected error of these, NaN where unknown. absent: (n,) bool, matches reported absent.
     """
 
     points_ras: np.ndarray
@@ -60,11 +59,11 @@ class Assignment:
 
 
 def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]] = ()) -> Assignment:
-    """Pair two lists of lesions by the places that matching gave them, both ways. known: pairs that are settled.
+    """Pair two lists of lesions by the places that matching gave them, both ways. known: fixed pairs.
 
-    A pair costs its distance, in units of what matching and the lesion's own size let expect, and the change of size; a
-    lesion without partner has a price too; the cheapest way to explain both lists is taken (linear assignment). What is
-    left over is then looked at as a part of a lesion that split, or as one of those that merged.
+    A pair costs its distance, in units of the expected distance, and its change of size; a lesion without partner has a
+    price too; linear assignment minimises the sum. Lesions left over are then tried as parts of a split lesion, or as
+    members of a merged one.
     """
     count, others = len(earlier.points_ras), len(later.points_ras)
     pairs = _pairs(earlier, later, known)
@@ -83,12 +82,7 @@ def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, in
 
 
 def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            'pairing lesions needs scipy, which is not installed; run: pip install "AnatomicalEmbedding[followup]".'
-        ) from error
+    optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
     count, others = len(earlier.points_ras), len(later.points_ras)
     price = np.zeros((count + others, count + others))
     distance, expected = _distances(earlier, later)
@@ -98,16 +92,16 @@ def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> 
         price[i, :others] = price[:count, j] = _NEVER
         price[i, j] = -_NEVER
     price[:count, others:] = price[count:, :others] = _LEFT_OVER / 2
-    rows, columns = linear_sum_assignment(price)
+    rows, columns = optimize.linear_sum_assignment(price)
     return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < others]
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """(n, m) mm how far lesions are from each other, both ways, and (n, m) mm how far they may be expected to be."""
+    """(n, m) mm distances between lesions, both ways, and (n, m) mm expected distances."""
     there = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = _error(earlier)[:, None], _error(later)[None]
-    # the surer way counts more
+    # the direction with the smaller error counts more
     weight = other**2 / (one**2 + other**2)
     distance = weight * there + (1 - weight) * back
     size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
@@ -125,7 +119,7 @@ def _error(listed: Listed) -> np.ndarray:
 
 
 def _joined_with(listed: Listed, others: Listed, n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
-    """The lesion of the other study that holds lesion n beside its partner, if there is one."""
+    """The lesion of the other study that holds lesion n and a paired lesion, if there is one."""
     found = []
     for partner, j in pairs:
         whole = others.radius_mm[j] * _TOUCH
@@ -155,23 +149,22 @@ def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np
 
 @dataclass(frozen=True)
 class Nearness:
-    """How far a lesion lies from where matching puts the other, and how far errors and sizes let expect, in mm."""
+    """Distance of a lesion from the other's match, and the distance expected from errors and sizes, in mm."""
 
     off_mm: float
     expected_mm: float
 
     @property
     def is_likely(self) -> bool:
-        """Whether it lies no farther off than may be expected."""
+        """Whether the distance is within the expected one."""
         return self.off_mm <= self.expected_mm
 
 
 @dataclass(frozen=True)
 class RecordAssignment:
-    """What is said of lesions that were marked in one of two studies each. same: (id in the earlier, id in the later)
-    of one lesion. split: (part, whole). merged: (id, id that it went into), both after `same` is applied to the record.
-    earlier, later: id -> one of the words of `Assignment`. unread: id -> why it could not be looked for. nearness: of
-    each pair of ids in same, split and merged.
+    """Relations between lesions that were marked in one of two studies each. same: (id in the earlier, id in the later)
+    of one lesion. split: (part, whole). merged: (id, id that it merged into), both after `same` is applied. earlier,
+    later: id -> one of the words of `Assignment`. unread: id -> why it could not be matched. nearness: of each pair.
     """
 
     earlier_study: str
@@ -185,9 +178,7 @@ class RecordAssignment:
     nearness: Mapping[tuple[str, str], Nearness]
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """The record once a person agrees: lesions that are the same become one, parts and merged ones are noted. What
-        `without_conflicts` leaves out stays as it is.
-        """
+        """The record with all relations applied, except those that `without_conflicts` leaves out."""
         found, _ = self.without_conflicts(record)
         for one, other in found.same:
             record = record.unite(one, other)
@@ -198,7 +189,7 @@ class RecordAssignment:
         return record
 
     def without_conflicts(self, record: FollowUp) -> tuple[RecordAssignment, tuple[tuple[str, str], ...]]:
-        """All but pairs that a person has looked at side by side in a third study, with their parts; and those pairs.
+        """All but pairs that a person has reviewed as two lesions in a third study, with their parts; and those pairs.
         Raises AnatomicalEmbeddingError for a lesion that is not in the record.
         """
         same, apart = [], []
@@ -216,15 +207,11 @@ class RecordAssignment:
 
 
 def assign_in_record(
-    record: FollowUp,
-    earlier: str,
-    later: str,
-    maps: Mapping[str, EmbeddingMap],
-    effort: str = "standard",
+    record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> RecordAssignment:
-    """Pair the lesions seen in one study alone with those seen in another alone. Changes nothing: see `put_into`.
+    """Pair the lesions seen in only one of two studies. Changes nothing: see `put_into`.
 
-    Lesions that are known in both already stay as they are, and what is said of others can still be a part of them.
+    Lesions known in both stay as they are; others can still be part of them.
     maps: by study key. Raises AnatomicalEmbeddingError for a study without a map.
     """
     from .proposing import carry_points, check_prepared, outside_patient
@@ -234,7 +221,8 @@ def assign_in_record(
     for key, other in ((earlier, later), (later, earlier)):
         lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
         points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
-        radii = np.array([_radius(lesion.findings[key].size) for lesion in lesions])
+        lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
+        radii = np.array([_UNMEASURED_MM if length is None else max(length / 2, 1.0) for length in lengths])
         matches, readable = carry_points(maps[key], points, maps[other], effort)
         label = record.study(key).label
         for lesion, ok in zip(lesions, readable, strict=True):
@@ -254,23 +242,13 @@ def assign_in_record(
     merged = {(i, j): (names[0][i], kept.get(names[1][j], names[1][j])) for i, j in rest if j in paired_later}
     distance, expected = _distances(*listed)
     return RecordAssignment(
-        earlier,
-        later,
-        tuple(same.values()),
-        tuple(split.values()),
-        tuple(merged.values()),
-        dict(zip(names[0], found.earlier, strict=True)),
-        dict(zip(names[1], found.later, strict=True)),
-        unread,
+        earlier, later, tuple(same.values()), tuple(split.values()), tuple(merged.values()),
+        dict(zip(names[0], found.earlier, strict=True)), dict(zip(names[1], found.later, strict=True)), unread,
         {ids: Nearness(float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
-    )
+    )  # fmt: skip
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
-    """Whether a lesion was seen in one study, and nobody has said that it is not in the other."""
+    """Whether a lesion was seen in one study, and not reviewed as gone in the other."""
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)
-
-
-def _radius(size: Measurement) -> float:
-    return _UNMEASURED_MM if size.long_mm is None else max(size.long_mm / 2, 1.0)

@@ -2,29 +2,150 @@
 
 Each lesion is a measurement group (TID 1501) with its Tracking Unique Identifier, which is the same in the reports of
 all studies; its place and the ends of its axes are 3-D coordinates in the frame of reference of the images.
-`sr_reading.read_sr` reads it back.
+`sr_reading.read_srs` reads it back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
 from . import sr_codes as codes
 from .lesions import MERGED, PROPOSED, Axis, Finding, Lesion, Point, Study
 from .record import FollowUp
-from .sr_source import SourceSeries, check_inside, read_source
 
 if TYPE_CHECKING:
     import highdicom
     from pydicom import Dataset
+
+
+_OUTSIDE_MM = 5.0  # beyond the outermost slices and pixels
+# Attributes that may be empty but must exist for a report to copy them (type 2)
+_MAY_BE_EMPTY = (
+    "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
+    "StudyTime", "ReferringPhysicianName",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class SourceSeries:
+    """Headers of one series' slices, without pixels."""
+
+    slices: tuple[Dataset, ...]
+
+    @property
+    def frame_of_reference(self) -> str:
+        return str(self.slices[0].FrameOfReferenceUID)
+
+    @cached_property
+    def _origins(self) -> np.ndarray:
+        return np.array([each.ImagePositionPatient for each in self.slices], dtype=np.float64)
+
+    @cached_property
+    def _axes(self) -> np.ndarray:
+        """(3,3) rows: along a row of pixels, along a column, and across slices; LPS."""
+        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
+        return np.stack([row, column, np.cross(row, column)])
+
+    def nearest(self, point_ras: Point) -> Dataset:
+        """The slice that a place lies in or nearest to."""
+        return self.slices[self._nearest(point_ras)]
+
+    def outside_mm(self, point_ras: Point) -> float:
+        """Distance of a place outside the images in mm; 0 inside."""
+        number = self._nearest(point_ras)
+        header = self.slices[number]
+        across, down, away = self._axes @ (_lps(point_ras) - self._origins[number])
+        heights = np.sort(self._origins @ self._axes[2])
+        step = float(np.max(np.diff(heights))) if len(heights) > 1 else 0.0
+        height, width = (
+            size * float(mm) for size, mm in zip((header.Rows, header.Columns), header.PixelSpacing, strict=True)
+        )
+        beyond = (-across, across - width, -down, down - height, abs(away) - step)
+        return max(0.0, *map(float, beyond))
+
+    def _nearest(self, point_ras: Point) -> int:
+        return int(np.argmin(np.abs((self._origins - _lps(point_ras)) @ self._axes[2])))
+
+
+def read_source(study: Study, files: str | Path | Iterable[str | Path]) -> SourceSeries:
+    """The series of a study. files: its slices, or a folder with it.
+
+    Raises AnatomicalEmbeddingError, naming the study, when there are no files, no DICOM images with a place in the
+    patient, several series and none of them the study's, or another study's images.
+    """
+    slices = _placed_slices(study, _paths(files))
+    if not slices:
+        raise AnatomicalEmbeddingError(
+            f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files cannot be used);"
+            " a structured report refers to the DICOM images of its study: load the DICOM series, or export the table"
+            " (CSV), the page (HTML) or the record instead."
+        )
+    series = {str(each.SeriesInstanceUID) for each in slices}
+    wanted = study.series_uid or (series.pop() if len(series) == 1 else "")
+    slices = [each for each in slices if each.SeriesInstanceUID == wanted]
+    if not slices:
+        problem = f"hold another series than {wanted}" if wanted else f"hold {len(series)} series"
+        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files given {problem}; give the study's own series.")
+    if study.study_uid and any(each.StudyInstanceUID != study.study_uid for each in slices):
+        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files are of another study; give its own.")
+    if "FrameOfReferenceUID" not in slices[0]:
+        raise AnatomicalEmbeddingError(
+            f"{study.label}: its DICOM images have no frame of reference, so that places in them are undefined;"
+            " export the table (CSV) or the page (HTML) instead."
+        )
+    for keyword in _MAY_BE_EMPTY:
+        if keyword not in slices[0]:
+            setattr(slices[0], keyword, "")
+    return SourceSeries(tuple(slices))
+
+
+def check_inside(source: SourceSeries, study: Study, label: str, point_ras: Point) -> None:
+    """Raise AnatomicalEmbeddingError where a place lies outside the images."""
+    outside = source.outside_mm(point_ras)
+    if outside > _OUTSIDE_MM:
+        raise AnatomicalEmbeddingError(
+            f"{label}: lies {outside:.0f} mm outside the DICOM images given for {study.label};"
+            " give the series that it was marked in."
+        )
+
+
+def _paths(files: str | Path | Iterable[str | Path]) -> list[Path]:
+    if not isinstance(files, str | Path):
+        return [Path(file) for file in files]
+    path = Path(files)
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
+def _placed_slices(study: Study, paths: Sequence[Path]) -> list[Dataset]:
+    """Headers of single CT, MR or PET slices; other files, and images without a place, are skipped."""
+    import pydicom
+
+    slices = {}
+    for path in paths:
+        try:
+            header = pydicom.dcmread(path, stop_before_pixels=True)
+        except pydicom.errors.InvalidDicomError:
+            continue
+        except (OSError, ValueError, EOFError) as error:
+            raise AnatomicalEmbeddingError(
+                f"{path}: cannot be read as DICOM for the report of {study.label} ({error}); copy the series again."
+            ) from error
+        placed = all(header.get(keyword) for keyword in ("ImagePositionPatient", "ImageOrientationPatient"))
+        if placed and header.get("PixelSpacing") and header.get("SeriesInstanceUID") and header.get("SOPInstanceUID"):
+            slices[str(header.SOPInstanceUID)] = header
+    return list(slices.values())
+
 
 _PRODUCT = "AnatomicalEmbedding"
 _DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # of this program, wherever it runs
@@ -33,15 +154,8 @@ _SERIES_NUMBER = 990
 
 def import_highdicom():
     """highdicom, or AnatomicalEmbeddingError where it is not installed."""
-    try:
-        import highdicom
-        import highdicom.sr
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            "DICOM structured reports need highdicom, which is not installed;"
-            ' run: pip install "AnatomicalEmbedding[followup]".'
-        ) from error
-    return highdicom
+    require("highdicom.sr", "highdicom", "DICOM structured reports need", "followup")
+    return sys.modules["highdicom"]
 
 
 def write_sr(
@@ -52,12 +166,11 @@ def write_sr(
     include_unconfirmed: bool = False,
     observer: str = "",
 ) -> tuple[str, ...]:
-    """Write what is known of the lesions in one study; returns sentences on what was left out.
+    """Write the lesions' findings in one study; returns sentences on what was left out.
 
-    source_files: the DICOM slices that the lesions were marked in, or a folder with them. include_unconfirmed: places
-    that nobody has looked at are reported too, without sizes, and said to be UNCONFIRMED. observer: who read the study,
-    "Family^Given". The report is always marked unverified and preliminary, and partial unless a person has looked at
-    every lesion.
+    source_files: the DICOM slices that the lesions were marked in, or a folder with them. include_unconfirmed: also
+    report unreviewed places, without sizes, flagged UNCONFIRMED. observer: the reader, "Family^Given". The report is
+    always marked unverified and preliminary, and partial unless every lesion is reviewed.
 
     Raises AnatomicalEmbeddingError when highdicom is not installed, the study has no DICOM images or other ones, a
     lesion lies outside them, nothing can be reported, or the file cannot be written.
@@ -65,14 +178,14 @@ def write_sr(
     hd = import_highdicom()
     study = record.study(study_key)
     source = read_source(study, source_files)
-    said: list[str] = []
+    left_out: list[str] = []
     groups, images = [], {}
     for lesion in record.lesions:
         found = lesion.findings.get(study_key)
         if found is None:
-            said.append(f"{lesion.id}: nothing is known of it in {study.label}, so the report does not name it.")
+            left_out.append(f"{lesion.id}: it is not assessed in {study.label}, so the report leaves it out.")
         elif not found.reviewed and not include_unconfirmed:
-            said.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
+            left_out.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
         else:
             _check_uid(lesion)
             if found.point_ras is not None:
@@ -80,7 +193,7 @@ def write_sr(
             group = _Group(hd, record, lesion, found, source, study)
             groups.append(group.written())
             images.update(group.images)
-            said += group.said
+            left_out += group.left_out
     if not groups:
         raise AnatomicalEmbeddingError(
             f"{study.label}: no lesion was confirmed in it, so there is nothing to report; confirm or mark one first."
@@ -99,20 +212,20 @@ def write_sr(
         raise AnatomicalEmbeddingError(
             f"{study.label}: its DICOM images do not make a report ({error}); repair their headers."
         ) from error
-    return tuple(said)
+    return tuple(left_out)
 
 
 def _check_uid(lesion: Lesion) -> None:
     uid = lesion.tracking_uid
     if len(uid) > 64 or not re.fullmatch(r"[0-9]+(\.[0-9]+)*", uid):
         raise AnatomicalEmbeddingError(
-            f"{lesion.id}: its tracking UID {uid!r} is none of DICOM (numbers with points between them, 64 characters);"
-            " mend it in the record."
+            f"{lesion.id}: its tracking UID {uid!r} is not a DICOM UID (numbers and points, 64 characters);"
+            " correct it in the record."
         )
 
 
 class _Group:
-    """The measurement group of one lesion. images: slices it refers to, by their UIDs. said: what was left out."""
+    """The measurement group of one lesion. images: slices it refers to, by their UIDs. left_out: sentences."""
 
     def __init__(
         self, hd: highdicom, record: FollowUp, lesion: Lesion, found: Finding, source: SourceSeries, study: Study
@@ -120,7 +233,7 @@ class _Group:
         self.hd, self.record, self.lesion, self.found, self.source = hd, record, lesion, found, source
         self.study = study
         self.images: dict[str, Dataset] = {}
-        self.said: list[str] = []
+        self.left_out: list[str] = []
 
     def written(self) -> highdicom.sr.MeasurementsAndQualitativeEvaluations:
         sr, lesion, found = self.hd.sr, self.lesion, self.found
@@ -156,7 +269,7 @@ class _Group:
         return group
 
     def _label(self) -> str:
-        """The lesion's, with a flag that readers see who do not know our codes."""
+        """The lesion's label, with a flag for readers without our codes."""
         return f"{self.lesion.label}{codes.UNCONFIRMED}" if self.found.state == PROPOSED else self.lesion.label
 
     def _measurements(self) -> list[highdicom.sr.Measurement]:
@@ -164,7 +277,7 @@ class _Group:
         drawn = [(codes.LONG_AXIS, size.long_axis, size.long_mm), (codes.SHORT_AXIS, size.short_axis, size.short_mm)]
         if not (self.found.visible and size.confirmed):
             if self.found.visible and any(axis is not None for _, axis, _ in drawn):
-                self.said.append(
+                self.left_out.append(
                     f"{self.lesion.id}: its axes in {self.study.label} are not confirmed, so they are left out."
                 )
             return []
@@ -188,7 +301,7 @@ class _Group:
             return None
         found = codes.site_codes(self.lesion.site)
         if found is None:
-            self.said.append(f"{self.lesion.id}: there is no code for its site {self.lesion.site!r}; it is left out.")
+            self.left_out.append(f"{self.lesion.id}: its site {self.lesion.site!r} has no code; it is left out.")
             return None
         organ, side = found
         return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]
@@ -224,31 +337,23 @@ def _document(
         title=sr.CodedConcept("126000", "DCM", "Imaging Measurement Report"),
     )
     document = sr.Comprehensive3DSR(
-        evidence=evidence,
-        content=report[0],
-        series_instance_uid=hd.UID(),
-        series_number=_SERIES_NUMBER,
-        sop_instance_uid=hd.UID(),
-        instance_number=1,
-        manufacturer=_PRODUCT,
-        manufacturer_model_name=_PRODUCT,
-        software_versions=_version(),
-        device_serial_number="1",
-        series_description="Lesion follow-up",
+        evidence=evidence, content=report[0], series_instance_uid=hd.UID(), series_number=_SERIES_NUMBER,
+        sop_instance_uid=hd.UID(), instance_number=1, manufacturer=_PRODUCT, manufacturer_model_name=_PRODUCT,
+        software_versions=_version(), device_serial_number="1", series_description="Lesion follow-up",
         coding_schemes=[
             hd.coding_schemes.CodingSchemeIdentificationItem(
                 codes.SCHEME, name=_PRODUCT, responsible_organization=_PRODUCT
             )
         ],
         is_complete=complete,
-    )
+    )  # fmt: skip
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names of lesions may be in any language
     return document
 
 
-def _lps(points_ras: Iterable[Point]) -> np.ndarray:
-    """(N,3) LPS mm."""
-    return np.array(list(points_ras), dtype=np.float64) * (-1, -1, 1)
+def _lps(ras: Iterable) -> np.ndarray:
+    """LPS mm of one point or several."""
+    return np.array(list(ras), dtype=np.float64) * (-1, -1, 1)
 
 
 def _version() -> str:

@@ -1,6 +1,4 @@
-"""All that leaves a follow-up at once: table, page, structured reports, and the record to go on from."""
-
-from __future__ import annotations
+"""Export of a follow-up: table, page, structured reports, and the record to continue from."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +18,7 @@ CSV, HTML, SR, RECORD = KINDS = ("csv", "html", "sr", "record")
 
 @dataclass(frozen=True)
 class Exported:
-    """written: files. notes: sentences on what was left out of them, and on what was not written and why."""
+    """written: files. notes: sentences on what was left out of them, and on files not written and why."""
 
     written: tuple[Path, ...]
     notes: tuple[str, ...]
@@ -36,10 +34,10 @@ def export(
     include_unconfirmed: bool = False,
     observer: str = "",
 ) -> Exported:
-    """Write NAME.csv, NAME.html, NAME.followup.json and NAME-STUDY.sr.dcm for each study; what exists is replaced.
+    """Write NAME.csv, NAME.html, NAME.followup.json and NAME-STUDY.sr.dcm for each study; existing files are replaced.
 
     volumes: scans by study key, for pictures. sources: DICOM slices, or a folder with them, by study key. kinds: some
-    of KINDS. include_unconfirmed, observer: see `write_sr`. One file that cannot be written keeps none of the others.
+    of KINDS. include_unconfirmed, observer: see `write_sr`. A file that cannot be written does not stop the others.
 
     Raises AnatomicalEmbeddingError when there is no lesion, or no file at all could be written.
     """
@@ -53,12 +51,12 @@ def export(
 
     def attempt(path: Path, write: Callable[[Path], object]) -> None:
         try:
-            said = write(path)
+            left_out = write(path)
         except AnatomicalEmbeddingError as error:
             notes.append(f"{path.name} was not written: {error}")
         else:
             written.append(path)
-            notes.extend(said if isinstance(said, tuple) else ())
+            notes.extend(left_out if isinstance(left_out, tuple) else ())
 
     if CSV in kinds:
         attempt(folder / f"{name}.csv", lambda path: write_csv(path, record))

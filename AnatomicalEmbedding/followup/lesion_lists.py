@@ -1,6 +1,4 @@
-"""Lesions that a person marked elsewhere: a list of points, or of lines drawn along their longest diameters."""
-
-from __future__ import annotations
+"""Lesions marked in other programs: a list of points, or of lines along their longest diameters."""
 
 import json
 import math
@@ -68,38 +66,35 @@ def _lines(path: Path) -> list[tuple[str, bool, int]] | None:
 
 @dataclass(frozen=True)
 class Marked:
-    """record: with the lesions of a list. notes: sentences on those that were left as they are, and on new ones that a
-    person should look at.
-    """
+    """record: with the lesions of a list. notes: sentences on unchanged lesions, and on new ones to review."""
 
     record: FollowUp
     notes: tuple[str, ...]
 
 
 def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> Marked:
-    """The record with lesions marked in a study, and what is to be said of them.
+    """The record with lesions marked in a study, and notes.
 
-    A lesion that is marked there already, in this place or by this name, stays as it is, but for a line where nobody
-    has measured it. One of the name of a single
-    lesion known from other studies is that lesion, unless it is a name that programs give (F-1, L1, 3), which means
-    nothing in another list. Where a person has said that a lesion is not there, that stays too.
+    A lesion that is already marked there, at this place or by this name, stays; it receives the line where it has no
+    measurement. One with the name of a single lesion known from other studies is that lesion, unless the name is one
+    that programs assign (F-1, L1, 3). Findings reviewed as not visible or outside stay too.
     """
     label, before = record.study(study).label, record
     notes, new = [], []
     for marked, there in zip(lesions, _same_lesions(record, study, lesions), strict=True):
         there = there or _seen_at(record, study, marked.point_ras)  # may be twice in the list
         if there is not None:
-            record, told = _met_again(record, study, there, marked)
-            notes += told
+            record, remarks = _met_again(record, study, there, marked)
+            notes += remarks
             continue
         lesion = _namesake(record, study, marked)
         if lesion is not None and is_automatic(marked.name):
-            told = f"{marked.name} in {label}: is a name that programs give, so it is not taken for {lesion.label}"
-            notes.append(f"{told}; pair the two if they are one.")
+            reason = f"{marked.name} in {label}: is a name that programs assign, so it is not taken for {lesion.label}"
+            notes.append(f"{reason}; pair the two if they are one.")
             lesion = None
-        if lesion is not None and _is_reviewed(lesion, study):
-            told = f"{lesion.label}: is {lesion.findings[study].state} in {label}, as a person has said"
-            notes.append(f"{told}; its place in the list was left out.")
+        if lesion is not None and study in lesion.findings and lesion.findings[study].reviewed:
+            reason = f"{lesion.label}: was reviewed as {lesion.findings[study].state} in {label}"
+            notes.append(f"{reason}; its place in the list was left out.")
             continue
         lesion_id = record.free_id() if lesion is None else lesion.id
         record = record.mark(study, marked.point_ras, None if lesion is None else lesion_id)
@@ -109,17 +104,17 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
         if marked.long_axis is not None:
             record = record.measure(lesion_id, study, marked.long_axis, None)
     if new and any(_is_marked(each, study) for each in before.lesions):
-        notes.append(f"New in {label}: {', '.join(new)}; remove what a person had removed before.")
+        notes.append(f"New in {label}: {', '.join(new)}; remove those that were removed before.")
     return Marked(record, tuple(notes))
 
 
 def is_automatic(name: str) -> bool:
-    """Is it a name that a program gives, and no person?"""
+    """Is it a name assigned by a program?"""
     return _AUTOMATIC.fullmatch(name.strip()) is not None
 
 
 def _same_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> list[str | None]:
-    """Id of the lesion that each is in this study already: the one at its place; else by name, each lesion once."""
+    """Id of the lesion in this study that each one is: the one at its place; else by name, each lesion once."""
     same = [_seen_at(record, study, marked.point_ras) for marked in lesions]
     for n, marked in enumerate(lesions):
         if same[n] is not None or not marked.name:
@@ -139,13 +134,13 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 
 
 def _namesake(record: FollowUp, study: str, marked: MarkedLesion) -> Lesion | None:
-    """The only lesion of this name that nobody has seen in this study."""
+    """The only lesion of this name that is not visible in this study."""
     named = [each for each in record.lesions if each.name == marked.name and not _is_visible(each, study)]
     return named[0] if marked.name and len(named) == 1 else None
 
 
 def _met_again(record: FollowUp, study: str, lesion_id: str, marked: MarkedLesion) -> tuple[FollowUp, tuple[str, ...]]:
-    """With the axis of a lesion that is there already, where nobody has measured it; and what is left as it is."""
+    """The record with the axis of a lesion that is already there and not measured; notes on what stays."""
     lesion, label = record.lesion(lesion_id), record.study(study).label
     found, axis = lesion.findings[study], marked.long_axis
     away = math.dist(found.point_ras, marked.point_ras)
@@ -163,11 +158,7 @@ def _is_visible(lesion: Lesion, study: str) -> bool:
     return study in lesion.findings and lesion.findings[study].visible
 
 
-def _is_reviewed(lesion: Lesion, study: str) -> bool:
-    return study in lesion.findings and lesion.findings[study].reviewed
-
-
 def _is_marked(lesion: Lesion, study: str) -> bool:
-    """Was it marked in this study, not carried over to it?"""
+    """Was it marked in this study, not carried over?"""
     found = lesion.findings.get(study)
     return found is not None and found.state == MARKED and found.guess is None

@@ -1,4 +1,4 @@
-"""What is known of a lesion in a study, and of a lesion in all of them. Plain values, no torch: RAS mm throughout."""
+"""Lesions and their findings in studies, as plain values without torch. Coordinates are RAS mm."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Point = tuple[float, float, float]
 Axis = tuple[Point, Point]  # two ends
 
 MARKED = "marked"  # placed here by a person
-PROPOSED = "proposed"  # found by the software: nobody has looked
+PROPOSED = "proposed"  # found by the software, not reviewed
 CONFIRMED = "confirmed"  # a proposal that a person accepted
 MOVED = "moved"  # a proposal that a person corrected
-NOT_VISIBLE = "not visible"  # a person looked: the scan shows the place, and no lesion there
-OUTSIDE = "outside"  # a person looked: the scan does not show the place
-MERGED = "merged"  # a person looked: it has grown together with another lesion, which stands for both
+NOT_VISIBLE = "not visible"  # reviewed: the scan shows the place, but no lesion there
+OUTSIDE = "outside"  # reviewed: the scan does not show the place
+MERGED = "merged"  # reviewed: merged with another lesion, which is measured for both
 STATES = (MARKED, PROPOSED, CONFIRMED, MOVED, NOT_VISIBLE, OUTSIDE, MERGED)
 WITH_PLACE = (MARKED, PROPOSED, CONFIRMED, MOVED)
 VISIBLE = (MARKED, CONFIRMED, MOVED)  # a person saw the lesion here
-LEAST_AXIS_MM = 0.1  # a shorter one was not drawn from edge to edge
+LEAST_AXIS_MM = 0.1  # shorter ones are drawing mistakes
 
 
 @dataclass(frozen=True)
 class Study:
-    """One scan of the patient. key: tells it from the others and stays the same (the DICOM series UID, the hash of its
-    content, or what the scene calls it). date: when it was taken, None where not known. name: what the user calls it.
+    """One scan of the patient. key: unique and constant (the DICOM series UID, the hash of its content, or its id in
+    the scene). date: of the scan, None where unknown. name: for users.
     """
 
     key: str
@@ -44,7 +44,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Guess:
-    """What matching said of a place that it proposed. status: "matched", "uncertain" or "absent" (not in this scan).
+    """The result of matching for a proposed place. status: "matched", "uncertain" or "absent" (not in this scan).
     source: key of the study whose place was carried over. expected_error_mm, probability (of less than 10 mm): None
     where the weights have no calibration.
     """
@@ -56,14 +56,14 @@ class Guess:
 
     @property
     def error_mm(self) -> float | None:
-        """The expected error to tell a person: None for a place that the scan is said not to show."""
+        """The expected error to show; None for a place reported as absent."""
         return None if self.status == "absent" else self.expected_error_mm
 
 
 @dataclass(frozen=True)
 class Measurement:
     """Sizes of a lesion in a study. long_axis, short_axis: their ends. volume_ml: where it was segmented.
-    confirmed: a person drew or accepted them in this study; until then they are carried over and count for nothing.
+    confirmed: a person drew or accepted them in this study; carried-over sizes are not counted.
     """
 
     long_axis: Axis | None = None
@@ -92,8 +92,8 @@ NO_SIZE = Measurement()
 
 @dataclass(frozen=True)
 class Finding:
-    """A lesion in one study. point_ras: None where `state` has no place. guess: what matching proposed, kept also
-    after a person has looked. into: the lesion that it has `MERGED` with.
+    """A lesion in one study. point_ras: None where `state` has no place. guess: of matching, kept
+    after the review. into: the lesion that it has `MERGED` with.
     """
 
     state: str
@@ -104,7 +104,7 @@ class Finding:
 
     @property
     def reviewed(self) -> bool:
-        """Whether a person has said what is here."""
+        """Whether a person has reviewed the finding."""
         return self.state != PROPOSED
 
     @property

@@ -1,17 +1,15 @@
-"""Two records of one patient as one: lesions are the same by their Tracking UID, studies by key, DICOM series or name.
+"""Merging two records of one patient: lesions are identified by Tracking UID, studies by key, DICOM series or name.
 
-`joined` puts reports together, of which the later counts. `taken_in` is the rule for what comes from an earlier
-session: what a person has said here stays.
+`joined` merges reports, of which the later counts. `taken_in` adds an earlier session's record: what a person has
+entered here stays.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from .lesions import MERGED, Finding, Lesion, Measurement, Point, Study
+from .lesions import MERGED, Finding, Lesion, Measurement, Study
 from .record import FollowUp
 from .sr_codes import site_codes
 from .study_inputs import in_order, is_content
@@ -22,8 +20,8 @@ _SAME_SHARE = 1e-3  # of a volume
 
 @dataclass(frozen=True)
 class TakenIn:
-    """record: with what has come. kept: (lesion, study) of which the other record tells something else than is said
-    here, and stays. described: lesions that have another name, site, split_from, target or nodal there, which stay.
+    """record: the merged one. kept: (lesion, study) where the other record contradicts this one, whose finding stays.
+    described: lesions whose name, site, split_from, target or nodal differ there; those here stay.
     """
 
     record: FollowUp
@@ -32,34 +30,34 @@ class TakenIn:
 
 
 def taken_in(here: FollowUp, other: FollowUp) -> TakenIn:
-    """What a person has said here stays, and `other` fills in the rest: studies and their dates, lesions, their names
-    and sites, findings where nobody has looked here, and sizes that nobody has confirmed of what both saw in one place.
+    """Reviewed findings of `here` stay, and `other` adds studies and dates, lesions, their names and sites, findings
+    that are not reviewed here, and sizes that are not confirmed here of lesions that both have in one place.
 
-    A merger of `other` with a lesion that a person here has looked for and not seen is one of those that are not taken.
-    Ids and keys are those of `here` where it knows lesion or study.
+    Mergers of `other` with a lesion that is reviewed as not visible here are not taken over. Ids and keys are those of
+    `here` where it has the lesion or study.
     """
-    given = _moved(here, other)
+    moved = _moved(here, other)
     known = {lesion.id: lesion for lesion in here.lesions}
-    kept = _contradicting(here, given)
+    kept = _contradicting(here, moved)
     fitting = [
         replace(lesion, findings={key: found for key, found in lesion.findings.items() if (lesion.id, key) not in kept})
-        for lesion in given
+        for lesion in moved
     ]
-    described = (each.id for each in given if each.id in known and _is_described_otherwise(known[each.id], each))
+    described = (each.id for each in moved if each.id in known and _is_described_otherwise(known[each.id], each))
     return TakenIn(_together(here, other, fitting, _filled), tuple(kept), tuple(described))
 
 
 def joined(one: FollowUp, other: FollowUp) -> FollowUp:
-    """All studies, by date as `in_order` has it, and all lesions. Where both know of a lesion in a study, what `other`
-    says counts, unless that is a proposal and a person has looked in `one`. Lesions keep their ids where these are
-    free; studies have the keys of `one`.
+    """All studies, ordered by `in_order`, and all lesions. Where both have a finding, that of `other` counts, unless it
+    is a proposal and that of `one` is reviewed. Lesions keep their ids where these are free; studies have the keys of
+    `one`.
     """
     return _together(one, other, _moved(one, other), _as_one)
 
 
 def same_studies(one: FollowUp, other: FollowUp) -> dict[str, str]:
-    """Key in `other` -> key in `one` of the studies that both know: of one key or DICOM series, or else, without a
-    series, of one name that no other has and with nothing that tells them apart.
+    """Key in `other` -> key in `one` of the studies in both: of one key or DICOM series, or else, without a series, of
+    one unique name and without contradicting date or content.
     """
     known = {study.key for study in one.studies}
     keys = {study.key: study.key for study in other.studies if study.key in known}
@@ -83,13 +81,13 @@ def same_studies(one: FollowUp, other: FollowUp) -> dict[str, str]:
 
 
 def _file_name(study: Study, record: FollowUp) -> str:
-    """Of two files of one name the second is called NAME_2 in a record, NAME_1 in Slicer: without that number."""
+    """The name without the number of a second file of that name: NAME_2 in a record, NAME_1 in Slicer."""
     name, _, number = study.name.rpartition("_")
     return name if number.isdigit() and any(each.name == name for each in record.studies) else study.name
 
 
 def _may_be(named: tuple[str, Study], other_named: tuple[str, Study]) -> bool:
-    """Of one name, and not known to be of two days, two DICOM studies or two contents."""
+    """Of one name, and without two dates, two DICOM studies or two contents."""
     (name, one), (other_name, other) = named, other_named
     days, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
     apart = len(days) > 1 or len(uids) > 1 or (is_content(one.key) and is_content(other.key))
@@ -130,15 +128,15 @@ def _renamed(lesion: Lesion, ids: Mapping[str, str], keys: Mapping[str, str]) ->
 
 
 def _together(
-    one: FollowUp, other: FollowUp, given: Iterable[Lesion], unite: Callable[[Lesion, Lesion], Lesion]
+    one: FollowUp, other: FollowUp, moved: Iterable[Lesion], unite: Callable[[Lesion, Lesion], Lesion]
 ) -> FollowUp:
-    """given: the lesions of `other` as `_moved`. unite: makes one of a lesion of `one` and the same of `other`."""
+    """moved: the lesions of `other` as `_moved`. unite: merges a lesion of `one` with the same of `other`."""
     keys = same_studies(one, other)
     dates = {keys[study.key]: study.date for study in other.studies if study.key in keys}
     studies = [replace(study, date=study.date or dates.get(study.key)) for study in one.studies]
     studies = in_order(studies, (study for study in other.studies if study.key not in keys)).studies
     lesions = {lesion.id: lesion for lesion in one.lesions}
-    for lesion in given:
+    for lesion in moved:
         known = lesions.get(lesion.id)
         lesions[lesion.id] = lesion if known is None else unite(known, lesion)
     return replace(FollowUp().with_studies(studies), lesions=tuple(lesions.values()))
@@ -150,13 +148,13 @@ def _together(
 def _as_one(known: Lesion, other: Lesion) -> Lesion:
     findings = dict(known.findings)
     for key, found in other.findings.items():
-        if found.reviewed or not _reviewed(findings.get(key)):
+        if found.reviewed or key not in findings or not findings[key].reviewed:
             findings[key] = found
     return _described(other, known, findings)
 
 
 def _filled(known: Lesion, other: Lesion) -> Lesion:
-    """What is known here, and what `other`, which contradicts nothing of it, tells beyond that."""
+    """A lesion with what a consistent `other` adds."""
     findings = dict(known.findings)
     for key, found in other.findings.items():
         mine = findings.get(key)
@@ -168,7 +166,7 @@ def _filled(known: Lesion, other: Lesion) -> Lesion:
 
 
 def _described(lesion: Lesion, other: Lesion, findings: dict[str, Finding]) -> Lesion:
-    """A lesion with these findings, and with the words of `other` where it has none itself."""
+    """A lesion with these findings, and with name, site and split_from of `other` where it has none."""
     return replace(
         lesion,
         findings=findings,
@@ -189,34 +187,34 @@ def _sizes(mine: Measurement, other: Measurement) -> Measurement:
     )
 
 
-# -- where persons differ ----------------------------------------------------------------------------------------------
+# -- contradictions ----------------------------------------------------------------------------------------------------
 
 
-def _contradicting(here: FollowUp, given: Sequence[Lesion]) -> list[tuple[str, str]]:
-    """Lesion and study of what persons say in `given` and cannot be true beside what is said here."""
-    said, told = _said(here.lesions), _said(given)
+def _contradicting(here: FollowUp, moved: Sequence[Lesion]) -> list[tuple[str, str]]:
+    """Lesion and study of reviewed findings in `moved` that contradict reviewed findings here."""
+    own, others = _reviewed_findings(here.lesions), _reviewed_findings(moved)
 
     def is_denied(cell: tuple[str, str]) -> bool:
-        return cell in said and not (cell in told and _agree(said[cell], told[cell]))
+        return cell in own and not (cell in others and _agree(own[cell], others[cell]))
 
     def is_unseen(cell: tuple[str, str]) -> bool:
-        return is_denied(cell) and not said[cell].visible
+        return is_denied(cell) and not own[cell].visible
 
     return [
         (lesion, study)
-        for (lesion, study), found in told.items()
+        for (lesion, study), found in others.items()
         if is_denied((lesion, study))
-        or ((lesion, study) not in said and found.state == MERGED and is_unseen((found.into, study)))
+        or ((lesion, study) not in own and found.state == MERGED and is_unseen((found.into, study)))
     ]
 
 
-def _said(lesions: Iterable[Lesion]) -> dict[tuple[str, str], Finding]:
-    """What persons have said, by lesion and study."""
+def _reviewed_findings(lesions: Iterable[Lesion]) -> dict[tuple[str, str], Finding]:
+    """By lesion and study."""
     return {(each.id, key): found for each in lesions for key, found in each.findings.items() if found.reviewed}
 
 
 def _agree(one: Finding, other: Finding) -> bool:
-    """Do persons say the same? Where one tells a size and the other none, they do."""
+    """Are two reviewed findings the same? A size that only one has is no difference."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
     pairs = [((one.point_ras,), (other.point_ras,))]
@@ -225,23 +223,16 @@ def _agree(one: Finding, other: Finding) -> bool:
         volumes = one.size.volume_ml, other.size.volume_ml
         if None not in volumes and not math.isclose(*volumes, rel_tol=_SAME_SHARE):
             return False
-    return all(None in pair or _lie_together(*pair) for pair in pairs)
-
-
-def _lie_together(some: Sequence[Point], others: Sequence[Point]) -> bool:
-    return all(math.dist(one, other) <= _SAME_MM for one, other in zip(some, others, strict=True))
+    known = (pair for pair in pairs if None not in pair)
+    return all(math.dist(*ends) <= _SAME_MM for pair in known for ends in zip(*pair, strict=True))
 
 
 def _is_described_otherwise(known: Lesion, other: Lesion) -> bool:
-    """Does a word of `other` stand against one that is known?"""
-    told = [(each.name, each.split_from, _organ(each.site)) for each in (known, other)]
-    differs = any(one and another and one != another for one, another in zip(*told, strict=True))
+    """Does the description of `other` differ from a known one?"""
+    words = [(each.name, each.split_from, _organ(each.site)) for each in (known, other)]
+    differs = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differs or (known.target, known.nodal) != (other.target, other.nodal)
 
 
 def _organ(site: str) -> object:
     return site_codes(site) or site.casefold().strip()
-
-
-def _reviewed(found: Finding | None) -> bool:
-    return found is not None and found.reviewed

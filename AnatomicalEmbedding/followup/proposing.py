@@ -1,4 +1,4 @@
-"""Places of lesions in other studies, proposed by matching. Maps are read here alone."""
+"""Places of lesions in other studies, proposed by matching. Only this file of the folder reads maps."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
 
-_BESIDE_BODY_MM = 12.0  # a lesion of the skin may lie outside the cells of the body; further off there is no patient
-_STRETCH = 1.6  # a local affine that stretches more describes no patient
-# Turns are good to 2 or 3 degrees. A small one would only tilt an axis out of the slice that it was drawn in; a very
-# large one is none between two scans of a patient.
+_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie this far outside the body's cells
+_STRETCH = 1.6  # a local affine that stretches more is implausible
+# Turns are accurate to 2 or 3 degrees. A small one would only tilt an axis out of its slice; a very large one is
+# implausible between two scans of a patient.
 _TURN_DEG = (8.0, 60.0)
 
 
@@ -32,28 +32,20 @@ class Places:
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """The record with the places proposed; what a person has said stays."""
+        """The record with the places proposed; reviewed findings stay."""
         for study, proposals in self.proposals.items():
             record = record.propose(study, proposals)
         return record
 
 
-def propose_places(
-    record: FollowUp, study_key: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
-) -> FollowUp:
-    """The record with a place in one study for every lesion that nobody has looked at there; see `find_places`."""
-    return find_places(record, [study_key], maps, effort).put_into(record)
-
-
 def find_places(
     record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> Places:
-    """Where lesions are that nobody has looked at in these studies, all in one go.
+    """The places of lesions in studies where they are not reviewed, all in one call.
 
-    A lesion is carried over from the study nearest in time, before or after, in which a person saw it and whose map is
-    there; its axes go along. maps: by study key. effort: see `matching.match_all`.
-    Raises AnatomicalEmbeddingError for a study that is not in the record or has no map, MapError for maps of different
-    weights.
+    A lesion is carried over, with its axes, from the study nearest in time in which a person saw it and that has a map.
+    maps: by study key. effort: see `matching.match_all`. Raises AnatomicalEmbeddingError for a study that is not in the
+    record or has no map, MapError for maps of different weights.
     """
     studies = list(dict.fromkeys(studies))
     check_prepared(record, studies, maps)
@@ -67,7 +59,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: nobody has seen it in another study that is prepared."
+                reasons[key][lesion.id] = f"{lesion.id}: was not seen in another prepared study."
             else:
                 wanted[source][key].append(lesion.id)
     for source, targets in wanted.items():
@@ -89,7 +81,7 @@ def check_prepared(record: FollowUp, studies: Iterable[str], maps: Mapping[str, 
 def carry_points(
     source: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard"
 ) -> tuple[Matches, np.ndarray]:
-    """Matches of those of n points (n, 3) at which the source can be read, and which those are, (n,) bool."""
+    """Matches of those of n points (n, 3) that lie on the source's body, and which these are, (n,) bool."""
     from ..matching.match import match
 
     readable = _on_body(source, points_ras)
@@ -97,8 +89,8 @@ def carry_points(
 
 
 def outside_patient(lesion_id: str, study: str) -> str:
-    """Why a lesion at a place that a map cannot read has no place elsewhere."""
-    return f"{lesion_id}: its place in {study} is outside the patient; put it right there, and try again."
+    """The reason for a lesion outside the patient, which cannot be matched."""
+    return f"{lesion_id}: its place in {study} is outside the patient; correct it there, and try again."
 
 
 def _nearest_source(
@@ -118,11 +110,7 @@ def _nearest_source(
 
 
 def _carry(
-    record: FollowUp,
-    source: str,
-    targets: Mapping[str, list[str]],
-    maps: Mapping[str, EmbeddingMap],
-    effort: str,
+    record: FollowUp, source: str, targets: Mapping[str, list[str]], maps: Mapping[str, EmbeddingMap], effort: str
 ) -> tuple[dict[str, dict[str, Proposal]], dict[str, str]]:
     """Lesions of one study into others: proposals by target and lesion, and why some cannot be carried at all."""
     from ..matching.match import match_all
@@ -149,7 +137,7 @@ def _carry(
 
 
 def guess_of(matches: Matches, number: int, source: str) -> Guess:
-    """What matching says of one answer. Without a calibration nothing is known of its worth: it is uncertain."""
+    """The guess of one match; "uncertain" for weights without calibration."""
     if matches.status is None:
         return Guess("uncertain", source)
     return Guess(
@@ -161,7 +149,7 @@ def guess_of(matches: Matches, number: int, source: str) -> Guess:
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """(n,) bool: can the map be read at these places? They are in the scan, and the patient is near."""
+    """(n,) bool: are the places in the scan and on or near the body?"""
     from ..scan.geometry import transform_points
 
     cells = transform_points(embedding.ras_to_cell, points_ras)
@@ -171,7 +159,7 @@ def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
         return np.zeros(len(points_ras), bool)
     for n in np.flatnonzero(inside):
         beyond = np.maximum(np.abs(body - cells[n]) - 0.5, 0) * embedding.cell_mm
-        inside[n] = np.square(beyond).sum(1).min() <= _BESIDE_BODY_MM**2
+        inside[n] = np.square(beyond).sum(1).min() <= _NEAR_BODY_MM**2
     return inside
 
 
@@ -180,8 +168,8 @@ def local_turns(
 ) -> np.ndarray:
     """(n, 3, 3) rotations from the source's axes at points (n, 3) to the target's at the places found for them.
 
-    The identity where the maps do not tell a turn from their own error. Lesions keep their size: the stretch of the
-    local affine is that of the body, not of what grows in it.
+    The identity where a turn is within the maps' error. Lesions keep their size: the stretch of the local affine is
+    that of the body, not of the lesion.
     """
     count = len(points_ras)
     turns = np.repeat(np.eye(3)[None], count, axis=0)
@@ -200,10 +188,10 @@ def local_turns(
 
 
 def _slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 3, 3) change of the coordinate per mm along R, A, S, and (n,) whether it means anything."""
+    """(n, 3, 3) change of the coordinate per mm along R, A, S, and (n,) whether it is supported."""
     import torch
 
-    from ..matching.local_affine import fit_around
+    from ..matching.coordinates import fit_around
     from ..matching.target_rows import TargetRows
     from ..scan.geometry import transform_points
 
@@ -213,7 +201,7 @@ def _slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> tuple[np.ndarray
 
 
 def _carried_size(size: Measurement, point: np.ndarray, place: np.ndarray, turn: np.ndarray) -> Measurement:
-    """Axes about their lesion's new place, as nobody has confirmed them there. Volumes are not carried over."""
+    """Axes around the lesion's new place, unconfirmed. Volumes are not carried over."""
 
     def carried(axis: Axis | None) -> Axis | None:
         if axis is None:

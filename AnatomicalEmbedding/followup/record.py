@@ -1,6 +1,6 @@
-"""The follow-up of one patient: studies in order, lesions, and what a person may say about them.
+"""The follow-up of one patient: studies in order, lesions, and the actions of a person on them.
 
-A record never changes: each step returns another one, so that undo is the one before, and nothing is half done.
+A record is immutable: each action returns a new one, so undo is the previous one, and no action is half done.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FollowUp:
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """The lesion that is measured for this one in a study: itself, unless it has merged with another."""
+        """The lesion that is measured for this one in a study: itself, or the one it merged with."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -80,7 +80,7 @@ class FollowUp:
         return lesion_id
 
     def unreviewed(self) -> list[tuple[Lesion, Study]]:
-        """Proposals that nobody has looked at, study by study."""
+        """Unreviewed proposals, study by study."""
         return [
             (lesion, study)
             for study in self.studies
@@ -91,7 +91,7 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """The same lesions, with these studies in this order. Findings in a study that is left out are kept unseen."""
+        """The same lesions, with these studies in this order. Findings in other studies are kept."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each scan its own.")
@@ -111,7 +111,7 @@ class FollowUp:
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Without a lesion; those that it split into or that merged with it stand for themselves again."""
+        """Without a lesion; its parts and those merged with it become independent again."""
         self.lesion(lesion_id)
         kept = []
         for lesion in self.lesions:
@@ -123,13 +123,13 @@ class FollowUp:
         return replace(self, lesions=tuple(kept))
 
     def unite(self, lesion_id: str, other_id: str) -> FollowUp:
-        """Two are one lesion: what is known of the other goes to the first, which keeps its name and identifiers.
+        """Make two lesions one: the first keeps its name and identifiers and receives the other's findings.
 
-        Where both have a finding, that of a person counts. Raises AnatomicalEmbeddingError where persons saw both.
+        Reviewed findings take precedence. Raises AnatomicalEmbeddingError where both were reviewed in one study.
         """
         one, other = self.lesion(lesion_id), self.lesion(other_id)
         if one is other:
-            raise AnatomicalEmbeddingError(f"{lesion_id}: is already one with itself; choose another lesion.")
+            raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be united with itself; choose another lesion.")
         both = (lesion_id, other_id)
         findings = {key: found for key, found in one.findings.items() if found.into not in both}
         for key, found in other.findings.items():
@@ -138,7 +138,7 @@ class FollowUp:
             known = findings.get(key)
             if known is not None and known.reviewed and found.reviewed:
                 raise AnatomicalEmbeddingError(
-                    f"{lesion_id}, {other_id}: were both looked at in {self._label(key)}; clear one of them there."
+                    f"{lesion_id}, {other_id}: were both reviewed in {self._label(key)}; clear one of them there."
                 )
             if known is None or not known.reviewed:
                 findings[key] = found
@@ -163,12 +163,12 @@ class FollowUp:
         return replace(self, lesions=tuple(kept))
 
     def describe(self, lesion_id: str, **changes: str | bool) -> FollowUp:
-        """Other name, site, target, nodal or split_from of a lesion. What becomes a part of a node is one too, and what
-        becomes a part of a lesion that is no target is none, unless these are given.
+        """Change name, site, target, nodal or split_from of a lesion. A part of a node becomes a node, and a part of a
+        non-target a non-target, unless these are given.
         """
         unknown = set(changes) - {"name", "site", "target", "nodal", "split_from"}
         if unknown:
-            raise AnatomicalEmbeddingError(f"{', '.join(sorted(unknown))}: is nothing that a lesion has.")
+            raise AnatomicalEmbeddingError(f"{', '.join(sorted(unknown))}: is no property of a lesion.")
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
             if whole is part:
@@ -177,10 +177,10 @@ class FollowUp:
                 changes = {"target": part.target and whole.target, "nodal": part.nodal or whole.nodal, **changes}
         return self._with(replace(self.lesion(lesion_id), **changes))
 
-    # -- what the software proposes ----------------------------------------------------------------------------------
+    # -- proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, study: str, proposals: Mapping[str, Proposal]) -> FollowUp:
-        """Places for lesions, by id, in a study. What a person has said there stays; sizes are not confirmed."""
+        """Places for lesions, by id, in a study. Reviewed findings stay; sizes are not confirmed."""
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)
             if known is None or not known.reviewed:
@@ -190,36 +190,36 @@ class FollowUp:
         return self
 
     def forget(self, lesion_id: str, study: str) -> FollowUp:
-        """Nothing is known of a lesion in a study any more, so that it can be proposed again."""
+        """Remove the finding of a lesion in a study, so that it can be proposed again."""
         self.study(study)
         lesion = self.lesion(lesion_id)
         return self._with(replace(lesion, findings={k: f for k, f in lesion.findings.items() if k != study}))
 
-    # -- what a person says ------------------------------------------------------------------------------------------
+    # -- actions of a person -----------------------------------------------------------------------------------------
 
     def confirm(self, lesion_id: str, study: str) -> FollowUp:
-        """The proposed place is right. Its carried-over axes are not thereby: see `accept_size`."""
+        """Confirm a proposed place. This does not confirm its carried-over axes: see `accept_size`."""
         found = self._known(lesion_id, study)
         if found.state != PROPOSED:
             return self
         return self._set(lesion_id, study, replace(found, state=CONFIRMED))
 
     def move(self, lesion_id: str, study: str, point_ras: Point) -> FollowUp:
-        """The lesion is here. Axes that nobody accepted go with it."""
+        """Place the lesion here. Unconfirmed axes move with it."""
         found = self._known(lesion_id, study)
         state = MARKED if found.state == MARKED or found.guess is None else MOVED
         return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
-        """The scan shows the place, and no lesion there: RECIST counts 0 mm."""
+        """The scan shows the place, but no lesion there: RECIST counts 0 mm."""
         return self._gone(lesion_id, study, NOT_VISIBLE)
 
     def outside(self, lesion_id: str, study: str) -> FollowUp:
-        """The scan does not show the place: nothing can be said."""
+        """The scan does not show the place."""
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """In this study the lesion is one with another, which is measured for both."""
+        """In this study the lesion has merged with another, which is measured for both."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge with itself; choose another lesion.")
@@ -227,7 +227,7 @@ class FollowUp:
         if other is not None and other.state == MERGED:
             raise AnatomicalEmbeddingError(f"{into}: has itself merged with {other.into} here; choose {other.into}.")
         if other is not None and other.state not in WITH_PLACE:
-            raise AnatomicalEmbeddingError(f"{into}: is {other.state} in this study; say where it is first.")
+            raise AnatomicalEmbeddingError(f"{into}: is {other.state} in this study; place it there first.")
         return self._gone(lesion_id, study, MERGED, into)
 
     def measure(
@@ -238,13 +238,13 @@ class FollowUp:
         short_axis: Axis | None,
         volume_ml: float | None = None,
     ) -> FollowUp:
-        """A person drew the axes, or corrected those carried over. Sees the lesion: a proposal is thereby confirmed.
+        """Set axes that a person drew or corrected. This confirms a proposal.
 
         Raises AnatomicalEmbeddingError for an axis without length.
         """
         found = self._known(lesion_id, study)
         if found.state not in WITH_PLACE:
-            raise AnatomicalEmbeddingError(f"{lesion_id}: is {found.state} in this study; say where it is first.")
+            raise AnatomicalEmbeddingError(f"{lesion_id}: is {found.state} in this study; place it there first.")
         long_axis, short_axis = (
             None if axis is None else (_point(axis[0]), _point(axis[1])) for axis in (long_axis, short_axis)
         )
@@ -252,14 +252,14 @@ class FollowUp:
             if axis is not None and math.dist(*axis) < LEAST_AXIS_MM:
                 raise AnatomicalEmbeddingError(
                     f"{lesion_id}: its {kind} axis is shorter than {LEAST_AXIS_MM} mm; draw it from edge to edge, or "
-                    "say that the lesion is not visible."
+                    "mark the lesion as not visible."
                 )
         volume_ml = found.size.volume_ml if volume_ml is None else volume_ml
         size = Measurement(long_axis, short_axis, volume_ml, confirmed=True)
         return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)
 
     def accept_size(self, lesion_id: str, study: str) -> FollowUp:
-        """The axes shown are right as they are."""
+        """Confirm the axes as shown."""
         size = self._known(lesion_id, study).size
         return self.measure(lesion_id, study, size.long_axis, size.short_axis)
 
@@ -289,7 +289,7 @@ class FollowUp:
 
 
 def _placed(found: Finding, state: str, place: Point) -> Finding:
-    """The finding elsewhere; axes that nobody accepted go along."""
+    """The finding at another place; unconfirmed axes move along."""
     size = found.size
     if found.point_ras is not None and not size.confirmed:
         size = size.shifted(tuple(a - b for a, b in zip(place, found.point_ras, strict=True)))
@@ -299,5 +299,5 @@ def _placed(found: Finding, state: str, place: Point) -> Finding:
 def _point(point: Iterable[float]) -> Point:
     x, y, z = (float(value) for value in point)
     if not all(map(math.isfinite, (x, y, z))):
-        raise AnatomicalEmbeddingError(f"({x}, {y}, {z}): is no place; give three numbers in mm.")
+        raise AnatomicalEmbeddingError(f"({x}, {y}, {z}): is not a place; give three finite numbers in mm.")
     return x, y, z

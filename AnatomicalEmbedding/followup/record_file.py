@@ -6,8 +6,6 @@
               "findings": {study key: {"state", "point_ras", "into", "guess": {...}, "size": {...}}}}]}
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
+from ..files import write_text
 from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Axis, Finding, Guess, Lesion, Measurement, Point, Study
 from .record import FollowUp
 
@@ -28,14 +26,7 @@ VERSION = 1
 
 def write_record(path: str | Path, record: FollowUp) -> None:
     """Write one file, complete or not at all. Raises AnatomicalEmbeddingError when it cannot be written."""
-    text = json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False)
-    try:
-        with atomic_path(path) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise AnatomicalEmbeddingError(
-            f"{path}: cannot be written; check that the folder is writable and not full."
-        ) from error
+    write_text(path, json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(path: str | Path) -> FollowUp:
@@ -57,13 +48,13 @@ def read_record(path: str | Path) -> FollowUp:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
 
 
-def said_only_in(old: FollowUp, new: FollowUp) -> list[str]:
-    """Labels of the lesions of which a person has said in `old` what is not in `new`: what replacing it would lose."""
+def reviewed_only_in(old: FollowUp, new: FollowUp) -> list[str]:
+    """Labels of lesions whose reviewed findings in `old` are not in `new`: what replacing it would lose."""
     return [each.label for each in old.lesions if not any(_is_in(each, other) for other in new.lesions)]
 
 
 def tracked_as_in(old: FollowUp, new: FollowUp) -> FollowUp:
-    """`new`, its lesions with the Tracking UIDs of those of `old` that they are."""
+    """`new` with the Tracking UIDs of the same lesions of `old`."""
     known, lesions = list(old.lesions), []
     for lesion in new.lesions:
         same = next((each for each in known if _is_in(each, lesion)), None)
@@ -75,14 +66,14 @@ def tracked_as_in(old: FollowUp, new: FollowUp) -> FollowUp:
 
 
 def _is_in(lesion: Lesion, other: Lesion) -> bool:
-    """Does `other` hold all that a person has said of a lesion?"""
-    told = [(each.name, each.site, each.target, each.nodal, each.split_from) for each in (lesion, other)]
+    """Does `other` hold the description and all reviewed findings of a lesion?"""
+    words = [(each.name, each.site, each.target, each.nodal, each.split_from) for each in (lesion, other)]
     reviewed = {key: found for key, found in lesion.findings.items() if found.reviewed}
-    return told[0] == told[1] and all(other.findings.get(key) == reviewed[key] for key in reviewed)
+    return words[0] == words[1] and all(other.findings.get(key) == reviewed[key] for key in reviewed)
 
 
 def to_json(record: FollowUp) -> dict[str, Any]:
-    """The record as values that JSON knows; `from_json` makes an equal record of them."""
+    """The record as JSON values; `from_json` restores an equal record."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -98,12 +89,12 @@ def to_json(record: FollowUp) -> dict[str, Any]:
 
 
 def from_json(document: Any) -> FollowUp:
-    """The record that `to_json` wrote. What is not known of a version is left out.
+    """The record that `to_json` wrote. Unknown entries are ignored.
 
     Raises AnatomicalEmbeddingError for anything else, naming the lesion and study that cannot be understood.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise AnatomicalEmbeddingError(f"is no follow-up of this program; give a {SUFFIX} file.")
+        raise AnatomicalEmbeddingError(f"is not a follow-up of this program; give a {SUFFIX} file.")
     if not isinstance(document.get("version"), int) or document["version"] > VERSION:
         raise AnatomicalEmbeddingError("was written by a newer version of this program; update it.")
     studies = [_understood(f"study {n}", _study, each) for n, each in enumerate(_list(document, "studies"), start=1)]
@@ -122,7 +113,7 @@ def _understood(what: str, read: Callable[..., Any], value: Any) -> Any:
     try:
         return read(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{what} cannot be understood ({error}); mend it, or use a copy.") from error
+        raise AnatomicalEmbeddingError(f"{what} cannot be understood ({error}); correct it, or use a copy.") from error
 
 
 def _list(document: Mapping[str, Any], key: str) -> list:
@@ -132,34 +123,23 @@ def _list(document: Mapping[str, Any], key: str) -> list:
     return values
 
 
-# -- one value each; what is wrong is a ValueError, TypeError, KeyError or AttributeError ------------------------------
+# -- one value each; wrong values raise ValueError, TypeError, KeyError or AttributeError ------------------------------
 
 
 def _study(value: Mapping[str, Any]) -> Study:
-    day = value.get("date")
-    return Study(
-        _text(value, "key", required=True),
-        _text(value, "name"),
-        None if day is None else date.fromisoformat(day),
-        _text(value, "study_uid"),
-        _text(value, "series_uid"),
-    )
+    day = None if value.get("date") is None else date.fromisoformat(value["date"])
+    name, study_uid, series_uid = (_text(value, key) for key in ("name", "study_uid", "series_uid"))
+    return Study(_text(value, "key", required=True), name, day, study_uid, series_uid)
 
 
 def _lesion(value: Mapping[str, Any]) -> Lesion:
     findings = {}
     for key, found in value["findings"].items():
         findings[key] = _understood(f"lesion {value['id']} in study {key!r}", _finding, found)
-    return Lesion(
-        _text(value, "id", required=True),
-        findings,
-        _text(value, "name"),
-        _text(value, "site"),
-        _flag(value, "target", True),
-        _flag(value, "nodal", False),
-        _text(value, "split_from"),
-        _text(value, "tracking_uid", required=True),
-    )
+    lesion_id, uid = (_text(value, key, required=True) for key in ("id", "tracking_uid"))
+    name, site, split_from = (_text(value, key) for key in ("name", "site", "split_from"))
+    target, nodal = _flag(value, "target", True), _flag(value, "nodal", False)
+    return Lesion(lesion_id, findings, name, site, target, nodal, split_from, uid)
 
 
 def _finding(value: Mapping[str, Any]) -> Finding:
@@ -178,21 +158,13 @@ def _finding(value: Mapping[str, Any]) -> Finding:
 
 
 def _guess(value: Mapping[str, Any]) -> Guess:
-    return Guess(
-        _text(value, "status"),
-        _text(value, "source"),
-        _number(value.get("expected_error_mm")),
-        _number(value.get("probability")),
-    )
+    error, probability = _number(value.get("expected_error_mm")), _number(value.get("probability"))
+    return Guess(_text(value, "status"), _text(value, "source"), error, probability)
 
 
 def _size(value: Mapping[str, Any]) -> Measurement:
-    return Measurement(
-        _axis(value.get("long_axis")),
-        _axis(value.get("short_axis")),
-        _number(value.get("volume_ml")),
-        _flag(value, "confirmed", False),
-    )
+    axes = (_axis(value.get(key)) for key in ("long_axis", "short_axis"))
+    return Measurement(*axes, _number(value.get("volume_ml")), _flag(value, "confirmed", False))
 
 
 def _axis(value: Any) -> Axis | None:

@@ -1,7 +1,5 @@
 """The page of a follow-up: each lesion in each study as a picture, sizes, response, and the trend. One HTML file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
+from ..files import write_text
 from ..reports import pictures
 from ..reports.page import check_packages, load_page, package_versions
 from ..reports.pictures import AXIAL, SOFT_TISSUE, Window
@@ -27,7 +24,7 @@ _AROUND = 2.2  # times the longest axis
 _PIXELS = 300
 _SCALE_BARS_MM = (50.0, 20.0, 10.0)
 _GREY = {
-    NOT_VISIBLE: "not visible: the scan shows the place, and no lesion there",
+    NOT_VISIBLE: "not visible: the scan shows the place, but no lesion there",
     OUTSIDE: "outside: the scan does not show the place",
 }
 
@@ -43,7 +40,7 @@ class _Drawn:
 @dataclass(frozen=True)
 class _Cell:
     """A lesion in a study. source: the picture, "" where there is none; why: a sentence for the card without one.
-    off_mm: how far the lesion's point lies from the slice that is shown, which goes through the long axis.
+    off_mm: distance of the lesion's point from the slice shown, which contains the long axis.
     """
 
     row: Row
@@ -73,10 +70,7 @@ class _Strip:
 
 
 def write_page(
-    path: str | Path,
-    record: FollowUp,
-    volumes: Mapping[str, Volume] | None = None,
-    title: str = "Lesion follow-up",
+    path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None, title: str = "Lesion follow-up"
 ) -> Path:
     """Write one HTML page that holds everything it shows: no script, no other file, no network.
 
@@ -100,17 +94,13 @@ def write_page(
         trend=trend_svg(record),
         versions=package_versions(),
     )
-    try:
-        with atomic_path(path) as temporary:
-            temporary.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise AnatomicalEmbeddingError(f"{path}: cannot be written; check that the folder is writable.") from error
+    write_text(path, html)
     return Path(path)
 
 
 @dataclass(frozen=True)
 class _Head:
-    """A study, and what the targets say in it."""
+    """A study and its response."""
 
     study: Study
     response: Response
@@ -130,7 +120,7 @@ def _longest_mm(cells: list[Row]) -> float:
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """What suits the first place that a person saw the lesion at, or that was proposed."""
+    """The window for the first place where a person saw the lesion, or that was proposed."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     return SOFT_TISSUE if best is None else pictures.choose_window(volumes[best.study.key], best.finding.point_ras)
@@ -148,7 +138,7 @@ def _cell(row: Row, volume: Volume | None, side_mm: float, window: Window, recor
         return _Cell(row, why="no picture: the scan was not loaded")
     long_axis, short_axis = found.size.long_axis, found.size.short_axis
     middle = np.array(found.point_ras)
-    if long_axis is not None:  # the slice that was measured in
+    if long_axis is not None:  # the slice of the measurement
         middle[2] = (long_axis[0][2] + long_axis[1][2]) / 2
     if not volume.contains(middle[None])[0]:
         return _Cell(row, why="no picture: the place is outside the scan that was loaded")

@@ -1,10 +1,8 @@
 """Response by RECIST 1.1 (Eisenhauer et al., Eur J Cancer 45:228, 2009), from confirmed measurements alone.
 
-Judged are target lesions and new ones. Whether lesions that are no targets have unequivocally grown is for the reader
-to say; here they only keep a complete response from being called so.
+Judges target lesions and new ones. Whether non-target lesions have unequivocally grown is for the reader to decide;
+here they only prevent a complete response.
 """
-
-from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,15 +22,15 @@ _LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0  # of a target at baseline
 _MOST_TARGETS, _MOST_OF_A_SITE = 5, 2
 _GROWN, _GROWN_MM = 1.2, 5.0  # against the nadir, both
 _SHRUNK = 0.7  # against the baseline
-_ROUNDING_MM = 1e-6  # axes are kept as their ends
+_ROUNDING_MM = 1e-6  # axes are stored as their ends
 _NO_TARGET = "no target lesion is marked and measured; mark one, and draw its axis."
 
 
 @dataclass(frozen=True)
 class Response:
-    """One study. sum_mm: of the diameters of all targets, None where one is not known. nadir_mm: the smallest sum
+    """One study. sum_mm: of the diameters of all targets, None where one is unknown. nadir_mm: the smallest sum
     before. from_baseline, from_nadir: percent. category: one of the words above. new: ids of lesions that the baseline
-    did not show. missing: what a person must still say before the study can be judged. notes: what to know.
+    did not show. missing: what a person must still enter before the study can be judged. notes: remarks.
     """
 
     study: str
@@ -62,16 +60,16 @@ def responses(record: FollowUp) -> list[Response]:
             found.append(_baseline(timeline))
         else:
             found.append(_judged(timeline, number, found[timeline.baseline :]))
-    told = []
+    answers = []
     for study in record.studies:
         number = timeline.visits.number_of(study.key)
         notes = (*found[number].notes, *_visit_notes(timeline.visits.scans[number]))
-        told.append(replace(found[number], study=study.key, notes=notes))
-    return told
+        answers.append(replace(found[number], study=study.key, notes=notes))
+    return answers
 
 
 def _not_judged(timeline: Timeline, number: int) -> Response:
-    """Without sums to compare, a new lesion is progress all the same."""
+    """A visit without sums to compare; a new lesion is progression nevertheless."""
     study, news, missing = timeline.record.studies[number], News(), (_NO_TARGET,)
     if study in timeline.clean:
         missing = ("no lesion was there; reading begins with the first study that shows one.",)
@@ -83,7 +81,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """What a visit lacks to be the baseline or, if that is nothing, what the first lacks."""
+    """What a visit lacks to be the baseline or, if nothing, what the first one lacks."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, where reading begins; mark one there, or leave {label} out.",)
@@ -120,7 +118,7 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
     if news.new or grown or back:
         category = PROGRESSIVE
         if sizes.missing and grown:
-            notes += ("the targets that are measured have grown enough, whatever the others have done.",)
+            notes += ("the measured targets alone have grown enough for progression.",)
         if back:
             notes += (f"{', '.join(back)}: seen again after a complete response.",)
     elif missing:
@@ -132,27 +130,20 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
     return Response(
-        study.key,
-        total,
-        nadir_mm,
-        _percent(total, base_mm),
-        _percent(total, nadir_mm),
-        category,
-        news.new,
-        missing,
+        study.key, total, nadir_mm, _percent(total, base_mm), _percent(total, nadir_mm), category, news.new, missing,
         notes,
-    )
+    )  # fmt: skip
 
 
 def _percent(total: float | None, of: float) -> float | None:
     return None if total is None or of <= 0 else 100 * (total - of) / of
 
 
-# -- what to know -----------------------------------------------------------------------------------------------------
+# -- remarks ----------------------------------------------------------------------------------------------------------
 
 
 def _others_left(record: FollowUp, number: int, counting: list[Lesion]) -> Iterator[tuple[str, str]]:
-    """Lesions ever seen that are not in the sum, and are not known to be gone."""
+    """Lesions seen before that are not in the sum and not reviewed as gone."""
     study = record.studies[number]
     keys = {each.key for each in record.studies[: number + 1]}
     seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]
@@ -162,7 +153,7 @@ def _others_left(record: FollowUp, number: int, counting: list[Lesion]) -> Itera
         found = lesion.findings.get(study.key)
         gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
         if lesion_id not in in_sum and not gone:
-            yield lesion_id, "is not in the sum, and not said to be gone; without it the response were complete."
+            yield lesion_id, "is not in the sum and not marked as gone; without it the response would be complete."
 
 
 def _visit_notes(scans: tuple[Study, ...]) -> Iterator[str]:
@@ -180,10 +171,10 @@ def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
     for lesion, size in sizes.lesions:
         least, axis = (_LEAST_NODE_MM, "short axis") if lesion.nodal else (_LEAST_MM, "long axis")
         if size < least - _ROUNDING_MM:
-            yield f"{lesion.id}: its {axis} is {size:.1f} mm at baseline; RECIST 1.1 asks for {least:.0f} of a target."
+            yield f"{lesion.id}: its {axis} is {size:.1f} mm at baseline; RECIST 1.1 requires {least:.0f} of a target."
 
 
 def _organ(lesion: Lesion) -> str:
-    """Paired organs are one, and so are all lymph nodes."""
+    """Paired organs count as one, and so do all lymph nodes."""
     organ = organ_of(lesion.site)
     return "lymph nodes" if lesion.nodal or organ.endswith("lymph node") else organ

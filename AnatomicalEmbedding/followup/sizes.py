@@ -1,6 +1,4 @@
-"""What each lesion adds to the sum of diameters, and why that is not known. Confirmed measurements only."""
-
-from __future__ import annotations
+"""The diameter that each lesion adds to the sum, or why it is unknown. Confirmed measurements only."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,21 +11,19 @@ NORMAL_NODE_MM = 10.0  # a node with a shorter short axis is normal
 
 @dataclass(frozen=True)
 class Measured:
-    """The lesions that count in a study, each once, and their diameters. missing: ids of those that have none, and why
-    not.
-    """
+    """The lesions that count in a study, each once, and their diameters. missing: ids without one, and the reasons."""
 
     lesions: tuple[tuple[Lesion, float], ...]
     missing: tuple[tuple[str, str], ...]
 
     @property
     def at_least(self) -> float:
-        """The sum of those that are known, mm."""
+        """The sum of the known diameters, mm."""
         return sum(size for _, size in self.lesions)
 
     @property
     def total(self) -> float | None:
-        """The sum, mm; None where a diameter is not known."""
+        """The sum, mm; None where a diameter is unknown."""
         return None if self.missing else self.at_least
 
     @property
@@ -37,12 +33,12 @@ class Measured:
 
     @property
     def there(self) -> tuple[str, ...]:
-        """Those other than nodes that are there."""
+        """Ids of the lesions present, other than nodes."""
         return tuple(lesion.id for lesion, size in self.lesions if size > 0 and not lesion.nodal)
 
 
 def measured(record: FollowUp, study: Study, lesions: Iterable[Lesion]) -> Measured:
-    """The diameters of lesions in a study; those that have merged are measured by the one that they went into."""
+    """The diameters of lesions in a study; merged ones are measured by the one they merged into."""
     standing = dict.fromkeys(record.stands_for(lesion.id, study.key) for lesion in lesions)
     sizes, missing = [], []
     for lesion in map(record.lesion, standing):
@@ -56,8 +52,8 @@ def measured(record: FollowUp, study: Study, lesions: Iterable[Lesion]) -> Measu
 
 
 def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
-    """What a lesion adds to the sum: the short axis of a node, else the long one, 0 where a person saw none; None where
-    nobody has measured it.
+    """The diameter in the sum: the short axis of a node, else the long one, 0 where it is not visible; None where it is
+    not measured.
     """
     if found is None:
         return None
@@ -70,19 +66,19 @@ def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
 
 
 def is_normal(lesion: Lesion, size_mm: float | None) -> bool:
-    """Whether what is known to be there is no disease: nothing at all, or a small node."""
+    """Whether the size means no disease: no lesion, or a small node."""
     if size_mm is None:
         return False
     return size_mm < NORMAL_NODE_MM if lesion.nodal else size_mm <= 0
 
 
 def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
-    """The reason why a lesion has no diameter in a study, and what to do."""
+    """The reason why a lesion has no diameter in a study, and the remedy."""
     axis = "short axis" if lesion.nodal else "long axis"
     if found is None:
-        return f"nothing is known in {study.label}; find or mark it there."
+        return f"not assessed in {study.label}; find or mark it there."
     if found.state == PROPOSED:
-        return f"only proposed in {study.label}; confirm it, or say where the lesion is."
+        return f"only proposed in {study.label}; confirm it, or place the lesion."
     if found.state == OUTSIDE:
         return f"not in the scan of {study.label}."
     drawn = found.size.short_axis if lesion.nodal else found.size.long_axis
@@ -92,7 +88,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
 
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """One for each reason, with all lesions that it is true of: a study that nobody has looked at has one, not ten."""
+    """One sentence for each reason, with all lesions that it applies to."""
     of_reason: dict[str, dict[str, None]] = {}
     for lesion_id, reason in why:
         of_reason.setdefault(reason, {})[lesion_id] = None

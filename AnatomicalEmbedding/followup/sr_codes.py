@@ -1,6 +1,4 @@
-"""Codes of structured reports: organs in SNOMED CT, and what DICOM has no code for in a scheme of our own."""
-
-from __future__ import annotations
+"""Codes of structured reports: organs in SNOMED CT, and a scheme of our own for what DICOM has no code for."""
 
 import re
 
@@ -9,7 +7,7 @@ from .lesions import CONFIRMED, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PRO
 Code = tuple[str, str, str]  # value, scheme, meaning
 
 SCHEME = "99ANATEMB"  # 99: local, DICOM PS3.16 section 8.2
-UNCONFIRMED = " (UNCONFIRMED)"  # ends the identifier of a lesion that nobody has looked at
+UNCONFIRMED = " (UNCONFIRMED)"  # ends the identifier of an unreviewed lesion
 LESION: Code = ("52988006", "SCT", "Lesion")
 LONG_AXIS: Code = ("103339001", "SCT", "Long axis")
 SHORT_AXIS: Code = ("103340004", "SCT", "Short axis")
@@ -84,7 +82,7 @@ def organ_of(site: str) -> str:
 
 
 def site_words(organ: Code, side: Code | None) -> str:
-    """A site in words; that of another program as it names it."""
+    """A site in words; unknown codes by their meaning."""
     known = _BY_VALUE.get(organ[0]) if organ[1] == "SCT" else None
     named = next((word for word, code in SIDES.items() if side is not None and side[:2] == code[:2]), "")
     return f"{named} {known or organ[2]}".strip()

@@ -1,7 +1,7 @@
-"""Structured reports back to a follow-up: lesions of all reports of a patient, the same by Tracking Unique Identifier.
+"""Reading structured reports: the lesions of all reports of a patient, identified by Tracking Unique Identifier.
 
-Reads what `dicom_sr.write_sr` writes, and measurement groups (TID 1410, 1411, 1501) of other programs as far as they
-have a tracking identifier and coordinates in the patient (SCOORD3D).
+Reads files of `dicom_sr.write_sr`, and measurement groups (TID 1410, 1411, 1501) of other programs that have a
+tracking identifier and coordinates in the patient (SCOORD3D).
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, require
 from . import sr_codes as codes
-from .dates import date_of
 from .lesions import (
     CONFIRMED,
     MARKED,
@@ -34,6 +33,7 @@ from .lesions import (
 )
 from .merge_records import joined
 from .record import FollowUp
+from .study_inputs import date_of
 
 if TYPE_CHECKING:
     from pydicom import Dataset
@@ -51,13 +51,13 @@ _OLD_SCHEME = {  # SNOMED RT, as older programs name it
 _ML = {"mL": 1.0, "ml": 1.0, "cm3": 1.0, "mm3": 0.001}
 _STATES = {code[0]: state for state, code in codes.STATE_CODES.items()}
 _ROLES = {code[0]: role for role, code in codes.ROLE_CODES.items()}
-# "L1 dome" is ours; of "Lesion 1" the first word tells it from no other.
+# "L1 dome" is ours; in "Lesion 1" the first word identifies nothing.
 _ID_AND_NAME = re.compile(r"(?:([A-Za-z]{1,2}\d+)(?:\s+|$))?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class _Report:
-    """One file. record: its lesions; what they merged with or split from is said by Tracking UID."""
+    """One file. record: its lesions; merged and split ones refer to others by Tracking UID."""
 
     path: Path
     patient: str
@@ -65,19 +65,12 @@ class _Report:
     record: FollowUp
 
 
-def read_sr(path: str | Path) -> FollowUp:
-    """The study and lesions of one report: places and axes in RAS mm, what was measured counts as confirmed.
-
-    The study's key is the UID of the images' series. Raises AnatomicalEmbeddingError, naming the file, when it is
-    missing, no structured report, or holds no lesion with a tracking identifier.
-    """
-    return read_srs([path])
-
-
 def read_srs(paths: Iterable[str | Path]) -> FollowUp:
-    """The lesions of several reports of one patient. Of two reports on one study the later counts.
+    """The studies and lesions of one patient's reports. Of two reports on one study the later counts.
 
-    Raises AnatomicalEmbeddingError as `read_sr`, and when the reports are of several patients.
+    Places and axes are RAS mm; measurements count as confirmed. A study's key is the UID of the images' series. Raises
+    AnatomicalEmbeddingError, naming the file, when it is missing, no structured report, holds no lesion with a tracking
+    identifier, or the reports are of several patients.
     """
     reports = sorted((_read(Path(path)) for path in paths), key=lambda report: report.written)
     patients = {report.patient: report.path for report in reports if report.patient}
@@ -105,18 +98,12 @@ def _read(path: Path) -> _Report:
 
 
 def _opened(path: Path) -> Dataset:
-    try:
-        import pydicom
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            "DICOM structured reports need pydicom, which is not installed;"
-            ' run: pip install "AnatomicalEmbedding[followup]".'
-        ) from error
+    pydicom = require("pydicom", "pydicom", "DICOM structured reports need", "followup")
     try:
         document = pydicom.dcmread(_Whole(path.read_bytes()))
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
-    except Exception as error:  # whatever pydicom meets in a damaged file
+    except Exception as error:  # pydicom raises many kinds for damaged files
         raise AnatomicalEmbeddingError(
             f"{path}: cannot be read as DICOM, or is cut short; give a structured report."
         ) from error
@@ -126,7 +113,7 @@ def _opened(path: Path) -> Dataset:
 
 
 class _Whole(io.BytesIO):
-    """A file that must not end within a value: pydicom would warn and give what there is, some of the lesions."""
+    """A file that must not end within a value, for which pydicom would only warn and return some of the lesions."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
@@ -136,7 +123,7 @@ class _Whole(io.BytesIO):
 
 
 def _study(document: Dataset) -> Study:
-    """Of the images that the report refers to; the report's own where it names none."""
+    """The study of the images that the report refers to; the report's own where it names none."""
     evidence = [
         (str(study.StudyInstanceUID), str(series.SeriesInstanceUID))
         for study in document.get("CurrentRequestedProcedureEvidenceSequence") or ()
@@ -157,7 +144,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """None for a group that is not tracked, or says nothing of where the lesion is."""
+    """None for a group without tracking identifier or place."""
     items = list(_children(group))
     uid = next((str(item.UID) for item in items if _name(item) == _TRACKING_UID), "")
     state = _STATES.get(_code_of(items, codes.STATE))
@@ -170,30 +157,30 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
     seen = state in (MARKED, CONFIRMED, MOVED)
     finding = Finding(state, place if state in WITH_PLACE else None, size=size if seen else NO_SIZE, into=into)
     target, nodal = _ROLES.get(_code_of(items, codes.ROLE), (True, False))
-    said = next((str(item.TextValue) for item in items if _name(item) == _IDENTIFIER), "")
-    said = said.removesuffix(codes.UNCONFIRMED).strip()
-    lesion_id, name = _ID_AND_NAME.fullmatch(said).groups(default="")
+    identifier = next((str(item.TextValue) for item in items if _name(item) == _IDENTIFIER), "")
+    identifier = identifier.removesuffix(codes.UNCONFIRMED).strip()
+    lesion_id, name = _ID_AND_NAME.fullmatch(identifier).groups(default="")
     return Lesion(
         lesion_id, {study_key: finding}, name, _site(items), target, nodal, _uid_of(items, codes.SPLIT_FROM), uid
     )
 
 
 def _numbered(lesions: Iterable[Lesion]) -> Iterator[Lesion]:
-    """Each with an id of its own, and once: of two groups of a lesion the first counts."""
+    """Lesions with unique ids; of two groups of a lesion the first counts."""
     once: dict[str, Lesion] = {}
     for lesion in lesions:
         once.setdefault(lesion.tracking_uid, lesion)
-    given, taken = {lesion.id for lesion in once.values()}, set()
+    used, taken = {lesion.id for lesion in once.values()}, set()
     for number, lesion in enumerate(once.values(), start=1):
         free = lesion.id
         if not free or free in taken:
-            free = next(name for n in count(number) if (name := f"R{n}") not in given | taken)
+            free = next(name for n in count(number) if (name := f"R{n}") not in used | taken)
         taken.add(free)
         yield replace(lesion, id=free)
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """What was measured; nothing where there are no numbers that can be used."""
+    """The measurements of a group; NO_SIZE where none is usable."""
     long_axis, short_axis = (_axis(_number(items, code)) for code in (codes.LONG_AXIS, codes.SHORT_AXIS))
     volume = _number(items, codes.VOLUME)
     volume_ml = None
@@ -211,7 +198,7 @@ def _number(items: list[Dataset], code: codes.Code) -> Dataset | None:
 
 
 def _axis(number: Dataset | None) -> Axis | None:
-    """The two ends that a diameter was measured between; None where they are not given in the patient."""
+    """The two ends of a diameter; None where they have no coordinates in the patient."""
     if number is None:
         return None
     ends = next((_points(item) for item in _children(number) if item.ValueType == "SCOORD3D"), [])
@@ -219,7 +206,7 @@ def _axis(number: Dataset | None) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """The point or the middle of the region given, else of the long axis."""
+    """The point, or the middle of the region, else of the long axis."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next((item for item in placed if _name(item) == codes.CENTER[:2]), placed[0] if placed else None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())
@@ -282,7 +269,7 @@ def _uid_of(items: list[Dataset], name: codes.Code) -> str:
 
 
 def _with_ids(record: FollowUp) -> FollowUp:
-    """What lesions merged with or split from, by id. Of a merger with one that no report knows, nothing is known."""
+    """The record with merged and split lesions referred to by id. Mergers with unknown lesions are dropped."""
     ids = {lesion.tracking_uid: lesion.id for lesion in record.lesions}
     lesions = []
     for lesion in record.lesions:

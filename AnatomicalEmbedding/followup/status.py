@@ -1,24 +1,22 @@
-"""One word for each cell of the table lesion x study, as the response judges it."""
-
-from __future__ import annotations
+"""The status word of each cell of the table lesion x study."""
 
 from .lesions import NOT_VISIBLE, PROPOSED, Finding
 from .record import FollowUp
 from .timeline import Timeline, timeline_of
 
-BASELINE = "baseline"  # seen in the response's baseline or, where there is none yet, in the first study looked at
-NEW = "new"  # first seen here, and not in a visit in which a person looked for it before
-MAYBE_NEW = "new?"  # first seen here; whether it is new is still to be said
+BASELINE = "baseline"  # seen in the response's baseline or, without one, in the first reviewed study
+NEW = "new"  # first seen here, although a person looked for it in an earlier visit
+MAYBE_NEW = "new?"  # first seen here; not yet decided whether it is new
 SPLIT = "split"  # first seen as a part of another lesion
-UNCERTAIN = "uncertain"  # proposed, and likely enough to be wrong
+UNCERTAIN = "uncertain"  # proposed, and quite likely wrong
 ABSENT = "absent"  # proposed: this scan does not show the place
-DISAPPEARED = "disappeared"  # not visible any more, and seen in an earlier visit
+DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 
 def status_of(record: FollowUp, lesion_id: str, study: str, timeline: Timeline | None = None) -> str:
-    """ "" where nothing is known, else one of the words above or the finding's own state.
+    """ "" without a finding, else one of the words above or the finding's own state.
 
-    timeline: of this record, for callers that ask about many cells; read anew where it is not given.
+    timeline: of this record, to be passed for many cells; computed where it is not given.
     """
     found = record.finding(lesion_id, study)
     if found is None:
@@ -33,8 +31,8 @@ def status_of(record: FollowUp, lesion_id: str, study: str, timeline: Timeline |
     seen = (number for number in range(here + 1) if _is_visible(timeline.visits.finding(lesion_id, number)))
     first = next(seen, None)
     if found.state == NOT_VISIBLE:
-        shown_beside = _is_visible(timeline.visits.finding(lesion_id, here))
-        return DISAPPEARED if first is not None and not shown_beside else NOT_VISIBLE
+        shown_here = _is_visible(timeline.visits.finding(lesion_id, here))
+        return DISAPPEARED if first is not None and not shown_here else NOT_VISIBLE
     news = timeline.news(here)
     if here == timeline.start and lesion_id in _looked_for(timeline):
         return NEW
@@ -49,7 +47,7 @@ def status_of(record: FollowUp, lesion_id: str, study: str, timeline: Timeline |
 
 
 def _looked_for(timeline: Timeline) -> set[str]:
-    """Lesions that a person did not see in visits before the start."""
+    """Lesions reviewed as not visible in visits before the start."""
     keys = [study.key for study in timeline.clean]
     lesions = timeline.record.lesions
     return {each.id for each in lesions if any(f.state == NOT_VISIBLE for k, f in each.findings.items() if k in keys)}

@@ -1,6 +1,4 @@
-"""The table lesion x study, for spreadsheets and pages. Nothing unconfirmed is in it without a flag."""
-
-from __future__ import annotations
+"""The table lesion x study, for spreadsheets and pages. Unconfirmed values are flagged."""
 
 import csv
 import io
@@ -10,17 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
+from ..files import write_text
 from .lesions import CONFIRMED, MERGED, NO_SIZE, PROPOSED, Finding, Guess, Lesion, Measurement, Study
 from .record import FollowUp
 from .response import NOT_EVALUABLE, responses
 from .status import status_of
 
-UNCONFIRMED = "UNCONFIRMED"  # the place was proposed and nobody has looked
-SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"  # a person saw the lesion, and nobody drew or accepted its axes here
+UNCONFIRMED = "UNCONFIRMED"  # the place was proposed and not reviewed
+SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"  # a person saw the lesion, but its axes are not confirmed here
 NOT_ASSESSED = "NOT ASSESSED"  # nothing was marked or proposed
-INCOMPLETE = "INCOMPLETE"  # a person must still say something before the study can be judged
+INCOMPLETE = "INCOMPLETE"  # further entries are needed before the study can be judged
 SUM_LABEL = "TARGETS, RECIST 1.1"
 
 COLUMNS = (
@@ -28,13 +25,13 @@ COLUMNS = (
     "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
     "probability_within_10_mm", "merged_with", "split_from", "sum_mm", "percent_from_baseline", "percent_from_nadir",
 )  # fmt: skip
-# What a spreadsheet would take for a formula, behind blanks and in full width too.
+# What a spreadsheet would take for a formula, also after blanks and in full width.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A lesion in a study. finding: None where nothing is known. status: the word of `status_of`."""
+    """A lesion in a study. finding: or None. status: see `status_of`."""
 
     lesion: Lesion
     study: Study
@@ -43,19 +40,19 @@ class Row:
 
     @property
     def size(self) -> Measurement:
-        """The sizes that a person drew or accepted here; nothing otherwise."""
+        """The confirmed sizes."""
         seen = self.finding is not None and self.finding.visible and self.finding.size.confirmed
         return self.finding.size if seen else NO_SIZE
 
     @property
     def guess(self) -> Guess | None:
-        """What matching said of the place that is given; None where a person gave another or none."""
+        """The guess of matching for this place; None where a person placed it elsewhere or nowhere."""
         kept = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
         return self.finding.guess if kept else None
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What nobody has confirmed."""
+        """What is not confirmed."""
         if self.finding is None:
             return (NOT_ASSESSED,)
         if not self.finding.reviewed:
@@ -81,18 +78,13 @@ def write_csv(path: str | Path, record: FollowUp) -> None:
     that a spreadsheet would run as a formula begins with an apostrophe. Raises AnatomicalEmbeddingError when the file
     cannot be written.
     """
-    text = io.StringIO()
+    text = io.StringIO("\ufeff")
+    text.seek(1)
     writer = csv.DictWriter(text, COLUMNS, restval="")  # its lines end in CR LF
     writer.writeheader()
     for cells in (*map(_cells, rows(record)), *_sums(record)):
         writer.writerow({column: _guarded(value) for column, value in cells.items()})
-    try:
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(text.getvalue().encode("utf-8-sig"))
-    except OSError as error:
-        raise AnatomicalEmbeddingError(
-            f"{path}: cannot be written; close it in other programs; check that the folder is writable."
-        ) from error
+    write_text(path, text.getvalue())
 
 
 def _cells(row: Row) -> dict[str, object]:
@@ -121,7 +113,7 @@ def _cells(row: Row) -> dict[str, object]:
 
 
 def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
-    """The studies that can be judged or have a complete sum. A sum that is not complete is not given."""
+    """The studies that can be judged or have a complete sum. Incomplete sums are left out."""
     for response in responses(record):
         if response.sum_mm is not None or response.category != NOT_EVALUABLE:
             yield {
@@ -148,8 +140,8 @@ def _number(value: float | None, digits: int) -> float | None:
 
 
 def _guarded(value: object) -> object:
-    """Text that a spreadsheet takes for text. A number stays one, below zero too."""
+    """Text that a spreadsheet takes as text; numbers unchanged."""
     if not isinstance(value, str):
         return value
-    shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # what others drop
+    shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # as spreadsheets show it
     return f"'{value}" if _FORMULA.match(value) or _FORMULA.match(shown) else value

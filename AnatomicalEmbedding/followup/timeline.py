@@ -1,20 +1,85 @@
-"""The visits of a follow-up as RECIST 1.1 takes them: which is the baseline, which lesions count, and which are new."""
+"""The visits of a follow-up for RECIST 1.1: the baseline, the lesions that count, and the new ones.
 
-from __future__ import annotations
+Scans of one day, such as thorax and abdomen, are one visit.
+"""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, Finding, Lesion, Study
 from .record import FollowUp
 from .sizes import diameter_mm, is_normal, measured, why_unknown
-from .visits import Visits, visits_of
+
+
+@dataclass(frozen=True)
+class Visits:
+    """record: one study for each visit, in order, with the most informative finding of each lesion. scans: of each
+    visit, in the order of the original record.
+    """
+
+    record: FollowUp
+    scans: tuple[tuple[Study, ...], ...]
+
+    def number_of(self, study: str) -> int:
+        """The visit that a scan belongs to, by its key."""
+        return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
+
+    def finding(self, lesion_id: str, number: int) -> Finding | None:
+        """The finding of a lesion in a visit."""
+        return self.record.lesion(lesion_id).findings.get(self.record.studies[number].key)
+
+
+def visits_of(record: FollowUp) -> Visits:
+    """The visits of a follow-up: studies of one date, or of one study in DICOM, are one.
+
+    A lesion seen in any scan of a visit is present, with its largest size. It is outside only where it is so in all of
+    them, and gone only where no unreviewed proposal is left.
+    """
+    scans = _together(record.studies)
+    if len(scans) == len(record.studies):
+        return Visits(record, scans)
+    studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]
+    lesions = []
+    for lesion in record.lesions:
+        known = {g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion)) for g in scans}
+        lesions.append(replace(lesion, findings={key: found for key, found in known.items() if found is not None}))
+    return Visits(FollowUp(tuple(studies), tuple(lesions)), scans)
+
+
+def _together(studies: Sequence[Study]) -> tuple[tuple[Study, ...], ...]:
+    visits: list[tuple[Study, ...]] = []
+    for study in studies:
+        mine = [visit for visit in visits if any(_is_one_visit(study, other) for other in visit)]
+        place = visits.index(mine[0]) if mine else len(visits)
+        visits = [visit for visit in visits if visit not in mine]
+        visits.insert(place, (*chain.from_iterable(mine), study))
+    return tuple(visits)
+
+
+def _is_one_visit(study: Study, other: Study) -> bool:
+    of_one_day = study.date is not None and study.date == other.date
+    return of_one_day or (study.study_uid != "" and study.study_uid == other.study_uid)
+
+
+def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
+    """Least for the most informative finding."""
+    if found is None:
+        return 6, 0.0
+    if found.visible:
+        size = diameter_mm(lesion, found)
+        return (1, 0.0) if size is None else (0, -size)
+    if found.state == PROPOSED:
+        elsewhere = found.guess is not None and found.guess.status == "absent"
+        return (5 if elsewhere else 3), 0.0
+    return {MERGED: 2, NOT_VISIBLE: 4}.get(found.state, 7), 0.0
 
 
 @dataclass(frozen=True)
 class News:
-    """What one visit shows that the first did not. new: ids. unclear: ids of lesions that may be, and the question to
-    answer. notes: ids, and what to know.
+    """New lesions of a visit. new: ids. unclear: ids of possibly new ones, and the question to answer. notes: ids, and
+    remarks.
     """
 
     new: tuple[str, ...] = ()
@@ -23,14 +88,14 @@ class News:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Of all lesions that are new or may be."""
+        """Ids of new and possibly new lesions."""
         return *self.new, *(lesion_id for lesion_id, _ in self.unclear)
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """start: number of the first visit in which a person saw a lesion: what is first seen later is new. baseline:
-    number of the first visit from there on in which all targets of the start are measured, and one at least is there;
+    """start: number of the first visit in which a person saw a lesion: lesions first seen later are new. baseline:
+    number of the first visit from there on in which all targets of the start are measured, and at least one is present;
     None where all are gone before, or a lesion is new.
     """
 
@@ -45,11 +110,11 @@ class Timeline:
 
     @property
     def first(self) -> Study:
-        """The visit that others are compared with to know what is new."""
+        """The visit that later ones are compared with for new lesions."""
         return self.record.studies[self.start]
 
     def counting(self, number: int) -> list[Lesion]:
-        """The targets of the start, and what has split from them by a visit."""
+        """The targets of the start, and their parts seen up to a visit."""
         return _counting(self.record, self.start, number)
 
     def news(self, number: int) -> News:
@@ -58,7 +123,7 @@ class Timeline:
 
     @property
     def clean(self) -> tuple[Study, ...]:
-        """Visits before the start in which a person looked for lesions, and none was there."""
+        """Visits before the start in which a person looked for lesions and saw none."""
         return tuple(
             study
             for study in self.record.studies[: self.start]
@@ -66,9 +131,7 @@ class Timeline:
         )
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Ids of lesions that were new, or may have been, before a visit and of which that visit says nothing, and why
-        it does not.
-        """
+        """Ids of lesions that were new, or possibly new, before a visit and are unknown in it, and the reasons."""
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
             shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
@@ -133,10 +196,10 @@ def _news(record: FollowUp, start: int, number: int) -> News:
         if shown.nodal and size is None:
             unclear.append((lesion.id, f"new? Draw its short axis in {study.label}: a node below 10 mm is normal."))
             continue
-        told = (each.findings.get(first.key) for each in wholes)
-        then = next((found for found in told if found is not None and found.reviewed), None)
+        findings = (each.findings.get(first.key) for each in wholes)
+        then = next((found for found in findings if found is not None and found.reviewed), None)
         if then is None:
-            unclear.append((lesion.id, f"new? Look at the place in {first.label}, and say whether it is there."))
+            unclear.append((lesion.id, f"new? Look at the place in {first.label}, and enter whether it is there."))
             continue
         new.append(lesion.id)
         if then.state == OUTSIDE:
@@ -145,7 +208,7 @@ def _news(record: FollowUp, start: int, number: int) -> News:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """A lesion, what it split from, what that split from, and so on: a part is judged like its whole."""
+    """A lesion, the one it split from, and so on: a part is judged like its whole."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)
@@ -153,8 +216,8 @@ def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
 
 
 def _shown(record: FollowUp, lesion: Lesion, start: int, number: int) -> Lesion | None:
-    """The lesion that shows this one in a visit: itself, or, where it was seen by itself before, the one that it has
-    merged with. None where nothing does.
+    """The lesion that shows this one in a visit: itself, or the one it merged with after it was seen on its own. None
+    where there is none.
     """
     key = record.studies[number].key
     found = lesion.findings.get(key)

@@ -1,7 +1,5 @@
 """The sizes of lesions over time, and the sum of targets, as one SVG picture. Confirmed sizes only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,16 +10,16 @@ from .lesions import Study
 from .record import FollowUp
 from .response import responses
 from .sizes import diameter_mm
-from .visits import visits_of
+from .timeline import visits_of
 
 _LEFT, _TOP, _BOTTOM = 46, 30, 38
 _NAME_PX, _LABEL_PX = 120, 15  # that a name takes
 _DATE_PX = 74  # that a date needs
-_NEAR_PX = 5  # a name that far from its mark is still beside it
+_NEAR_PX = 5  # a name this near to its mark needs no leader
 _TICKS = 5
-# what passes below a name does not make it hard to read, on the report's page and elsewhere
+# keeps a name readable above lines
 _HALO = ' paint-order="stroke" stroke="var(--panel, Canvas)" stroke-width="3" stroke-linejoin="round"'
-# told apart by colour-blind readers, on dark and on white
+# distinct for colour-blind readers, on dark and on white
 _COLOURS = ("#3d9fe0", "#d98a00", "#0f9d77", "#c86fa0", "#d65a1a", "#8c7ae6", "#b0a412", "#7f8c9a")
 _SUM_NAME = "sum of targets"
 
@@ -60,13 +58,13 @@ class _Frame:
 
 
 def lines_of(record: FollowUp) -> list[Line]:
-    """What there is to draw, lesions first, then the sum."""
+    """The lines to draw, lesions first, then the sum."""
     lines, visits = [], visits_of(record)
     numbers = [visits.number_of(study.key) for study in record.studies]
     for number, lesion in enumerate(record.lesions):
         values = tuple(diameter_mm(lesion, visits.finding(lesion.id, visit)) for visit in numbers)
         colour = _COLOURS[number % len(_COLOURS)]
-        if any(values):  # more than zeros
+        if any(values):  # not only zeros
             lines.append(Line(lesion.label, values, colour, "target" if lesion.target else "other"))
     sums = {each.study: each.sum_mm for each in responses(record)}
     values = tuple(sums.get(study.key) for study in record.studies)
@@ -78,7 +76,7 @@ def lines_of(record: FollowUp) -> list[Line]:
 def trend_svg(record: FollowUp, width: int = 900, height: int = 340) -> str:
     """The chart, or "" where there is nothing confirmed to draw. Text and the sum are in the colour around it.
 
-    width, height: in units of which its letters are 12 high; it is as large as the page makes it.
+    width, height: in units of which its letters are 12 high; the page sets its size.
     """
     lines = lines_of(record)
     if not lines:
@@ -147,15 +145,15 @@ def _drawn(frame: _Frame, line: Line, studies: Sequence[Study], xs: Sequence[flo
             f' fill="none"{dash}/>'
         )
     for n, x, y in known:
-        said = f"{line.name}, {studies[n].label}: {line.values[n]:.1f} mm"
+        text = f"{line.name}, {studies[n].label}: {line.values[n]:.1f} mm"
         yield (
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width + 1.7:.1f}" fill="{line.colour}">'
-            f"<title>{_text(said)}</title></circle>"
+            f"<title>{_text(text)}</title></circle>"
         )
 
 
 def _names(frame: _Frame, lines: Sequence[Line], xs: Sequence[float]) -> Iterator[str]:
-    """Each line's name at its last mark; where names make room for each other, a thin dotted tick leads there."""
+    """Each line's name at its last mark; a thin dotted line leads to names that were moved apart."""
     for name in end_names(lines, xs, frame.y, Room(_NAME_PX, _LABEL_PX, _TOP, frame.bottom)):
         line, left = name.line, name.x + 11
         if name.is_moved:
@@ -172,7 +170,7 @@ def _names(frame: _Frame, lines: Sequence[Line], xs: Sequence[float]) -> Iterato
 
 @dataclass(frozen=True)
 class Room:
-    """That a name takes, and where names may stand; pixels from the picture's top."""
+    """Size of a name, and the limits for names; pixels from the picture's top."""
 
     width: float
     height: float
@@ -182,7 +180,7 @@ class Room:
 
 @dataclass(frozen=True)
 class EndName:
-    """A line's name: it belongs to the last mark at (x, y), and stands beside it, level with `place`."""
+    """A line's name: it belongs to the last mark at (x, y), and stands to its right at height `place`."""
 
     line: Line
     x: float
@@ -191,14 +189,12 @@ class EndName:
 
     @property
     def is_moved(self) -> bool:
-        """Whether it stands so far off its mark that it must be said which it belongs to."""
+        """Whether it stands so far from its mark that it needs a leader."""
         return abs(self.place - self.y) > _NEAR_PX
 
 
 def end_names(lines: Sequence[Line], xs: Sequence[float], y_of: Callable[[float], float], room: Room) -> list[EndName]:
-    """Names beside the marks that the lines end with. A name far away, with a line that leads to it, would look like
-    growth.
-    """
+    """Names next to the lines' last marks, as near as possible: a long leader would look like growth."""
     ends = []
     for line in lines:
         last = max(n for n, value in enumerate(line.values) if value is not None)
@@ -217,8 +213,8 @@ def end_names(lines: Sequence[Line], xs: Sequence[float], y_of: Callable[[float]
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Ascending places as near to the ascending ones wanted as `gap` between them and the limits allow; closer
-    together where all of them cannot have room.
+    """Ascending places near the ascending ones wanted, `gap` apart and within the limits; closer together where there
+    is not enough room.
     """
     gap = min(gap, (high - low) / max(len(wanted) - 1, 1))
     places: list[float] = []

@@ -1,6 +1,6 @@
-"""The fine step: blocks of local descriptors around a point, compared with the target and made to agree.
+"""The fine step: blocks of local descriptors around a point, compared with the target and fitted together.
 
-A single descriptor has look-alikes nearby; the tissue around a point has fewer. Descriptors of a lattice of nodes
+Single descriptors are ambiguous; the tissue around a point is less so. Descriptors of a lattice of nodes
 around the template's point are compared with the target at every displacement of a small box about the first answer.
 Each node then judges by the mean similarity over the nodes around it (a block), and a robust affine function fitted to
 the nodes' answers gives the point's own (UAE, Bai 2023, does so with the answers of neighbouring points).
@@ -15,9 +15,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import flat_index, read_rows
+from ..embedding.grid_reading import box_offsets, flat_index, reach_of, read_rows, vertex
 from ..embedding.map import EmbeddingMap
-from .neighbourhood import box_offsets, reach_of, vertex
 from .target_rows import TargetRows
 
 _NODE_STEP = 2  # local cells between nodes
@@ -40,13 +39,13 @@ _CHUNK_POINTS = 128
 
 @dataclass(frozen=True)
 class Blocks:
-    """What is known around n template points: descriptors (n, m, l) of nodes, and which of them lie in the body."""
+    """The surroundings of n template points: descriptors (n, m, l) of nodes, and which of them lie in the body."""
 
     descriptors: torch.Tensor
     seen: torch.Tensor
 
     def repeat(self, times: int) -> Blocks:
-        """The same points, asked of several targets."""
+        """The same points, once for each of several targets."""
         return Blocks(self.descriptors.repeat(times, 1, 1), self.seen.repeat(times, 1))
 
     def select(self, index: torch.Tensor) -> Blocks:
@@ -71,8 +70,8 @@ class BlockAnswers:
 class _Layout:
     """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
 
-    nodes: (m, 3). dither: (m, 3) parts of a cell by which the template is read beside its node, so that the bias that
-    cells give a peak is another for each node and averages out. answering: (a,) those that answer. block: (a, m)
+    nodes: (m, 3). dither: (m, 3) parts of a cell by which the template is read off its node, so that the bias of
+    the cells on a peak differs between nodes and averages out. answering: (a,) those that answer. block: (a, m)
     weights of their blocks, rows sum to 1.
     low, size: (3,) corner and extent i, j, k of the box of target cells that nodes reach. displacements: (d, 3) and
     their shape (dk, dj, di). groups: nodes that lie one after the other along k, and the cells of the box they reach:
@@ -141,7 +140,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
     layout = _layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
-    # far from the first answer the best displacement may lie beyond the box: look again, about what was found
+    # far from the first answer the best displacement may lie beyond the box: search again, about what was found
     far = torch.nonzero(found.moved_mm > _AGAIN_MM).flatten()
     if len(far):
         again = _in_parts(blocks.select(far), rows.select(far), found.cells[far], first[far], layout)
@@ -174,7 +173,7 @@ def _match(
         x.view(len(start), len(layout.nodes), -1) for x in (similarity, body.index_select(1, layout.cell).float())
     )
     held = held * blocks.seen[..., None]
-    # what each node sees at each displacement, then the mean over its block
+    # similarity of each node at each displacement, then the mean over its block
     similarity = layout.block @ (similarity * held)
     share, seen = layout.block @ held, (layout.block @ blocks.seen[..., None].float())
     score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * seen).clamp_min(1e-6)
@@ -184,9 +183,9 @@ def _match(
     judged = (score - prior[:, None]).masked_fill(~possible, -torch.inf)
     best = judged.argmax(2)
     step = _peaks(judged.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
-    # a block's peak lies where its nodes were read, in the mean
-    beside = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
-    displaced = (layout.displacements[best] + step - beside) * local_mm
+    # a block's peak lies at the mean of the places where its nodes were read
+    offset = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
+    displaced = (layout.displacements[best] + step - offset) * local_mm
     answers = possible.any(2)
     peak = score.gather(2, best[..., None])[..., 0].masked_fill(~answers, 0.0)
     place = (layout.nodes[layout.answering] * local_mm).double()
@@ -202,20 +201,20 @@ def _similarities(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(n, m * d) similarity of nodes (n, m, l) to the cells they may be displaced to, in boxes with corners (n, 3).
 
-    Also returns which cells of the boxes lie in the body, (n, b). A product of a group of nodes with all the cells it
-    reaches computes far too much and is still faster than gathering the cells of each node.
+    Also returns which cells of the boxes lie in the body, (n, b). A product of a group of nodes with all cells in their
+    reach computes more than needed and is still faster than gathering the cells of each node.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
-    # buffers used again and again: to fetch new memory for each point takes longer than to fill it
+    # buffers are reused: allocating memory for each point takes longer than filling it
     near = torch.empty(*shape, length)
     sizes = [(end - begin, last - first) for first, last, begin, end in layout.groups]
-    every = torch.empty(sum(reached * asking for reached, asking in sizes))
-    parts = every.split([reached * asking for reached, asking in sizes])
+    every = torch.empty(sum(cells * nodes for cells, nodes in sizes))
+    parts = every.split([cells * nodes for cells, nodes in sizes])
     products = [part.view(of) for part, of in zip(parts, sizes, strict=True)]
     found = torch.empty(len(descriptors), len(layout.pick))
     body = torch.empty(len(descriptors), *shape, dtype=torch.bool)
-    questions = zip(rows, descriptors.transpose(1, 2), corners.tolist(), strict=True)
-    for n, (target, nodes, corner) in enumerate(questions):
+    batch = zip(rows, descriptors.transpose(1, 2), corners.tolist(), strict=True)
+    for n, (target, nodes, corner) in enumerate(batch):
         _copy_box(target.local_rows.view(*target.local_body.shape, length), corner[::-1], near)
         _copy_box(target.local_body, corner[::-1], body[n])
         # the other order of the product, nodes first, takes three times as long
@@ -270,4 +269,5 @@ def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) ->
 
 
 def _local_mm(embedding: EmbeddingMap) -> tuple[float, float, float]:
-    return tuple(float(s) / 2 for s in embedding.cell_mm)
+    x, y, z = (float(s) / 2 for s in embedding.cell_mm)
+    return x, y, z

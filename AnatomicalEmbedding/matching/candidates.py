@@ -1,12 +1,10 @@
-"""What thorough matching adds: another candidate far from the first answer, and the way back from each answer.
+"""What thorough matching adds: a candidate far from the first answer, and matching each answer back.
 
-An organ may lie far from where the common body has it: a sunken kidney is not within reach of the fine step. The place
-elsewhere that looks most like the point is matched as well, and taken where it convinces. And matching is not
-symmetric: asked back from its answer, a scan returns beside the point, and half the way to it is a better answer
+An organ may lie far from its usual place: a sunken kidney is outside the range of the fine step. So the place elsewhere
+that looks most like the point is matched as well, and taken where it is clearly more similar. And matching is not
+symmetric: the answer, matched back, ends next to the point; moving the answer against half of that distance improves it
 (Bai 2023 iterates the same to a fixed point).
 """
-
-from __future__ import annotations
 
 from dataclasses import fields
 
@@ -18,21 +16,21 @@ from .blocks import BlockAnswers, Blocks, match_blocks
 from .coordinates import into_body
 from .target_rows import TargetRows
 
-_FAR_MM = 100.0  # of the common body; beyond it nothing is looked for
-_NEAR_MM = 25.0  # of the first answer; within it the fine step has looked
+_FAR_MM = 100.0  # of the common body: the range of the search
+_NEAR_MM = 25.0  # of the first answer: the range of the fine step
 _DISTANCE_MM = 40.0
 _SEARCH_COST = 0.1  # similarity that one such distance costs where candidates are looked for
 _COST = 0.02  # and where they are compared with the first answer
-_CORRECTED_MM = 15.0  # a way back that ends further from the point says nothing of where the answer should be
+_CORRECTED_MM = 15.0  # where the way back ends further from the point, no correction
 _CHUNK_SIMILARITIES = 8_000_000
 
 
 def elsewhere(
     found: BlockAnswers, blocks: Blocks, descriptors: torch.Tensor, query: torch.Tensor, rows: TargetRows
 ) -> BlockAnswers:
-    """The answers, those replaced for which a place elsewhere looks more like the point.
+    """The answers, replaced where a place elsewhere looks more like the point.
 
-    descriptors: (n, l) of the points. query: (n, 3) their coordinates, in mm; in another unit nothing is looked for.
+    descriptors: (n, l) of the points. query: (n, 3) their coordinates, in mm; in another unit there is no search.
     """
     if not rows.maps[0].provenance.metric:
         return found
@@ -67,7 +65,7 @@ def _candidate(
 
 
 def corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Answers in cells (n, 3) moved against half of what the way back is off by (n, 3) RAS mm; and that distance."""
+    """Answers in cells (n, 3) moved against half the error of the way back (n, 3) RAS mm; and that distance."""
     off = torch.from_numpy(off_mm)
     cycle_mm = off.norm(dim=1)
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())

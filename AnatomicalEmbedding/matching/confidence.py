@@ -1,12 +1,10 @@
-"""What a match is worth: evidence from the match itself, and what became of matches with like evidence.
+"""How reliable a match is: evidence from the match itself, and the outcomes of matches with similar evidence.
 
-A point that a target does not hold gives itself away: the target's coordinate at the answer is not the point's, and the
-answer lies at the scan's edge. How exact an answer is shows less clearly: in how alike the places look, how well the
-tissue around them agrees, how far the fine step moved the first answer, how the two bodies differ in size, and where in
-the body the point lies, for some places are harder than others.
+A point that is absent from the target is recognised by the coordinate at the answer, which differs from the point's,
+and by the answer's place at the scan's edge. The error of an answer shows less clearly: in how similar the two places
+look, how well the tissue around them agrees, how far the fine step moved the first answer, how the two bodies differ in
+size, and where in the body the point lies.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -26,25 +24,25 @@ EVIDENCE = (
 )  # fmt: skip
 _PRESENT = 0.85  # least probability that the point is in the scan, of a match
 _WITHIN = 0.2  # least probability that the answer is within 10 mm, of a match
-_NEAR = 0.5  # and within 20 mm: what is more likely than not further off is no match
-_SURE = 0.99  # no answer is called surer than a thousand or so matches with like evidence can show
-_FAR_MM = 60.0  # from the edge; beyond it no answer is cut off
+_NEAR = 0.5  # and within 20 mm: beyond that, the answer is probably further off
+_SURE = 0.99  # the highest probability that about a thousand similar matches can support
+_FAR_MM = 60.0  # from the edge; beyond it an edge has no influence
 
 
 class Evidence:
-    """Of n matches, collected as matching goes on; what a way of matching does not tell stays 0 for all."""
+    """Evidence of n matches, collected during matching; columns that an effort does not compute stay 0."""
 
     def __init__(self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor) -> None:
         self.first, self.query, self.template_size = first, query, template_size
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
 
     def add_appearance(self, similarity: torch.Tensor, spread_mm: torch.Tensor | None = None) -> None:
-        """(n,) similarity of the places; (n,) how far the tissue around them disagrees, where it was asked."""
+        """(n,) similarity of the places; (n,) how far the tissue around them disagrees, where computed."""
         self.similarity = similarity
         self.spread_mm = self.spread_mm if spread_mm is None else spread_mm
 
     def add_cycle(self, cycle_mm: torch.Tensor) -> None:
-        """(n,) how far from the point the way back from the answer ends."""
+        """(n,) distance of the point from the match of the answer back in the template."""
         self.cycle_mm = cycle_mm
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
@@ -53,9 +51,9 @@ class Evidence:
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
         gap = (found[:, :3] - self.query).norm(dim=1)
-        columns = (self.first.residual, gap, moved, found[:, 3], found[:, 4], self.template_size, self.first.size)
+        first = (self.first.residual, gap, moved, found[:, 3], found[:, 4], self.template_size, self.first.size)
         last = (self.similarity, self.spread_mm, self.cycle_mm)
-        columns = [*columns, *self.query.unbind(1), *last]
+        columns = [*first, *self.query.unbind(1), *last]
         return torch.stack([column.double() for column in columns], dim=1).float().numpy()
 
 
@@ -82,7 +80,7 @@ class Verdicts:
 
 
 def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> Verdicts | None:
-    """Verdicts on rows of evidence (n, len(EVIDENCE)), or None where no calibration is for this way of matching."""
+    """Verdicts on rows of evidence (n, len(EVIDENCE)), or None where no calibration exists for this effort."""
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return None
     present, within, near, error = calibration.forests[effort].predict(evidence).T

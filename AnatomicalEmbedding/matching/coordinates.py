@@ -1,35 +1,72 @@
-"""The first step: where scans hold given coordinates of the common body.
+"""The first step: the places of given body coordinates in scans, and affine fits of the coordinate around a place.
 
 Retrieval is the paper's (Goncharov 2024, section 2.2): the cell whose embedding is nearest in Euclidean distance. Two
-steps are ours. The query is read from an affine fit of the template's map about the point, which averages the map's
-error. Then the target's map is fitted likewise about the nearest cell and solved for the query's coordinate, which
-frees the answer from the grid.
+steps are ours. The query is read from an affine fit of the template's map around the point, which averages the map's
+error. Then the target's map is fitted likewise around the nearest cell and solved for the query's coordinate, for an
+answer between cells.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from ..embedding.grid_reading import flat_index
+from ..embedding.grid_reading import box_offsets, flat_index, reach_of
 from ..embedding.map import EmbeddingMap
 from ..scan.geometry import transform_points
-from .local_affine import fit_around
 from .target_rows import TargetRows
+
+_RADIUS_MM = 24.0  # cells around a place that take part in the fit
+_SIGMA_MM = 14.0
+_ENOUGH = 4.0  # sum of weights that pins down the four unknowns of a row
+
+
+@dataclass(frozen=True)
+class LocalAffine:
+    """coordinate(place + d mm) = level + slope @ d near each of n places.
+
+    level: (n, 3). slope: (n, 3, 3), coordinate per mm along R, A, S. supported: (n,) bool, false where too few body
+    cells lie around a place.
+    """
+
+    level: torch.Tensor
+    slope: torch.Tensor
+    supported: torch.Tensor
+
+
+def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
+    """Weighted least squares over the body cells around each of (n, 3) continuous cells (i, j, k), float64."""
+    cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
+    cells = cells.double()
+    around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
+    found = rows.read(_coordinates_and_body, around).double()
+    distance_mm = (around - cells[:, None]) * cell_mm
+    weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * found[..., 3]
+    design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)
+    weighted = (design * weight[..., None]).transpose(1, 2)
+    normal = weighted @ design + 1e-6 * torch.eye(4, dtype=torch.double)
+    solution = torch.linalg.solve(normal, weighted @ found[..., :3])  # (n, 4, 3)
+    return LocalAffine(solution[:, 3], solution[:, :3].transpose(1, 2), weight.sum(1) > _ENOUGH)
+
+
+def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
+    """(n, m, 4) coordinate of whole cells (n, m, 3), and 1 where they are body; zero outside the grid."""
+    index, inside = flat_index(cells, embedding.body.shape)
+    return embedding.coordinate_rows[index] * inside[..., None]
+
 
 _MAX_MOVE_MM = 12.0  # of one fit; further than about a cell the affine function is an extrapolation
 _FITS = 2
 _RIDGE = 0.03
 _CHUNK_DISTANCES = 30_000_000
-_HALF_CELL = 0.499  # as far from a cell's centre as still rounds to that cell
+_HALF_CELL = 0.499  # the largest distance from a cell's centre that rounds to that cell
 
 
 @dataclass(frozen=True)
 class CoordinateAnswers:
-    """cells: (n, 3) places in target cells (i, j, k), float64. residual: (n,) what is left of the query there, in the
-    unit of the map. size: (n,) coordinate volume that a volume of the target holds (determinant of the map's slope).
+    """cells: (n, 3) places in target cells (i, j, k), float64. residual: (n,) distance from the query there, in
+    the unit of the map. size: (n,) coordinate volume that a volume of the target holds (determinant of the map's
+    slope).
     """
 
     cells: torch.Tensor
@@ -49,7 +86,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Where scans hold given coordinates (n, 3), in the unit of their maps; each map holds body, n is 1 or more."""
+    """Places of coordinates (n, 3), in the unit of the maps; each map holds body, n is 1 or more."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)
@@ -76,7 +113,7 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tenso
 def _step(
     query: torch.Tensor, start: torch.Tensor, rows: TargetRows
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """One sub-cell step for each query (n, 3) from cells (n, 3): the new place in cells, and what is left of the query.
+    """One sub-cell step for queries (n, 3) from cells (n, 3): new places, distances left, determinants of the slope.
 
     The offset d with slope @ d + level = query, ridge-damped where the map hardly varies, kept short and in the body.
     """
@@ -94,9 +131,9 @@ def _step(
 
 
 def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:
-    """Places (n, 3) in cells, those in the air or outside the scan brought back into the nearest body cell.
+    """Places (n, 3) in cells, those in the air or outside the scan moved into the nearest body cell.
 
-    The coordinate of what a scan does not hold continues into the air beside the body; air is never an answer.
+    Coordinates outside the scan's part of the body continue into the air around it; air is never an answer.
     """
     row, inside = flat_index(place.round().long(), target.body.shape)
     beyond = ~(inside & target.body.flatten()[row])

@@ -1,21 +1,19 @@
 """The quick fine step: where near a first answer, or anywhere, a scan looks most like a point (Yan 2022, III-D).
 
-Where weights have coordinates, they say where to look and the local descriptor decides within a small box: detail
-without the distant look-alikes that descriptors alone fall for. Without coordinates the peak of the summed similarity
+Where weights have coordinates, these limit the search of the local descriptor to a small box, which excludes distant
+look-alikes. Without coordinates the peak of the summed similarity
 S_global + S_local over the whole body is the answer, as in the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import flat_index
+from ..embedding.grid_reading import box_offsets, flat_index, reach_of, vertex
 from ..embedding.map import EmbeddingMap
-from .neighbourhood import box_offsets, reach_of, vertex
 from .target_rows import TargetRows
 
 _RADIUS_MM = 21.0  # of the box about the first answer
@@ -63,7 +61,7 @@ def search(
         best = similarity.masked_fill(~body, -2.0).flatten(1).max(1)
         k, j, i = np.unravel_index(best.indices.numpy(), shape)
         index = torch.from_numpy(np.stack([i, j, k], axis=1))
-        places.append(index + _parabola(lambda at, s=similarity: _at(s, at), index, torch.tensor(shape).flip(0)))
+        places.append(index + _parabola(partial(_at, similarity), index, torch.tensor(shape).flip(0)))
         similarities.append(best.values)
     return (torch.cat(places).double() + 0.5) / 2 - 0.5, torch.cat(similarities)
 
@@ -106,7 +104,7 @@ def _at(values: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
 def _parabola(value: Callable[[torch.Tensor], torch.Tensor], peak: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
     """Offset (n, 3) to the vertex of the parabola through a peak and its neighbours on each axis, at most half a cell.
 
-    value(index (n, 3)) -> (n,). At a border, or beside a cell that is no answer, the peak stays on its cell.
+    value(index (n, 3)) -> (n,). At a border, or next to a cell that is no answer, the peak stays on its cell.
     """
     offset = torch.zeros(len(peak), 3)
     for axis in range(3):

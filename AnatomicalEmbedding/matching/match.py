@@ -1,11 +1,9 @@
-"""The same anatomical points in other scans, with what may be expected of each answer.
+"""The same anatomical points in other scans, with the expected error of each answer.
 
 Coordinates of the common body give a first answer (`coordinates`). Where maps hold descriptors, those of the
-tissue around the point settle the last centimetres (`blocks`), or the point's own alone (`descriptors`)
-where speed counts more; `candidates` does more where time does not count. `confidence` says what each answer is worth.
+tissue around the point refine it (`blocks`), or, faster, the point's own descriptor alone (`descriptors`); `candidates`
+adds a wider search. `confidence` estimates the error of each answer.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -26,7 +24,7 @@ from .target_rows import TargetRows
 
 EFFORTS = ("coordinates", "fast", "standard", "thorough")  # the least first
 _SCORE_MM = 10.0
-_AT_ONCE = 2000  # points in a target: what is read of the template for each is kept, 13 kB
+_AT_ONCE = 2000  # points in a target: each needs 13 kB of what is read of the template
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +36,7 @@ class Matches:
     status: (N,) "matched", "uncertain" or "absent" (not in this scan). expected_error_mm: (N,) mean error of such
     answers where the point is in the scan. probability, probability_20: (N,) that the point is in the scan and the
     answer within 10 mm, or 20 mm, of it. All are None where the weights carry no calibration.
-    evidence: (N, len(confidence.EVIDENCE)) what they are judged by, or None where weights know no coordinates.
+    evidence: (N, len(confidence.EVIDENCE)) what they are judged by, or None for weights without coordinates.
     """
 
     points_ras: np.ndarray
@@ -58,14 +56,14 @@ def match(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, 
 def match_all(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
 ) -> list[Matches]:
-    """Find points of one scan in several others, all in one call: much quicker than one after the other.
+    """Find points of one scan in several others in one call, which is much faster than one after the other.
 
     points_ras: (N, 3) RAS mm in the template; continuous, never snapped to a voxel.
     effort: "standard"; "fast" compares the points' own descriptors alone, not the tissue around them: a tenth of a
     millisecond a point instead of half of one, and less exact, for crosshairs that follow the mouse and for tens of
-    thousands of points; "thorough" also looks elsewhere for displaced organs and asks back from each answer: three
+    thousands of points; "thorough" also looks elsewhere for displaced organs and matches each answer back: three
     times as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
-    Every answer lies in its target scan and in one of its body cells, even where the point is said to be absent.
+    Every answer lies in its target scan and in one of its body cells, even where the point is reported as absent.
     Raises PointsError for a point outside the template, MapError when the maps are of different weights or a target
     holds no body, AnatomicalEmbeddingError for another effort.
     """
@@ -103,16 +101,16 @@ def _match(
     rows = TargetRows.each(targets, len(points_ras))
     cells, score, evidence = _find(Query(template, points_ras), rows, effort)
     if effort == "thorough":
-        back = _asked_back(template, cells, rows)
+        back = _matched_back(template, cells, rows)
         cells, cycle_mm = candidates.corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
         evidence.add_cycle(cycle_mm)
     return _judged(cells, score, evidence, rows, template.calibration, effort)
 
 
 def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
-    """As `match_all`, for points whose template need not be at hand.
+    """As `match_all`, for points whose template is no longer available.
 
-    effort: not "thorough", which asks the template back; "fast" where the query holds no blocks.
+    effort: not "thorough", which needs the template; "fast" where the query holds no blocks.
     Raises AnatomicalEmbeddingError for another effort, MapError for a target of other weights, without body or without
     coordinates.
     """
@@ -125,7 +123,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
                 "examples; embed it with the same."
             )
         if target.coordinate is None:
-            raise MapError(f"{target.provenance.model}: knows no coordinates of the body, which this needs.")
+            raise MapError(f"{target.provenance.model}: has no body coordinates, which this needs.")
         _check_body(target)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
@@ -184,14 +182,14 @@ def _check_body(target: EmbeddingMap) -> None:
 
 
 def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
-    """By descriptors over the whole scan, where weights know no coordinates."""
+    """By descriptors over the whole scan, for weights without coordinates."""
     cells, similarity = descriptors.search(*template.describe(points_ras), target)
     places = transform_points(target.cell_to_ras, into_body(target, cells).numpy())
     return Matches(places, similarity.clamp(0, 1).double().numpy())
 
 
-def _asked_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-    """(n, 3) RAS mm where the template holds what targets hold at cells (n, 3)."""
+def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
+    """(n, 3) RAS mm: answers at cells (n, 3) of the targets, matched back to the template."""
     return np.concatenate(
         [
             match(target, transform_points(target.cell_to_ras, part.numpy()), template).points_ras

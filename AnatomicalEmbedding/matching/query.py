@@ -15,7 +15,7 @@ from .coordinates import read_coordinates
 
 
 class Query:
-    """n points of a template, (n, 3) RAS mm, and what the template holds there, read when it is first asked for."""
+    """n points of a template, (n, 3) RAS mm, and what the template holds there, read at first use."""
 
     def __init__(self, template: EmbeddingMap, points_ras: np.ndarray) -> None:
         self._template, self._points_ras = template, points_ras

@@ -1,19 +1,19 @@
-"""One batch for several targets: what is asked of each map is read map by map, what follows is worked out together.
+"""One batch for several targets: maps are read one by one, all later computations run on the whole batch.
 
-A click is answered in ten scans: ten times the same hundred small tensor operations on one row each would take several
-times as long as once on ten rows.
+A hundred small tensor operations on ten rows are several times as fast as ten times the same on one row each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 
 from ..embedding.map import EmbeddingMap
 
-_Tensors = torch.Tensor | tuple[torch.Tensor, ...]
+_Found = TypeVar("_Found")  # a tensor, or a tuple of tensors
 
 
 @dataclass(frozen=True)
@@ -25,27 +25,28 @@ class TargetRows:
 
     @classmethod
     def each(cls, maps: Sequence[EmbeddingMap], count: int) -> TargetRows:
-        """So many rows for each of the maps."""
+        """`count` rows for each of the maps."""
         return cls(tuple(maps), (count,) * len(maps))
 
-    def read(self, what: Callable[..., _Tensors], *rows: torch.Tensor) -> _Tensors:
-        """what(map, its part of each tensor), the parts of the answers laid together again."""
+    def read(self, what: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
+        """what(map, its part of each tensor) for each map, the results concatenated."""
         parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
-        found = [what(*part) for part in parts if len(part[1])]
+        found: list[Any] = [what(*part) for part in parts if len(part[1])]
         if len(found) == 1:
             return found[0]
         if isinstance(found[0], tuple):
-            return tuple(torch.cat(values) for values in zip(*found, strict=True))
+            joined: Any = tuple(torch.cat(values) for values in zip(*found, strict=True))
+            return joined
         return torch.cat(found)
 
     def select(self, index: torch.Tensor) -> TargetRows:
-        """Of the rows with these numbers, ascending."""
+        """The rows with these numbers, ascending."""
         ends = torch.tensor(self.counts).cumsum(0)
         before = torch.searchsorted(index, ends).tolist()
         return TargetRows(self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False)))
 
     def split(self, size: int) -> list[TargetRows]:
-        """Of each of the parts that tensors split into parts of this size fall into."""
+        """One for each part of a batch that is split into parts of this size."""
         total = sum(self.counts)
         return [self.select(torch.arange(total)[start : start + size]) for start in range(0, total, size)]
 

@@ -1,7 +1,5 @@
 """Organs of the abdomen and pelvis of the canonical body."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .frame import CAVITY, diaphragm_z

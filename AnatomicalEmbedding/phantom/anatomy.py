@@ -1,7 +1,5 @@
 """The canonical body as volumes: drawn once per process, organ after organ, later ones over earlier ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -1,10 +1,8 @@
 """A synthetic patient scanned two or three times, with lesions that grow, vanish, come, split and merge.
 
 Between scans the patient gains or loses weight, breathes differently, lies elsewhere on the table and turned a little;
-scans differ in field of view, slices, noise and contrast phase. What became of each lesion is known.
+scans differ in field of view, slices, noise and contrast phase. The history of each lesion is known.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +15,7 @@ from .deformation import Deformation
 from .lesions import Shape, draw_lesion
 from .patient import grid_about
 from .render import add_noise, render
-from .rescan import AnotherDay
+from .rescan import Rescan
 from .tissues import LABEL_ID, PHASES, hu_table
 
 VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged"
@@ -44,8 +42,8 @@ _SITES = {
 
 @dataclass(frozen=True)
 class LesionState:
-    """A lesion in one study. point_ras: where it is, or where its place is though it is not there, RAS mm.
-    radius_mm: half its longest diameter, 0 where it is not there. into: the lesion that it has merged with.
+    """A lesion in one study. point_ras: its place, also where it is not visible, RAS mm. radius_mm: half its
+    longest diameter, 0 where it is not there. into: the lesion that it has merged with.
     """
 
     state: str
@@ -66,11 +64,11 @@ class LesionHistory:
 
 @dataclass(frozen=True, eq=False)
 class PhantomFollowUp:
-    """volumes: in order of time. lesions: each visible in one of them at least."""
+    """volumes: in order of time. lesions: each visible in at least one of them."""
 
     volumes: tuple[Volume, ...] = field(repr=False)
     lesions: tuple[LesionHistory, ...]
-    days: tuple[Deformation | AnotherDay, ...] = field(repr=False)
+    days: tuple[Deformation | Rescan, ...] = field(repr=False)
 
     def to_study(self, points_ras: np.ndarray, source: int, target: int) -> np.ndarray:
         """Where the anatomy at points (N, 3) of one study lies in another: (N, 3) RAS mm, exact."""
@@ -79,7 +77,7 @@ class PhantomFollowUp:
 
 @dataclass(frozen=True)
 class _Lesion:
-    """While the course is drawn: blobs of a lesion in one study, (body frame mm, radius mm); none: not there."""
+    """Blobs of a lesion in one study, (body frame mm, radius mm); none: not there."""
 
     id: str
     kind: str
@@ -105,7 +103,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
     texture = image_rng.bit_generator.state
     rng = np.random.default_rng([seed, 8])
     patient = Deformation.random(shape_rng)
-    days = [patient, *(AnotherDay.random(patient, rng) for _ in range(studies - 1))]
+    days = [patient, *(Rescan.random(patient, rng) for _ in range(studies - 1))]
     course = _draw_course(studies, rng)
     coverage = [_choose_coverage(number, days, course, rng) for number in range(studies)]
     phase = str(phase_rng.choice(PHASES))
@@ -134,7 +132,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
 
 
 def _choose_coverage(
-    number: int, days: Sequence[Deformation | AnotherDay], course: list[list[_Lesion]], rng: np.random.Generator
+    number: int, days: Sequence[Deformation | Rescan], course: list[list[_Lesion]], rng: np.random.Generator
 ) -> tuple[float, float]:
     """Heights of the body that a scan shows; no lesion lies at its edge."""
     places = np.array([lesion.place for lesions in course for lesion in lesions])
@@ -151,7 +149,7 @@ def _choose_coverage(
 
 
 def _draw_course(studies: int, rng: np.random.Generator) -> list[list[_Lesion]]:
-    """The lesions at each study; every one is in every list, with blobs where it is there."""
+    """The lesions of each study; every list has every lesion, with blobs where it is visible."""
     present: list[_Lesion] = []
     for _ in range(int(rng.integers(5, 10))):
         _add_lesion(present, rng, near=present[-1] if present and rng.uniform() < 0.25 else None)
@@ -282,9 +280,7 @@ def _fits(place: np.ndarray, margin_mm: float, labels: tuple[str, ...]) -> bool:
     return bool(np.isin(canonical_anatomy().label_at(place + margin_mm * corners), numbers).all())
 
 
-def _history(
-    states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[Deformation | AnotherDay]
-) -> LesionHistory:
+def _history(states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[Deformation | Rescan]) -> LesionHistory:
     found = []
     for lesion, volume, day in zip(states, volumes, days, strict=True):
         place = lesion.place if not lesion.blobs else np.mean([p for p, _ in lesion.blobs], axis=0)

@@ -1,11 +1,9 @@
-"""The canonical body frame: heights of standard levels, the course of the spine, and the outlines.
+"""The canonical body frame: heights of standard levels, the curve of the spine, and the outlines.
 
 Axes in mm: +x to the patient's right, +y anterior, +z superior. x = 0 is the mid-sagittal plane, y = 0 runs about
 through the middle of the vertebral bodies, z = 0 through the centres of the femoral heads. The heights are those of an
 average adult: the mean of many scans after a scale and a shift per scan.
 """
-
-from __future__ import annotations
 
 from types import MappingProxyType
 
@@ -18,21 +16,11 @@ LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # the drawn region
 
 LEVELS = MappingProxyType(
     {
-        "symphysis": -33.0,
-        "femoral_head": 0.0,
-        "sacral_promontory": 102.0,
-        "iliac_crest": 152.0,
-        "kidney_centre": 257.0,
-        "diaphragm_dome": 378.0,
-        "carina": 469.0,
-        "lung_apex": 555.0,
-        "larynx": 590.0,
-        "chin": 613.0,
-        "brainstem": 665.0,
-        "skull_base": 677.0,
-        "skull_vertex": 819.0,
+        "symphysis": -33.0, "femoral_head": 0.0, "sacral_promontory": 102.0, "iliac_crest": 152.0,
+        "kidney_centre": 257.0, "diaphragm_dome": 378.0, "carina": 469.0, "lung_apex": 555.0, "larynx": 590.0,
+        "chin": 613.0, "brainstem": 665.0, "skull_base": 677.0, "skull_vertex": 819.0,
     }
-)
+)  # fmt: skip
 
 # Height of the centre of each vertebral body, from C1 down to L5.
 _HEIGHTS = (
@@ -45,96 +33,41 @@ VERTEBRA_Z = MappingProxyType(dict(zip(VERTEBRAE, map(float, _HEIGHTS), strict=T
 # z and y of the middle of the vertebral bodies.
 _SPINE = Spline(
     *zip(
-        (-20, -60),
-        (25, -58),
-        (60, -36),
-        (95, -8),
-        (118, 7),
-        (152, 14),
-        (187, 13),
-        (221, 6),
-        (254, -3),
-        (285, -11),
-        (339, -24),
-        (388, -32),
-        (433, -34),
-        (474, -28),
-        (512, -15),
-        (547, 3),
-        (580, 15),
-        (614, 20),
-        (652, 22),
+        (-20, -60), (25, -58), (60, -36), (95, -8), (118, 7), (152, 14), (187, 13), (221, 6), (254, -3), (285, -11),
+        (339, -24), (388, -32), (433, -34), (474, -28), (512, -15), (547, 3), (580, 15), (614, 20), (652, 22),
         strict=True,
     )
-)
+)  # fmt: skip
 
 # z, half width, front, back of the skin of trunk and neck.
 BODY = Loft(
     (
-        (-130, 176, 98, -104),
-        (-60, 178, 104, -108),
-        (0, 182, 110, -112),
-        (50, 181, 118, -112),
-        (102, 173, 126, -104),
-        (152, 165, 132, -93),
-        (200, 162, 135, -90),
-        (257, 162, 136, -96),
-        (320, 165, 134, -104),
-        (378, 168, 131, -109),
-        (430, 172, 124, -111),
-        (469, 178, 113, -109),
-        (510, 188, 95, -103),
-        (535, 190, 77, -95),
-        (555, 166, 66, -86),
-        (570, 118, 62, -76),
-        (585, 80, 65, -64),
-        (602, 66, 69, -56),
-        (625, 63, 67, -51),
-        (690, 61, 63, -47),
+        (-130, 176, 98, -104), (-60, 178, 104, -108), (0, 182, 110, -112), (50, 181, 118, -112),
+        (102, 173, 126, -104), (152, 165, 132, -93), (200, 162, 135, -90), (257, 162, 136, -96),
+        (320, 165, 134, -104), (378, 168, 131, -109), (430, 172, 124, -111), (469, 178, 113, -109),
+        (510, 188, 95, -103), (535, 190, 77, -95), (555, 166, 66, -86), (570, 118, 62, -76), (585, 80, 65, -64),
+        (602, 66, 69, -56), (625, 63, 67, -51), (690, 61, 63, -47),
     ),
     squareness=0.18,
-)
+)  # fmt: skip
 
 # The inner surface of the body wall: thorax above the diaphragm, abdomen below it.
 CAVITY = Loft(
     (
-        (-34, 6, 40, -20),
-        (-18, 40, 62, -46),
-        (30, 62, 84, -50),
-        (70, 88, 98, -34),
-        (110, 116, 105, -24),
-        (152, 128, 108, -26),
-        (200, 131, 110, -38),
-        (257, 133, 109, -62),
-        (310, 136, 109, -74),
-        (360, 138, 107, -81),
-        (400, 137, 103, -84),
-        (435, 132, 97, -84),
-        (469, 122, 86, -79),
-        (500, 104, 69, -70),
-        (522, 87, 54, -60),
-        (540, 68, 38, -48),
-        (552, 50, 22, -38),
-        (560, 34, 8, -30),
+        (-34, 6, 40, -20), (-18, 40, 62, -46), (30, 62, 84, -50), (70, 88, 98, -34), (110, 116, 105, -24),
+        (152, 128, 108, -26), (200, 131, 110, -38), (257, 133, 109, -62), (310, 136, 109, -74), (360, 138, 107, -81),
+        (400, 137, 103, -84), (435, 132, 97, -84), (469, 122, 86, -79), (500, 104, 69, -70), (522, 87, 54, -60),
+        (540, 68, 38, -48), (552, 50, 22, -38), (560, 34, 8, -30),
     ),
     squareness=0.25,
-)
+)  # fmt: skip
 
 _FAT = Spline(
     *zip(
-        (-130, 20),
-        (0, 24),
-        (80, 23),
-        (150, 19),
-        (257, 16),
-        (378, 14),
-        (469, 13),
-        (520, 10),
-        (555, 7),
-        (590, 4),
+        (-130, 20), (0, 24), (80, 23), (150, 19), (257, 16), (378, 14), (469, 13), (520, 10), (555, 7), (590, 4),
         strict=True,
     )
-)
+)  # fmt: skip
 
 
 def fat_mm(z: np.ndarray) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Head and neck of the canonical body."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .solids import Canvas, Ellipsoid, Piece, curve, mirrored, sheet

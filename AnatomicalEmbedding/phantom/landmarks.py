@@ -1,7 +1,5 @@
 """Named points of the canonical body, and the structures in which they lie."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import numpy as np
@@ -24,35 +22,26 @@ def _sided(name: str, right: Point, label: str = "{}") -> dict[str, tuple[Point,
 
 def _table() -> dict[str, tuple[Point, str]]:
     points: dict[str, tuple[Point, str]] = {
-        "carina": (tuple(np.add(CARINA, (0, 0, 1))), "trachea"),
-        "aortic_arch_top": (AORTIC_ARCH_TOP, "aorta"),
+        "carina": (tuple(np.add(CARINA, (0, 0, 1))), "trachea"), "aortic_arch_top": (AORTIC_ARCH_TOP, "aorta"),
         "aortic_bifurcation": (AORTIC_BIFURCATION, "aorta"),
         "heart_apex": (tuple(HEART_APEX - [-3, 2, -2]), "heart_myocardium"),
-        "left_ventricle_centre": (tuple(LV_CENTRE), "heart_ventricle_left"),
-        "liver_dome": ((72, 14, 374), "liver"),
-        "liver_tip": ((104, 8, 212), "liver"),
-        "gallbladder_fundus": (tuple(GALLBLADDER_FUNDUS), "gallbladder"),
+        "left_ventricle_centre": (tuple(LV_CENTRE), "heart_ventricle_left"), "liver_dome": ((72, 14, 374), "liver"),
+        "liver_tip": ((104, 8, 212), "liver"), "gallbladder_fundus": (tuple(GALLBLADDER_FUNDUS), "gallbladder"),
         "spleen_centre": (tuple(SPLEEN_CENTRE), "spleen"),
         "portal_vein_bifurcation": ((40, 41, 310), "portal_vein_and_splenic_vein"),
-        "pancreas_head": ((26, 42, 248), "pancreas"),
-        "urinary_bladder_centre": (tuple(BLADDER), "urinary_bladder"),
-        "sacral_promontory": (tuple(PROMONTORY), "sacrum"),
-        "symphysis": (tuple(SYMPHYSIS), "body_other"),
-        "xiphoid": (tuple(XIPHOID), "sternum"),
-        "sternal_notch": (tuple(STERNAL_NOTCH), "sternum"),
-        "larynx": ((0, 40, LEVELS["larynx"]), "larynx"),
-        "chin": (tuple(CHIN), "mandible"),
-        "brainstem": (tuple(BRAINSTEM), "brain"),
-        "skull_base": ((0, 46, LEVELS["skull_base"]), "skull"),
+        "pancreas_head": ((26, 42, 248), "pancreas"), "urinary_bladder_centre": (tuple(BLADDER), "urinary_bladder"),
+        "sacral_promontory": (tuple(PROMONTORY), "sacrum"), "symphysis": (tuple(SYMPHYSIS), "body_other"),
+        "xiphoid": (tuple(XIPHOID), "sternum"), "sternal_notch": (tuple(STERNAL_NOTCH), "sternum"),
+        "larynx": ((0, 40, LEVELS["larynx"]), "larynx"), "chin": (tuple(CHIN), "mandible"),
+        "brainstem": (tuple(BRAINSTEM), "brain"), "skull_base": ((0, 46, LEVELS["skull_base"]), "skull"),
         "skull_vertex": ((0, CRANIUM[1], LEVELS["skull_vertex"] - 2.5), "skull"),
-        **_sided("eye", tuple(EYE), "eye_{}"),
-        **_sided("lung_apex", (46, -10, LEVELS["lung_apex"] - 4), "lung_{}"),
+        **_sided("eye", tuple(EYE), "eye_{}"), **_sided("lung_apex", (46, -10, LEVELS["lung_apex"] - 4), "lung_{}"),
         **_sided("femoral_head", tuple(FEMORAL_HEAD), "femur_{}"),
         **_sided("iliac_crest", tuple(ILIAC_CREST - [0, 0, 2]), "hip_{}"),
         **_sided("humeral_head", (161, -16, 508), "humerus_{}"),
         **_sided("parotid_gland", (55, 24, 646), "parotid_{}"),
         **_sided("ischial_tuberosity", (58, -26, -62), "hip_{}"),
-    }
+    }  # fmt: skip
     for side, (x, y) in (("right", (72, 14)), ("left", (-76, 10))):
         points[f"diaphragm_dome_{side}"] = ((x, y, float(diaphragm_z(np.array(x), np.array(y))) - 2), "muscle")
         centre, axis = KIDNEY[side], kidney_axis(side)

@@ -17,15 +17,11 @@ _FINE_MM = 1.5  # what a voxel holds is averaged over points this far apart
 
 # Kind: CT number by contrast phase.
 KINDS: dict[str, tuple[float, float, float, float]] = {
-    "lung nodule": (35, 55, 50, 45),
-    "liver metastasis": (32, 40, 52, 50),
-    "lymph node": (40, 75, 80, 70),
-    "lytic bone metastasis": (50, 70, 65, 60),
-    "sclerotic bone metastasis": (780, 780, 780, 780),
-    "spleen metastasis": (25, 45, 55, 50),
-    "kidney metastasis": (40, 65, 70, 60),
+    "lung nodule": (35, 55, 50, 45), "liver metastasis": (32, 40, 52, 50), "lymph node": (40, 75, 80, 70),
+    "lytic bone metastasis": (50, 70, 65, 60), "sclerotic bone metastasis": (780, 780, 780, 780),
+    "spleen metastasis": (25, 45, 55, 50), "kidney metastasis": (40, 65, 70, 60),
     "muscle metastasis": (30, 100, 95, 85),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,12 +52,7 @@ class Shape:
 
 
 def draw_lesion(
-    voxels: np.ndarray,
-    grid: Grid,
-    kind: str,
-    phase: str,
-    blobs: Sequence[tuple[np.ndarray, float]],
-    shape: Shape,
+    voxels: np.ndarray, grid: Grid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> None:
     """Draw one lesion into voxels (k, j, i), float HU: the union of blobs, each (RAS mm of its middle, radius mm)."""
     middles = np.array([middle for middle, _ in blobs])

@@ -1,6 +1,4 @@
-"""One synthetic patient and the scan made of it."""
-
-from __future__ import annotations
+"""One synthetic patient, a scan of it, and the views used for measurements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +21,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 @dataclass(frozen=True, eq=False)
 class Phantom:
-    """A synthetic CT with everything known about it.
+    """A synthetic CT with its exact truth.
 
     volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> TotalSegmentator-like name.
     points_ras: name -> (3,) RAS mm of the named points that lie inside the volume.
@@ -73,7 +71,7 @@ def make_phantom(
         in_plane_mm: side of a square field of view about the body's middle, which may cut the body; None fits the body.
         noise_hu: standard deviation of the image noise.
         table: draw the couch.
-        contrast: "native", "arterial", "portal" or "delayed"; None lets the seed choose.
+        contrast: "native", "arterial", "portal" or "delayed"; None: by the seed.
 
     Returns:
         The scan with labels, named points and the map to the canonical body. Equal arguments give equal scans.
@@ -142,3 +140,13 @@ def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
     k, j, i = np.nonzero(anatomy.label[rows][:, ::every, ::every])
     points = np.stack([i * every, j * every, rows[k]], axis=1) * anatomy.step + anatomy.low
     return points if len(points) else np.array([[0.0, 0.0, low], [0.0, 0.0, high]])
+
+
+# body heights in mm
+VIEWS = {"whole": None, "lower half": (-100.0, 330.0), "upper half": (250.0, 620.0)}
+_SPACING_MM = (2.0, 2.0, 3.0)
+
+
+def phantom_views(seed: int) -> dict[str, Phantom]:
+    """A synthetic patient in each of VIEWS."""
+    return {view: make_phantom(seed, spacing=_SPACING_MM, coverage_mm=heights) for view, heights in VIEWS.items()}

@@ -1,7 +1,5 @@
 """Voxels of one patient: the canonical body looked up through the patient's map, with CT numbers, noise and a table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

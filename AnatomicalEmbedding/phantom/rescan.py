@@ -1,4 +1,4 @@
-"""The same synthetic patient in another scan: fatter or leaner, in another breath, and not lying the same way."""
+"""The same synthetic patient in another scan, with other weight, breathing and position."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BREATH = (
     ((-90, -15, 300), 130, 0.35),
     ((-22, 45, 405), 120, 0.15),
 )
-# What never lies twice the same: how many places, their reach (mm) and move (mm, standard deviation along each axis).
+# Random changes of position: number of places, their reach (mm) and move (mm, standard deviation along each axis).
 _LIMP = ((10, (90.0, 150.0), 4.5), (4, (230.0, 320.0), 9.0))
 
 
 @dataclass(frozen=True)
-class AnotherDay:
+class Rescan:
     """A patient's map at another time: p -> turn and shift back onto the table -> p + moves(p) -> the patient's map.
 
     All points (N, 3), mm.
@@ -38,8 +38,8 @@ class AnotherDay:
     moves: Bumps
 
     @classmethod
-    def random(cls, patient: Deformation, rng: np.random.Generator) -> AnotherDay:
-        """Another day of a patient."""
+    def random(cls, patient: Deformation, rng: np.random.Generator) -> Rescan:
+        """A random rescan of a patient."""
         breath = float(np.clip(rng.normal(0, _BREATH_MM), -_MOST_BREATH_MM, _MOST_BREATH_MM))
         fat = replace(patient.fat, change=float(np.clip(patient.fat.change + rng.uniform(-0.3, 0.3), -0.6, 0.65)))
         patient = replace(patient, fat=fat, thickness_scale=patient.thickness_scale * (1 - 0.002 * breath))
@@ -61,11 +61,11 @@ class AnotherDay:
         )
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Patient RAS of that day (N, 3) -> canonical body frame (N, 3)."""
+        """Patient RAS of the rescan (N, 3) -> canonical body frame (N, 3)."""
         points = (np.atleast_2d(points_ras) - self.shift - self.middle) @ self.rotation.T + self.middle
         return self.patient.to_body(points + self.moves(points))
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
-        """Canonical body frame (N, 3) -> patient RAS of that day (N, 3); inverse of `to_body`."""
+        """Canonical body frame (N, 3) -> patient RAS of the rescan (N, 3); inverse of `to_body`."""
         points = solve_displacement(self.patient.from_body(points_body), self.moves)
         return (points - self.middle) @ self.rotation + self.middle + self.shift

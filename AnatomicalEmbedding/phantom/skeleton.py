@@ -1,7 +1,5 @@
 """Bones of the trunk, shoulders and pelvis of the canonical body."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .frame import CAVITY, VERTEBRA_Z, spine_axes, spine_y

@@ -1,7 +1,5 @@
 """Airways, heart and lung vessels of the canonical body."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .solids import Canvas, Ellipsoid, axes_along, branching, curve

@@ -1,7 +1,5 @@
 """Great vessels of the canonical body."""
 
-from __future__ import annotations
-
 from .solids import Canvas, curve, mirrored
 
 AORTIC_ARCH_TOP = (-6.0, 14.0, 499.0)
@@ -17,35 +15,17 @@ def draw_vessels(canvas: Canvas) -> None:
 
 def _draw_arteries(canvas: Canvas) -> None:
     aorta = [
-        (-6, 36, 424),
-        (12, 46, 448),
-        (19, 44, 474),
-        (10, 30, 496),
-        AORTIC_ARCH_TOP,
-        (-22, -4, 490),
-        (-27, -10, 466),
-    ]
+        (-6, 36, 424), (12, 46, 448), (19, 44, 474), (10, 30, 496), AORTIC_ARCH_TOP, (-22, -4, 490), (-27, -10, 466),
+    ]  # fmt: skip
     aorta += [
-        (-26, -10, 420),
-        (-20, -4, 370),
-        (-10, 10, 320),
-        (-7, 16, 285),
-        (-6, 24, 250),
-        (-6, 33, 215),
-        (-3, 40, 180),
+        (-26, -10, 420), (-20, -4, 370), (-10, 10, 320), (-7, 16, 285), (-6, 24, 250), (-6, 33, 215), (-3, 40, 180),
         AORTIC_BIFURCATION,
-    ]
+    ]  # fmt: skip
     radii = [15, 16, 15.5, 14, 13.5, 13, 12.5, 12, 12, 11.5, 11, 10.5, 10, 9.5, 9]
     iliac = [
-        AORTIC_BIFURCATION,
-        (16, 36, 132),
-        (36, 22, 104),
-        (48, 28, 76),
-        (58, 50, 40),
-        (62, 74, 10),
-        (62, 76, -30),
+        AORTIC_BIFURCATION, (16, 36, 132), (36, 22, 104), (48, 28, 76), (58, 50, 40), (62, 74, 10), (62, 76, -30),
         (70, 62, -130),
-    ]
+    ]  # fmt: skip
     inner = [(38, 20, 100), (44, -6, 76), (46, -22, 50)]
     for side, flip in (("right", lambda p: p), ("left", mirrored)):
         canvas.paint(curve(flip(iliac), [7, 6.5, 6, 5.5, 5, 5, 4.5, 4]), "artery", f"iliac_artery_{side}")
@@ -83,15 +63,9 @@ def _draw_arteries(canvas: Canvas) -> None:
 
 def _draw_veins(canvas: Canvas) -> None:
     cava = [
-        (14, 34, 138),
-        (19, 36, 180),
-        (22, 34, 221),
-        (24, 26, 262),
-        (26, 22, 300),
-        (27, 24, 340),
-        (29, 32, 372),
+        (14, 34, 138), (19, 36, 180), (22, 34, 221), (24, 26, 262), (26, 22, 300), (27, 24, 340), (29, 32, 372),
         (32, 36, 392),
-    ]
+    ]  # fmt: skip
     canvas.paint(curve(cava, [10, 11, 12, 12, 12, 13, 13, 12], squash=(1.15, 0.95, 1)), "vein", "inferior_vena_cava")
     superior = [(20, 32, 512), (27, 30, 480), (31, 32, 440), (33, 36, 420)]
     canvas.paint(curve(superior, [8.5, 10, 10.5, 10]), "heart_blood_right", "superior_vena_cava")

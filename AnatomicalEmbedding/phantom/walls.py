@@ -1,7 +1,5 @@
 """Body wall, cavities and lungs of the canonical body."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, spine_y
@@ -23,16 +21,11 @@ HEAD = (
 )
 _MEDIASTINUM = Loft(
     (
-        (330, 40, 92, -60),
-        (380, 42, 94, -58),
-        (440, 40, 86, -58),
-        (480, 34, 70, -52),
-        (520, 28, 52, -45),
-        (548, 30, 42, -40),
-        (566, 34, 40, -30),
+        (330, 40, 92, -60), (380, 42, 94, -58), (440, 40, 86, -58), (480, 34, 70, -52), (520, 28, 52, -45),
+        (548, 30, 42, -40), (566, 34, 40, -30),
     ),
     squareness=0.3,
-)
+)  # fmt: skip
 
 
 def draw_walls(canvas: Canvas) -> None:
@@ -121,16 +114,9 @@ def _draw_muscles(canvas: Canvas) -> None:
             over=("muscle",),
         )
         psoas = [
-            (30, 8, 250),
-            (38, 12, 220),
-            (46, 16, 187),
-            (54, 20, 152),
-            (66, 22, 118),
-            (80, 32, 70),
-            (92, 52, 20),
-            (100, 40, -20),
-            (104, 12, -52),
-        ]
+            (30, 8, 250), (38, 12, 220), (46, 16, 187), (54, 20, 152), (66, 22, 118), (80, 32, 70), (92, 52, 20),
+            (100, 40, -20), (104, 12, -52),
+        ]  # fmt: skip
         path = psoas if side > 0 else mirrored(psoas)
         canvas.paint(curve(path, [7, 14, 20, 24, 25, 22, 19, 16, 11]), "muscle", f"iliopsoas_{name}")
         iliacus = sheet(

@@ -1,7 +1,7 @@
-"""Registration from matches: where every point of one scan lies in another, step by step finer.
+"""Registration from matches: where every point of one scan lies in another.
 
-`affine`: a grid of matches made to agree. `coarse`: a smooth displacement through them. `instance`: the images
-themselves, from there on. Maps do the part that images cannot: they need no overlap and no start.
+`affine`: a map fitted to a grid of matches. `coarse`: a smooth displacement through them. `instance`: refinement by the
+images. Matches need neither overlap nor a start.
 """
 
-RIGID, AFFINE, COARSE, DEFORMABLE = KINDS = ("rigid", "affine", "coarse", "deformable")  # each goes on from the last
+RIGID, AFFINE, COARSE, DEFORMABLE = KINDS = ("rigid", "affine", "coarse", "deformable")  # each continues the one before

@@ -1,11 +1,8 @@
 """The rigid or affine map that a grid of matches over the body describes (SAM-affine of SAME, Liu 2021).
 
-Matches that say themselves that they are uncertain, or that the place is not in the other scan, have no part: so
-scans may show different parts of the body. The rest counts by its depth below the skin: walls and spine are many
-cells and move little, organs are what one looks at.
+Uncertain and absent matches are left out, so scans may show different parts of the body. The rest is weighted by its
+depth below the skin: the many cells of walls and spine move little, while organs matter most.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -20,14 +17,14 @@ from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .lattice import Lattice
 
-_STEPS_MM = (24.0, 16.0, 12.0)  # of the grid: the first that gives enough points
+_STEPS_MM = (24.0, 16.0, 12.0)  # of the grid: the first one with enough points
 _ENOUGH = 300
 _FEWEST = {RIGID: 8, AFFINE: 16}
 _ROUNDS = 8
-_HUBER = 2.0  # medians of the error, beyond which a match counts less
-_DOUBT = 4.0  # errors of matches, over which points must be spread to tell a scale: neighbours err alike
-_LEAST_DOUBT_MM = 1e-4  # that of points without error, which may lie in one plane
-_SCORE = 0.5  # where weights have no calibration: what is left out
+_HUBER = 2.0  # multiple of the median error beyond which a match counts less
+_DOUBT = 4.0  # multiple of the error over which points must be spread to determine a scale
+_LEAST_DOUBT_MM = 1e-4  # that for points without error in one plane
+_SCORE = 0.5  # least score of a match, for weights without calibration
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +32,7 @@ class GridMatches:
     """Matches of a grid of points in the fixed scan's body. lattice: the grid. index: (n, 3) i, j, k of its points.
 
     fixed_ras, moving_ras: (n, 3) RAS mm. weight: (n,) trust in the match. depth_mm: (n,) below the skin.
-    asked: how many points there were, before those without a confident match were left out.
+    tried: number of points before uncertain matches were left out.
     """
 
     lattice: Lattice
@@ -44,13 +41,13 @@ class GridMatches:
     moving_ras: np.ndarray
     weight: np.ndarray
     depth_mm: np.ndarray
-    asked: int
+    tried: int
 
 
 def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
-    """Ask the moving scan for a grid of points over the fixed scan's body. Raises MapError where maps do not fit."""
+    """Match a grid of points over the fixed scan's body in the moving scan. Raises MapError where maps do not fit."""
     if not len(fixed.body_index):
-        raise MapError(f"{fixed.provenance.scan or 'the fixed scan'}: holds no body, so nothing can be laid on it.")
+        raise MapError(f"{fixed.provenance.scan or 'the fixed scan'}: holds no body to register to.")
     depth = _depth_mm(fixed)
     for step in _STEPS_MM:
         lattice, index, points, below = _grid(fixed, depth, step)
@@ -62,19 +59,19 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
     else:
         kept, trust = found.status == MATCHED, found.score**2 / np.maximum(found.expected_error_mm, 1.0)
     return GridMatches(
-        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], asked=len(points)
+        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], tried=len(points)
     )
 
 
 def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
     """(4, 4) map of RAS mm, fixed -> moving. kind: "rigid" or "affine".
 
-    Raises AnatomicalEmbeddingError where too few matches are left to tell.
+    Raises AnatomicalEmbeddingError where too few matches are left.
     """
     if len(matches.fixed_ras) < _FEWEST[kind]:
         raise AnatomicalEmbeddingError(
-            f"only {len(matches.fixed_ras)} of {matches.asked} places of the fixed scan were found in the moving one; "
-            "the two show too little of the same: choose scans that overlap more."
+            f"only {len(matches.fixed_ras)} of {matches.tried} places of the fixed scan were found in the moving one; "
+            "they share too little: choose scans that overlap more."
         )
     weight = matches.depth_mm
     fit = _rigid(matches.fixed_ras, matches.moving_ras, weight)
@@ -91,7 +88,8 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
     """Points of a lattice that lie in body cells and in the scan."""
-    lattice = Lattice.within(*fixed.body_bounds_ras, step_mm)
+    low, high = fixed.body_bounds_ras
+    lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()
     kept = fixed.in_body(points) & fixed.contains(points)
     index = np.column_stack(np.unravel_index(np.flatnonzero(kept), lattice.shape)[::-1])
@@ -108,8 +106,8 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
 
 
 def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float) -> np.ndarray:
-    """Least squares, drawn to the rigid turn as strongly as points spread by `doubt_mm` would pull against it: along an
-    axis that they hardly span, points that are in error tell no scale.
+    """Least squares with a prior for the rigid turn, as strong as points spread by `doubt_mm`: along an axis that they
+    hardly span, points determine no scale.
     """
     middles, spread = _moments(source, target, weight)
     own = _moments(source, source, weight)[1]
@@ -123,7 +121,7 @@ def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.nda
 
 
 def _moments(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted means of both, (2, 3), and the mean product of what each point is off them, target x source, (3, 3)."""
+    """Weighted means of both, (2, 3), and the covariance target x source, (3, 3)."""
     weight = weight / weight.sum()
     middles = np.stack([weight @ source, weight @ target])
     return middles, ((target - middles[1]) * weight[:, None]).T @ (source - middles[0])
@@ -136,7 +134,7 @@ def _turn(spread: np.ndarray) -> np.ndarray:
 
 
 def _about(middles: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """(4, 4) map of this linear part that carries one mean to the other."""
+    """(4, 4) map of this linear part that maps one mean to the other."""
     fit = np.eye(4)
     fit[:3, :3] = linear
     fit[:3, 3] = middles[1] - linear @ middles[0]

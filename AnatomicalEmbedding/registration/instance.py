@@ -1,9 +1,9 @@
-"""The last step: the displacement that makes two scans look alike, from a start that is nearly right.
+"""The last step: the displacement that makes two scans look alike, from a good start.
 
-Gauss-Newton on the difference of features over a lattice, from coarse to fine. What is added to the start is held
-smooth (diffusion of the spline's knots), so that where the images say nothing the start stays. A step solves for all
-knots at once, by conjugate gradients on what each block of voxels says (a 3 x 3 matrix and a vector): a handful of
-steps do what hundreds of descents along the gradient do.
+Gauss-Newton on the difference of features over a lattice, from coarse to fine. The change from the start is kept
+smooth (diffusion of the spline's knots), so that the start stays where the images hold no information. A step solves
+for all knots at once, by conjugate gradients on a 3 x 3 matrix and a vector for each block of voxels: a few steps
+replace hundreds of gradient descents.
 """
 
 from __future__ import annotations
@@ -16,23 +16,91 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.map import EmbeddingMap
+from ..embedding.working_grid import crop, resample
+from ..scan.geometry import transform_points
 from ..scan.volume import Volume
-from .features import Features, image_features, slopes
 from .lattice import Lattice
-from .least_squares import ROUGHNESS_DIAGONAL, conjugate_gradients, roughness
-from .spline import SplineField
+from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
+
+_HU = (-1000.0, 400.0)  # beyond it values are clipped: metal and dense bone count as bone
+_REACH = 2  # voxels on each side of a window
+_NOISE_HU = 50.0  # contrast below which a window counts as flat
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """values: (c, k, j, i) float32 at a lattice's points. weight: (k, j, i), 0 outside the body."""
+
+    values: torch.Tensor
+    weight: torch.Tensor
+    lattice: Lattice
+
+    def to(self, device: torch.device) -> Features:
+        """The same on another device."""
+        return Features(self.values.to(device), self.weight.to(device), self.lattice)
+
+
+def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -> Features:
+    """HU less their mean in a small window, over their spread there, as in local correlation (Cachier 2000).
+
+    This removes the effects of contrast medium, dose and breathing on the lung's density.
+    """
+    grid = resample(volume, (spacing_mm,) * 3, lattice=1, step=1)
+    grid, body = crop(grid, _in_body(embedding, Lattice.of(grid)).numpy(), lattice=1, step=1)
+    hu = grid.hu.clamp(*_HU)[None, None]
+    mean = _windowed(hu)
+    variance = (_windowed(hu * hu) - mean * mean).clamp_min(0)
+    values = ((hu - mean) / (variance + _NOISE_HU**2).sqrt())[0]
+    return Features(values, torch.from_numpy(body).float(), Lattice.of(grid))
+
+
+def slopes(features: Features) -> torch.Tensor:
+    """(3, c, k, j, i) derivative along R, A, S per mm, by central differences; zero at the lattice's ends."""
+    values = features.values
+    found = torch.zeros(3, *values.shape, device=values.device)
+    for axis, spacing in enumerate(features.lattice.spacing_mm):
+        dim, count = 3 - axis, values.shape[3 - axis]
+        if count > 2:
+            step = values.narrow(dim, 2, count - 2) - values.narrow(dim, 0, count - 2)
+            found[axis].narrow(dim, 1, count - 2).copy_(step / (2 * spacing))
+    return found
+
+
+def _windowed(values: torch.Tensor) -> torch.Tensor:
+    """Mean over a cube of voxels within the grid."""
+    for axis in range(3):
+        size, pad = [1, 1, 1], [0, 0, 0]
+        size[axis], pad[axis] = 2 * _REACH + 1, _REACH
+        values = F.avg_pool3d(values, size, 1, pad, count_include_pad=False)
+    return values
+
+
+def _in_body(embedding: EmbeddingMap, lattice: Lattice) -> torch.Tensor:
+    """(k, j, i) bool: points of a lattice that lie in body cells."""
+    along = []
+    for axis in range(3):
+        ends = np.zeros((lattice.size[axis], 3))
+        ends[:, axis] = lattice.axis(axis).numpy()
+        cell = transform_points(embedding.ras_to_cell, ends)[:, axis].round()
+        along.append(torch.from_numpy(cell).long())
+    count = embedding.body.shape[::-1]
+    i, j, k = (n.clamp(0, size - 1) for n, size in zip(along, count, strict=True))
+    inside = [((n >= 0) & (n < size)) for n, size in zip(along, count, strict=True)]
+    held = embedding.body[k][:, j][:, :, i]
+    return held & inside[2][:, None, None] & inside[1][None, :, None] & inside[0][None, None, :]
+
 
 _LEVELS = ((6.0, 24.0), (3.0, 12.0))  # mm between the points compared, and between knots
 _ROUNDS = 6
 _UNFOLDING_ROUNDS = 3
 _MOST_SMOOTH = 20.0
-_LEAST_VOLUME = 0.1  # of what the affine map leaves: below it, space is about to be turned inside out
-_SMOOTH = 0.6  # against the mean of what a block of points says
+_LEAST_VOLUME = 0.1  # of the affine map's: below it, space is about to fold
+_SMOOTH = 0.6  # relative to the mean of the blocks' matrices
 _DAMPING = 0.05
 _STILL_MM = 0.05  # mean step after which a level is done
-_KNEE = 1.0  # difference of features at which a point counts half: what only one of the scans shows
+_KNEE = 1.0  # difference of features at which a point counts half, against content of one scan only
 _CG_ROUNDS = 10
-_BLOCK = 2  # points a side that are taken together when solving
+_BLOCK = 2  # points a side that are solved together
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of a symmetric 3 x 3 matrix
 _WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # its entries among those
 
@@ -69,7 +137,7 @@ def refine(
 
 
 def _unfolded(comparison: _Comparison, field: SplineField, start: SplineField, affine: np.ndarray) -> SplineField:
-    """The field, made again with more and more smoothing for as long as it folds the body."""
+    """The field, recomputed with increasing smoothing until it no longer folds the body."""
     smooth = _SMOOTH
     while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:
         smooth *= 2
@@ -104,22 +172,22 @@ class _Comparison:
         )
 
     def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
-        """The least that the displacement leaves of a volume in the body, over what the affine map leaves of it."""
+        """The least volume ratio in the body, relative to that of the affine map."""
         left = field.determinants(self.fixed.lattice, self.fixed.weight.cpu() > 0, affine)
         return float(left.min()) / float(np.linalg.det(affine[:3, :3]))
 
     def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
-        """The field after one step, and how far it moved in the mean, mm. start: what was given, on the same knots."""
+        """The field after one step, and how far it moved in the mean, mm. start: the initial one."""
         device = self.start.device
         knots = field.coefficients.to(device)
         basis = field.basis(self.fixed.lattice).to(device)
-        force, matrix = self._asked(basis.spread(knots))
+        force, matrix = self._terms(basis.spread(knots))
         blocks = field.basis(self.fixed.lattice.pooled(_BLOCK)).to(device)
         force, matrix = (_summed(values) for values in (force, matrix))
-        told = matrix[0] > 0
-        if not told.any():
+        informed = matrix[0] > 0
+        if not informed.any():
             return field, 0.0
-        scale = float(matrix[[0, 3, 5]].sum(0)[told].mean()) / 3
+        scale = float(matrix[[0, 3, 5]].sum(0)[informed].mean()) / 3
         smooth, damping = smoothness * scale, _DAMPING * scale
         diagonal = blocks.squared().gather(matrix[[0, 3, 5]]) + ROUGHNESS_DIAGONAL * smooth + damping
 
@@ -128,11 +196,11 @@ class _Comparison:
 
         wanted = -blocks.gather(force) - smooth * roughness(knots - start.coefficients.to(device))
         change = conjugate_gradients(product, wanted, diagonal, _CG_ROUNDS)
-        moved = float(blocks.spread(change).norm(dim=0)[told].mean())
+        moved = float(blocks.spread(change).norm(dim=0)[informed].mean())
         return SplineField(field.low, field.knot_mm, (knots + change).cpu()), moved
 
-    def _asked(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """What each point says of its own displacement: (3, k, j, i) gradient and (6, k, j, i) Gauss-Newton matrix."""
+    def _terms(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each point, (3, k, j, i) gradient and (6, k, j, i) Gauss-Newton matrix of its displacement."""
         lattice, channels = self.moving_lattice, len(self.fixed.values)
         origin, spacing, size = (
             torch.tensor(values, dtype=torch.float32, device=displacement.device).view(3, 1, 1, 1)
@@ -152,7 +220,7 @@ class _Comparison:
 
 
 def _summed(values: torch.Tensor) -> torch.Tensor:
-    """(c, k, j, i) -> sums over blocks; a block that juts out at an end counts as a whole one."""
+    """(c, k, j, i) -> sums over blocks; a partial block at an end counts as a whole one."""
     mean = F.avg_pool3d(values[None], _BLOCK, _BLOCK, ceil_mode=True, count_include_pad=False)[0]
     return mean * _BLOCK**3
 

@@ -21,12 +21,13 @@ class Lattice:
     @classmethod
     def of(cls, grid: WorkingGrid) -> Lattice:
         """The voxel centres of a working grid."""
-        size = tuple(reversed(grid.hu.shape))
-        return cls(tuple(float(x) for x in grid.origin_ras), tuple(float(s) for s in grid.spacing_mm), size)
+        k, j, i = grid.hu.shape
+        x, y, z = (float(each) for each in grid.origin_ras)
+        return cls((x, y, z), grid.spacing_mm, (i, j, k))
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
-        """As many points as fit into a box, in its middle; at least one along each axis."""
+        """The points that fit into a box, centred; at least one along each axis."""
         size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
         first = (low + high - (size - 1) * spacing_mm) / 2
         return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
@@ -56,7 +57,8 @@ class Lattice:
         ).float()
 
     def pooled(self, factor: int = 2) -> Lattice:
-        """The middles of blocks of so many points a side; what is left over at an end makes a block too."""
-        origin = tuple(o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
-        size = tuple(-(-n // factor) for n in self.size)
-        return Lattice(origin, tuple(s * factor for s in self.spacing_mm), size)
+        """The middles of blocks of `factor` points a side; a remainder at an end is a block too."""
+        x, y, z = (o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
+        dx, dy, dz = (s * factor for s in self.spacing_mm)
+        i, j, k = (-(-n // factor) for n in self.size)
+        return Lattice((x, y, z), (dx, dy, dz), (i, j, k))

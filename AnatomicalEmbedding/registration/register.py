@@ -1,19 +1,50 @@
-"""Registration from start to end, as far as asked."""
+"""Registration of two scans, from matches to the refined transform."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
+from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from . import AFFINE, COARSE, DEFORMABLE, KINDS, RIGID
-from .affine import fit_affine, match_grid
-from .coarse import fit_field
+from .affine import GridMatches, fit_affine, match_grid
 from .instance import refine
+from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 from .transform import Registration
+
+KNOT_MM = 24.0
+_SMOOTH = 0.1  # of the spline, relative to the weight of a match
+_KNEE_MM = 4.0  # error at which a match has lost half its weight
+_ROUNDS = 4
+_STEPS = 40
+
+
+def fit_field(matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray) -> SplineField:
+    """The displacement over the box low..high (RAS mm) of the fixed scan that follows the affine map."""
+    shape = matches.lattice.shape
+    i, j, k = torch.from_numpy(matches.index.T)
+    wanted, trust = torch.zeros(3, *shape), torch.zeros(shape)
+    apart = matches.moving_ras - transform_points(affine, matches.fixed_ras)
+    wanted[:, k, j, i] = torch.from_numpy(apart.T).float()
+    trust[k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
+    field = SplineField.over(low, high, KNOT_MM)
+    basis = field.basis(matches.lattice)
+    weight, knots = trust, field.coefficients
+    for _ in range(_ROUNDS):
+        diagonal = basis.squared().gather(weight[None]) + _SMOOTH * ROUGHNESS_DIAGONAL
+
+        def product(x: torch.Tensor, weight: torch.Tensor = weight) -> torch.Tensor:
+            return basis.gather(basis.spread(x) * weight) + _SMOOTH * roughness(x)
+
+        knots = conjugate_gradients(product, basis.gather(wanted * weight), diagonal, _STEPS)
+        error = (basis.spread(knots) - wanted).norm(dim=0)
+        weight = trust / (1 + (error / _KNEE_MM).square())
+    return SplineField(field.low, field.knot_mm, knots)
 
 
 def register(
@@ -29,7 +60,7 @@ def register(
     kind: "rigid" or "affine"; "coarse", a smooth displacement through matches; "deformable", refined by the images.
     step: called with (share done, what is being done); may raise CancelledError to stop.
     Raises MapError for maps of different weights or without a body, AnatomicalEmbeddingError for another kind, or where
-    the scans show too little of the same.
+    the scans share too little.
     """
     if kind not in KINDS:
         raise AnatomicalEmbeddingError(f"kind {kind!r}: choose one of {', '.join(KINDS)}.")
@@ -49,4 +80,4 @@ def register(
             field, affine, volumes, maps, device, lambda share: step(0.5 + share / 2, "comparing the images")
         )
     step(1.0, "done")
-    return Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.asked)
+    return Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried)

@@ -1,11 +1,11 @@
-"""Smooth displacements: cubic B-splines on a grid of knots along the patient's axes (Rueckert 1999).
+"""Smooth displacements: cubic B-splines on a grid of knots along the patient's axes (Rueckert 1999), and their fit.
 
-On lattices along the same axes a spline is a product of three small matrices, one an axis, which is why everything
-here works on lattices.
+On lattices along the same axes a spline is a product of three small matrices, one for each axis.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,7 @@ _SAMPLES_A_KNOT = 4
 
 @dataclass(frozen=True)
 class Basis:
-    """What each knot counts at each point of a lattice: (points, knots) along R, A, S."""
+    """Weight of each knot at each point of a lattice: (points, knots) along R, A, S."""
 
     r: torch.Tensor
     a: torch.Tensor
@@ -55,9 +55,10 @@ class SplineField:
 
     @classmethod
     def over(cls, low: np.ndarray, high: np.ndarray, knot_mm: float) -> SplineField:
-        """No displacement over a box, knots so far apart."""
+        """Zero displacement over a box, knots `knot_mm` apart."""
         knots = [int(n) + DEGREE for n in np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1)]
-        return cls(tuple(float(x) for x in low), float(knot_mm), torch.zeros(3, *reversed(knots)))
+        x, y, z = (float(each) for each in low)
+        return cls((x, y, z), float(knot_mm), torch.zeros(3, *reversed(knots)))
 
     @property
     def intervals(self) -> tuple[int, int, int]:
@@ -65,7 +66,7 @@ class SplineField:
         return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
-        """What knots count at a lattice's points; derivative: of the displacement along this axis, per mm."""
+        """Weights of knots at a lattice's points; derivative: of the displacement along this axis, per mm."""
         return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
 
     def on(self, lattice: Lattice) -> torch.Tensor:
@@ -96,7 +97,7 @@ class SplineField:
         return found.numpy()
 
     def refined(self, knot_mm: float) -> SplineField:
-        """The same displacement on knots closer together: exactly, where the distance is halved."""
+        """The same displacement on knots closer together; exact where the distance is halved."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         fine = SplineField.over(np.array(self.low), high, knot_mm)
         moved = self.coefficients.double()
@@ -115,7 +116,7 @@ class SplineField:
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """(n,) the first of the four knots that count at each place, and (n, 4) how much."""
+        """(n,) the first of the four knots with weight at each place, and (n, 4) their weights."""
         intervals = self.intervals[axis]
         at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = at.floor().clamp(max=intervals - 1)
@@ -127,3 +128,35 @@ class SplineField:
             cubes = [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]
             weights = torch.stack(cubes, dim=1) / 6
         return first.long(), weights
+
+
+def roughness(knots: torch.Tensor) -> torch.Tensor:
+    """Half the gradient of the sum of squared differences between neighbouring knots, (c, K, J, I): diffusion."""
+    found = torch.zeros_like(knots)
+    for axis in (1, 2, 3):
+        step = knots.diff(dim=axis)
+        found.narrow(axis, 1, step.shape[axis]).add_(step)
+        found.narrow(axis, 0, step.shape[axis]).sub_(step)
+    return found
+
+
+ROUGHNESS_DIAGONAL = 6.0  # of `roughness`, away from the ends
+
+
+def conjugate_gradients(
+    product: Callable[[torch.Tensor], torch.Tensor], wanted: torch.Tensor, diagonal: torch.Tensor, rounds: int
+) -> torch.Tensor:
+    """x, from zero, with product(x) near wanted; product: symmetric, positive. diagonal: of it, or near it."""
+    x, rest = torch.zeros_like(wanted), wanted
+    scaled = rest / diagonal
+    direction, size = scaled, (rest * scaled).sum()
+    for _ in range(rounds):
+        if size <= 0:
+            break
+        moved = product(direction)
+        step = size / (direction * moved).sum().clamp_min(1e-30)
+        x, rest = x + step * direction, rest - step * moved
+        scaled = rest / diagonal
+        size, last = (rest * scaled).sum(), size
+        direction = scaled + size / last * direction
+    return x

@@ -1,6 +1,4 @@
-"""What a registration gives: a map of points, as a transform that other programs read, and images drawn through it."""
-
-from __future__ import annotations
+"""The result of a registration: a map of points, transform files for other programs, and resampled images."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,8 @@ import torch
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import VolumeError
 from ..files import atomic_path
-from ..scan.geometry import LPS_FROM_RAS, transform_points
-from ..scan.image_writing import write_image
-from ..scan.simpleitk_bridge import OUTSIDE_HU
+from ..scan.geometry import LPS_FROM_RAS, OUTSIDE_HU, transform_points
+from ..scan.image_files import write_image
 from ..scan.volume import Volume
 from .lattice import Lattice
 from .spline import DEGREE, SplineField
@@ -27,8 +24,8 @@ _MUCH_CHANGED = 0.2  # times the volume
 
 @dataclass(frozen=True)
 class Folding:
-    """How a registration changes volumes over the body: share: of it that is turned inside out (determinant of the
-    Jacobian <= 0). smallest, low, high: the least determinant, and what 1 % of the body lies below and above.
+    """Change of volumes over the body. share: of the body that is folded (determinant of the Jacobian <= 0). smallest,
+    low, high: the least determinant, and its 1st and 99th percentile.
     """
 
     share: float
@@ -38,11 +35,11 @@ class Folding:
 
     @property
     def doubt(self) -> str:
-        """Why to look at the result before relying on it; "" where nothing speaks against it."""
+        """A reason to check the result before relying on it, or ""."""
         if self.share > _MUCH_FOLDED or self.low < _MUCH_CHANGED or self.high > 1 / _MUCH_CHANGED:
             return (
-                "Tissue is torn or pressed together more than bodies are, as happens where two scans share little: "
-                "look before you rely on it, or choose a kind that bends less."
+                "Tissue is stretched or compressed more than in real bodies, as happens where two scans share little: "
+                "check the result before you rely on it, or choose a kind that bends less."
             )
         return ""
 
@@ -52,7 +49,7 @@ class Registration:
     """Where points of the fixed scan lie in the moving one. kind: how far it went, of `registration.KINDS`.
 
     affine: (4, 4) RAS mm fixed -> moving. field: displacement, mm, added after it, or None. fixed, moving: names.
-    used, asked: matches that it rests on, of so many places asked for.
+    used, tried: number of matches used, and of places matched.
     """
 
     kind: str
@@ -61,7 +58,7 @@ class Registration:
     fixed: str
     moving: str
     used: int
-    asked: int
+    tried: int
 
     def transform_points(self, points_ras: np.ndarray) -> np.ndarray:
         """(n, 3) RAS mm in the fixed scan -> (n, 3) RAS mm in the moving scan."""
@@ -73,15 +70,16 @@ class Registration:
         """Determinants of the Jacobian over the body of the fixed scan."""
         determinant = torch.full((1,), float(np.linalg.det(self.affine[:3, :3])))
         if self.field is not None:
-            lattice = Lattice.within(*fixed.body_bounds_ras, _JACOBIAN_MM)
+            low, high = fixed.body_bounds_ras
+            lattice = Lattice.within(low, high, _JACOBIAN_MM)
             body = torch.from_numpy(fixed.in_body(lattice.points_ras()).reshape(lattice.shape))
             determinant = self.field.determinants(lattice, body, self.affine)
         low, high = np.quantile(determinant.numpy(), (0.01, 0.99))
         return Folding(float((determinant <= 0).float().mean()), float(determinant.min()), float(low), float(high))
 
     def to_sitk(self) -> sitk.Transform:
-        """As SimpleITK has it (LPS; fixed -> moving, as resampling needs it): an affine transform, after a B-spline
-        where there is a field. Beyond the fixed scan's box the B-spline fades to nothing over three knots.
+        """As a SimpleITK transform (LPS; fixed -> moving, for resampling): affine, after a B-spline where there is a
+        field. Beyond the fixed scan's box the B-spline fades to zero over three knots.
         """
         lps = LPS_FROM_RAS @ self.affine @ LPS_FROM_RAS
         affine = sitk.AffineTransform(3)
@@ -89,7 +87,7 @@ class Registration:
         affine.SetTranslation(lps[:3, 3].tolist())
         if self.field is None:
             return affine
-        return sitk.CompositeTransform([affine, self._spline()])  # what comes last acts first
+        return sitk.CompositeTransform([affine, self._spline()])  # the last acts first
 
     def write(self, path: str | Path) -> None:
         """Write an ITK transform file, .h5 or .tfm, which Slicer opens and ANTs can start from.
@@ -98,7 +96,7 @@ class Registration:
         """
         path = Path(path)
         if path.suffix.lower() not in TRANSFORM_SUFFIXES:
-            raise VolumeError(f"{path}: is no name for a transform; use one of {', '.join(TRANSFORM_SUFFIXES)}.")
+            raise VolumeError(f"{path}: is not a file name of a transform; use one of {', '.join(TRANSFORM_SUFFIXES)}.")
         try:
             with atomic_path(path) as temporary:
                 sitk.WriteTransform(self.to_sitk(), str(temporary))
@@ -118,8 +116,8 @@ class Registration:
         write_image(found, path)
 
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
-        """The moving scan on the voxels of the fixed one; -1000 HU where it shows nothing."""
-        image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)  # ITK would cut fractions of whole numbers off
+        """The moving scan on the voxels of the fixed one; -1000 HU outside the moving scan."""
+        image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)  # ITK would truncate interpolated integers
         found = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
         kind = moving.voxels.dtype
         if np.issubdtype(kind, np.integer):
@@ -127,7 +125,7 @@ class Registration:
         return Volume(found.astype(kind), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
 
     def warp_labels(self, labels: sitk.Image, fixed: Volume) -> sitk.Image:
-        """A label map of the moving scan on the voxels of the fixed one; 0 where it shows nothing."""
+        """A label map of the moving scan on the voxels of the fixed one; 0 outside the moving scan."""
         return self._resampled(labels, fixed, sitk.sitkNearestNeighbor, 0.0)
 
     def _resampled(self, image: sitk.Image, fixed: Volume, how: int, beyond: float) -> sitk.Image:
@@ -135,9 +133,9 @@ class Registration:
         return sitk.Resample(image, grid, self.to_sitk(), how, beyond, image.GetPixelID())
 
     def _spline(self) -> sitk.BSplineTransform:
-        """The displacement before the affine map that does what the field does after it."""
+        """The displacement before the affine map that is equivalent to the field after it."""
         knot_mm = self.field.knot_mm
-        intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK tears space where its knots end
+        intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field jumps where its knots end
         low = np.array(self.field.low) - DEGREE * knot_mm
         spline = sitk.BSplineTransform(3, DEGREE)
         spline.SetTransformDomainMeshSize(intervals)

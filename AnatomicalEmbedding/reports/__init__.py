@@ -1,1 +1,1 @@
-"""Pages a person looks at: pictures of slices, matches, boxes, registrations. Self-contained HTML files."""
+"""Reports: pictures of slices, matches, boxes, registrations. Self-contained HTML files."""

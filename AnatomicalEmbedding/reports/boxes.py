@@ -1,14 +1,12 @@
 """The page of boxes: each structure found in a scan, its box drawn in three planes. One self-contained HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..files import atomic_path
+from ..files import write_text
 from ..scan.volume import Volume
 from ..structures.locating import Located
 from . import pictures
@@ -52,10 +50,8 @@ def write_box_report(
     page = load_page("reports/boxes.html.j2")
     cards = [_card(volume, located, boxes.get(structure)) for structure, located in found.items()]
     html = page.render(name=name, cards=cards, path=volume.path, size=" × ".join(map(str, volume.shape[::-1])))
-    path = Path(path)
-    with atomic_path(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    return path
+    write_text(path, html)
+    return Path(path)
 
 
 def _card(volume: Volume, located: Located, box: np.ndarray | None) -> _Card:

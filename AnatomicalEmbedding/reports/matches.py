@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page of matches with slice pictures to judge them by."""
+"""The report of matches: one self-contained HTML page with slice pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import PointsError
-from ..files import atomic_path
+from ..files import write_text
 from ..scan.points import PointList
 from ..scan.volume import Volume
 from . import pictures
@@ -62,7 +62,7 @@ class _Row:
 
     @property
     def worst(self) -> str:
-        """The status that most needs a look, or "" when none is known."""
+        """The status that most needs a review, or "" when none is known."""
         statuses = {answer.status for answer in self.answers}
         return next((status for status in ("absent", "uncertain", "matched") if status in statuses), "")
 
@@ -92,7 +92,7 @@ def write_report(
 ) -> Path:
     """Write one HTML page that holds everything it shows: no script, no other file, no network.
 
-    template: the scan the points were placed in. points: N labelled points, RAS mm. targets: (name, scan, matches of
+    template: the scan of the points. points: N labelled points, RAS mm. targets: (name, scan, matches of
     the N points) for each target. truth: for each target the true points, (N,3) RAS mm with NaN where unknown, or
     None; errors are then shown. model: name of the model, for the head of the page. Returns the path.
 
@@ -112,22 +112,13 @@ def write_report(
         for field in ("status", "expected_error_mm", "probability", "score", "error_mm")
     }
     html = page_template.render(
-        title=title,
-        model=model,
-        created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
-        versions=package_versions(),
-        scans=scans,
-        rows=rows,
-        known=known,
-        crop_mm=CROP_MM,
-        pixels=pictures.pixels_across(),
-        half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
+        title=title, model=model, created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
+        versions=package_versions(), scans=scans, rows=rows, known=known, crop_mm=CROP_MM,
+        pixels=pictures.pixels_across(), half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
         scale_bar_mm=SCALE_BAR_MM,
-    )
-    path = Path(path)
-    with atomic_path(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    return path
+    )  # fmt: skip
+    write_text(path, html)
+    return Path(path)
 
 
 def _check_counts(

@@ -1,13 +1,12 @@
-"""What all pages share: their templates, the packages they need, and the versions at their foot."""
+"""What all pages share: templates, required packages, and version numbers."""
 
 from __future__ import annotations
 
 import platform
 from importlib import metadata, resources
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import require
 
 if TYPE_CHECKING:
     import jinja2
@@ -16,12 +15,9 @@ _ENGINE = __package__.rsplit(".", 1)[0]
 
 
 def check_packages() -> None:
-    """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing: before long work, not after it."""
+    """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing; to be called before long work."""
     load_page("reports/page_style.css.j2")
-    if find_spec("PIL") is None:
-        raise AnatomicalEmbeddingError(
-            'the report needs pillow, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
-        )
+    require("PIL", "pillow", "the report needs", "report")
 
 
 def load_page(name: str) -> jinja2.Template:
@@ -29,28 +25,16 @@ def load_page(name: str) -> jinja2.Template:
 
     Raises AnatomicalEmbeddingError when jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            'the report needs jinja2, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
-        ) from error
+    jinja2 = require("jinja2", "jinja2", "the report needs", "report")
+    loader = jinja2.FunctionLoader(lambda path: resources.files(_ENGINE).joinpath(path).read_text(encoding="utf-8"))
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_page_source),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(name)
 
 
-def _page_source(name: str) -> str:
-    return resources.files(_ENGINE).joinpath(name).read_text(encoding="utf-8")
-
-
 def package_versions() -> str:
-    """What made a page, for its foot."""
+    """Versions of the software, for the foot of a page."""
     versions = []
     for package in ("AnatomicalEmbedding", "torch"):
         try:

@@ -1,10 +1,8 @@
-"""Slice pictures of a scan about a point, upright and to scale whatever the header: what the report shows.
+"""Slice pictures of a scan around a point, upright and to scale.
 
 Pictures are cut along the patient's planes in RAS, in radiological convention: seen from the feet (axial), from the
 front (coronal) and from the patient's left (sagittal), anterior or superior up.
 """
-
-from __future__ import annotations
 
 import base64
 import io
@@ -12,17 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
+from ..errors import require
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 
 CROP_MM = 160.0
 PIXEL_MM = 0.5
-# Below the darkest grey of every window: what lies outside the scan is black, unlike air in it.
+# Below the darkest grey of every window, so that the outside of the scan is black.
 OUTSIDE_HU = -10_000.0
 _JPEG_QUALITY = 80
 
-# What makes a neighbourhood lung or bone: enough of it within these HU, within this radius of the point.
+# A neighbourhood is lung or bone if enough of it lies within these HU, within this radius of the point.
 _NEIGHBOURHOOD_MM = 12.0
 _LUNG_HU = (-990.0, -500.0)  # in deep inspiration -960; air is -1000
 _LUNG_SHARE = 0.5
@@ -69,7 +67,7 @@ BONE = Window("bone", 400.0, 1800.0)
 
 
 def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
-    """Return the window that shows what lies about a (3,) RAS mm point: lung, bone, else soft tissue."""
+    """The window for the tissue around a (3,) RAS mm point: lung, bone, else soft tissue."""
     steps = np.arange(-_NEIGHBOURHOOD_MM, _NEIGHBOURHOOD_MM + 1e-6, 3.0)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
     offsets = offsets[np.linalg.norm(offsets, axis=1) <= _NEIGHBOURHOOD_MM]
@@ -123,14 +121,9 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
     Raises AnatomicalEmbeddingError when pillow is not installed.
     """
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            'pictures need pillow, which is not installed; run: pip install "AnatomicalEmbedding[report]".'
-        ) from error
+    image = require("PIL.Image", "pillow", "pictures need", "report")
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
+    image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
     return stream.getvalue()
 
 

@@ -1,14 +1,12 @@
 """The page of a registration: fixed and moving scan in two colours, before and after. One self-contained HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..files import atomic_path
+from ..files import write_text
 from ..registration.transform import Registration
 from ..scan.volume import Volume
 from . import pictures
@@ -30,7 +28,7 @@ class _Pair:
 def write_registration_report(
     path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
 ) -> Path:
-    """Write one page. facts: what else to tell of the registration, name -> words.
+    """Write one page. facts: further facts of the registration, name -> words.
 
     "before" lays the middles of the two scans on each other. Raises AnatomicalEmbeddingError when pillow or jinja2 is
     not installed. The page is complete or not written.
@@ -49,11 +47,9 @@ def write_registration_report(
             other = moving.sample(places, outside=OUTSIDE_HU).reshape(own.shape)
             drawn.append(pictures.data_uri(_two_colours(window, own, other)))
         pairs.append(_Pair(plane, *drawn))
-    path = Path(path)
-    with atomic_path(path) as temporary:
-        html = page.render(found=found, facts=facts, pairs=pairs, window=window.name, versions=package_versions())
-        temporary.write_text(html, encoding="utf-8")
-    return path
+    html = page.render(found=found, facts=facts, pairs=pairs, window=window.name, versions=package_versions())
+    write_text(path, html)
+    return Path(path)
 
 
 def _two_colours(window: Window, fixed: np.ndarray, moving: np.ndarray) -> np.ndarray:

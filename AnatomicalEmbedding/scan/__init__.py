@@ -1,1 +1,1 @@
-"""Scans and what lies beside them in files: volumes, DICOM, points, boxes. Coordinates are RAS mm."""
+"""Scans and their files: volumes, DICOM, points, boxes. Coordinates are RAS mm."""

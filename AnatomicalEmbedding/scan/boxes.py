@@ -1,7 +1,5 @@
 """Boxes along the patient's axes, (2, 3) lowest and highest corner in RAS mm, and their files for Slicer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +22,7 @@ def intersection_over_union(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def grown(box: np.ndarray, margins_mm: np.ndarray) -> np.ndarray:
-    """The box with each of its SIDES moved outward by so many mm (6,)."""
+    """The box with each of its SIDES moved outward by margins (6,) in mm."""
     return box + (OUTWARD * margins_mm).reshape(2, 3)
 
 
@@ -44,8 +42,8 @@ def write_rois(
 
     Raises PointsError when the file cannot be written or is not named .json.
     """
-    said = descriptions or {}
-    write_file(Path(path), [_roi(name, box, said.get(name, "")) for name, box in boxes.items()])
+    about = descriptions or {}
+    write_file(Path(path), [_roi(name, box, about.get(name, "")) for name, box in boxes.items()])
 
 
 def _roi(name: str, box: np.ndarray, description: str) -> dict:

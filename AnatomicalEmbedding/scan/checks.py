@@ -1,9 +1,7 @@
-"""What makes an array and a matrix a CT this engine can embed; every refusal is one sentence.
+"""Checks that an array and a matrix are a CT this engine can embed; every error is one sentence.
 
 Each function takes `where`, the file or name the message starts with.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -106,7 +104,7 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
 
 
 def check_hounsfield(voxels: np.ndarray, where: str) -> None:
-    """Raise VolumeError, saying what was seen, unless the voxels look like CT in Hounsfield units.
+    """Raise VolumeError with the values found, unless the voxels look like CT in Hounsfield units.
 
     The rule must accept crops without any air, scans flattened to -1000 outside the body and clipped windows: a body
     holds fat (below -30 HU) and soft tissue (-150 to 250 HU) that differ by more than 150 HU, or it is a crop of nearly

@@ -1,29 +1,26 @@
 """Parts of scans: exact voxels, or resampled, with air where the box leaves the scan."""
 
-from __future__ import annotations
-
 import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
-from .geometry import LPS_FROM_RAS, transform_points
-from .simpleitk_bridge import OUTSIDE_HU
+from .geometry import LPS_FROM_RAS, OUTSIDE_HU, transform_points
 from .volume import Volume
 
-_MOST_VOXELS = 10**9  # four times a long scan of the whole body; of them, 4 GB are worked on
+_MOST_VOXELS = 10**9  # four times a long scan of the whole body; 4 GB in memory
 
 
 def voxel_block(
     ijk_to_ras: np.ndarray, shape: tuple[int, int, int], box_ras: np.ndarray, name: str = ""
 ) -> tuple[slice, slice, slice]:
-    """Where in the (k, j, i) voxels of a scan the ones are that a box (2, 3) RAS mm touches, clipped to the scan.
+    """Slices of the (k, j, i) voxels of a scan that a box (2, 3) RAS mm touches, clipped to the scan.
 
     ijk_to_ras: (4, 4) voxel to RAS mm. shape: (k, j, i). In an oblique scan: the smallest block of voxels around the
     box. Raises VolumeError, which names the scan, where the box misses it.
     """
     corners = np.array([[r, a, s] for r in box_ras[:, 0] for a in box_ras[:, 1] for s in box_ras[:, 2]])
     ijk = transform_points(np.linalg.inv(ijk_to_ras), corners)
-    # a voxel reaches half its size to either side; what is touched by rounding alone stays out
+    # a voxel extends half its size to either side; rounding errors do not count
     first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
     last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), np.array(shape[::-1]) - 1).astype(int)
     if (last < first).any():

@@ -1,10 +1,8 @@
-"""DICOM folders: which series there are, and one CT series as an array with its place in the patient.
+"""DICOM folders: listing their series, and reading one CT series as an array with its place in the patient.
 
 Tags and pixels are read through SimpleITK (GDCM). Slice order, spacing and tilt come from Image Position and
 Image Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instance numbers.
 """
-
-from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -55,7 +53,7 @@ class DicomSeries:
 
 @dataclass(frozen=True)
 class _Slice:
-    """The header of one file, as far as it matters here; geometry is None for images without a place."""
+    """The header of one file, in part; geometry is None for images without a place."""
 
     path: Path
     series: str
@@ -114,7 +112,7 @@ def read_series(path: Path, series: str | None = None) -> DicomSeries:
 
 
 def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
-    """About the series that `read_series` reads, which raises the same."""
+    """About the series that `read_series` reads; raises the same."""
     chosen = _chosen_slices(path, series)
     return _info(chosen[0].series, chosen)
 
@@ -158,21 +156,13 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
     tags = {name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else "" for name, tag in _TAGS.items()}
     scalar = reader.GetNumberOfComponents() == 1
     return _Slice(
-        path=path,
-        series=tags["series"],
-        description=tags["description"],
-        modality=tags["modality"] or "unknown",
-        instance=tags["instance"],
-        size=reader.GetSize()[:2],
+        path=path, series=tags["series"], description=tags["description"], modality=tags["modality"] or "unknown",
+        instance=tags["instance"], size=reader.GetSize()[:2],
         position_lps=_numbers(tags["position"], 3) if scalar else None,
-        orientation_lps=_numbers(tags["orientation"], 6),
-        pixel_spacing=_numbers(tags["pixel_spacing"], 2),
-        is_localizer="LOCALIZER" in tags["image_type"].upper(),
-        frames=int(tags["frames"] or 1),
-        study=tags["study"],
-        date=tags["date"],
-        patient=tags["patient"],
-    )
+        orientation_lps=_numbers(tags["orientation"], 6), pixel_spacing=_numbers(tags["pixel_spacing"], 2),
+        is_localizer="LOCALIZER" in tags["image_type"].upper(), frames=int(tags["frames"] or 1), study=tags["study"],
+        date=tags["date"], patient=tags["patient"],
+    )  # fmt: skip
 
 
 def _numbers(text: str, count: int) -> np.ndarray | None:
@@ -185,7 +175,7 @@ def _numbers(text: str, count: int) -> np.ndarray | None:
 
 
 def _is_ct_storage(path: Path) -> bool:
-    """Does the file meta header say CT Image Storage? Told from bytes, for files that GDCM refuses."""
+    """Is the SOP class in the file meta header CT Image Storage? Read from bytes, for files that GDCM refuses."""
     with path.open("rb") as stream:
         head = stream.read(1024)
     start = head.find(b"\x02\x00\x02\x00UI")
@@ -225,7 +215,7 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
-    """Return the placed slices of the series asked for, or of the only CT volume there is."""
+    """Return the placed slices of the chosen series, or of the only CT volume."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: has no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if group[0].modality == "CT" and len(_placed(group)) >= MIN_SLICES]
@@ -233,7 +223,9 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
         raise VolumeError(
             f"{path}: holds {len(volumes)} CT series; choose one by --series UID: {_describe(groups, volumes)}."
         )
-    uid = series or (volumes[0] if volumes else max(groups, key=lambda u: _rank(groups[u])))
+    # without a CT volume, the message is about the largest series, of CT if there is one
+    largest = max(groups, key=lambda uid: (groups[uid][0].modality == "CT", len(groups[uid])))
+    uid = series or (volumes[0] if volumes else largest)
     group = groups[uid]
     if group[0].modality != "CT":
         kinds = Counter(s.modality for g in ([group] if series else groups.values()) for s in g)
@@ -248,11 +240,6 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
             f" at least {MIN_SLICES} are needed; give a volume scan."
         )
     return placed
-
-
-def _rank(group: list[_Slice]) -> tuple[bool, int]:
-    """Order for naming one series when none is a CT volume: CT first, then by size."""
-    return group[0].modality == "CT", len(group)
 
 
 def _describe(groups: dict[str, list[_Slice]], uids: Iterable[str]) -> str:

@@ -1,7 +1,5 @@
 """From the positions of single slices to one grid: order, spacing, tilt, missing slices."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 
@@ -41,11 +39,7 @@ class SliceStack:
 
 
 def arrange_slices(
-    positions_lps: np.ndarray,
-    orientations_lps: np.ndarray,
-    pixel_spacings: np.ndarray,
-    sizes: np.ndarray,
-    where: str,
+    positions_lps: np.ndarray, orientations_lps: np.ndarray, pixel_spacings: np.ndarray, sizes: np.ndarray, where: str
 ) -> SliceStack:
     """Find the grid on which N slices lie.
 

@@ -1,15 +1,20 @@
-"""Points and grids in patient space: RAS mm, voxel indices i, j, k, and LPS as DICOM and SimpleITK have it."""
+"""Points and grids in patient space: RAS mm, voxel indices i, j, k, and LPS of DICOM and SimpleITK."""
 
 from __future__ import annotations
 
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import SimpleITK as sitk
+
 
 # LPS and RAS differ in the sign of x and y, in both directions.
 LPS_FROM_RAS = np.diag((-1.0, -1.0, 1.0, 1.0))
 RAS_FROM_LPS = LPS_FROM_RAS
-_ROUNDING = 1e-3  # of a voxel, by which a point on the edge may be outside in numbers
+_ROUNDING = 1e-3  # of a voxel, tolerance for points on the edge
 
 
 def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -20,7 +25,7 @@ def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """(N,) bool: does a continuous index i, j, k (N, 3) lie within the outer edges of a grid of shape k, j, i?"""
     last = np.array(shape[::-1]) - 0.5
-    return ((ijk >= -0.5 - _ROUNDING) & (ijk <= last + _ROUNDING)).all(axis=-1)
+    return np.all((ijk >= -0.5 - _ROUNDING) & (ijk <= last + _ROUNDING), axis=-1)
 
 
 def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
@@ -29,3 +34,68 @@ def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray
     corners = np.array(list(product(*((-0.5, h) for h in high))))
     corners_ras = transform_points(ijk_to_ras, corners)
     return np.array((corners_ras.min(axis=0), corners_ras.max(axis=0)))
+
+
+OUTSIDE_HU = -1000.0
+
+
+def to_image(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> sitk.Image:
+    """Return a SimpleITK image (LPS) of a (k,j,i) array and its (4,4) ijk_to_ras."""
+    import SimpleITK as sitk
+
+    image = sitk.GetImageFromArray(voxels)
+    _set_geometry(image, LPS_FROM_RAS @ ijk_to_ras)
+    return image
+
+
+def image_affine(image: sitk.Image | sitk.ImageFileReader) -> np.ndarray:
+    """Return the (4,4) ijk_to_ras of the first three axes of an image, or of the file a reader looked at."""
+    dimension = len(image.GetSpacing())
+    lps = np.eye(4)
+    lps[:3, :3] = (np.reshape(image.GetDirection(), (dimension, dimension)) * image.GetSpacing())[:3, :3]
+    lps[:3, 3] = image.GetOrigin()[:3]
+    return RAS_FROM_LPS @ lps
+
+
+def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Resample a sheared grid, as from a tilted gantry, onto the smallest perpendicular grid that covers it.
+
+    voxels: (k,j,i) HU; ijk_to_ras: (4,4) whose axes need not be perpendicular. The new k axis keeps the direction of
+    the old (the table's movement), the new i axis stays as close to the old as possible. Interpolation is linear,
+    voxels outside the old grid become -1000 HU, spacing and dtype are kept. Returns (voxels, ijk_to_ras).
+    """
+    import SimpleITK as sitk
+
+    spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
+    old_i, old_j, new_k = (ijk_to_ras[:3, :3] / spacing).T
+    new_i = old_i - (old_i @ new_k) * new_k
+    new_i /= np.linalg.norm(new_i)
+    new_j = np.cross(new_k, new_i)
+    new_j *= np.sign(new_j @ old_j)
+    upright = np.eye(4)
+    upright[:3, :3] = np.column_stack((new_i, new_j, new_k)) * spacing
+
+    corners = np.array(list(product(*((0, n - 1) for n in voxels.shape[::-1]))))
+    # The tolerance keeps rounding from adding an empty layer.
+    ijk = transform_points(np.linalg.inv(upright) @ ijk_to_ras, corners)
+    low, high = np.floor(ijk.min(axis=0) + 1e-6), np.ceil(ijk.max(axis=0) - 1e-6)
+    upright[:3, 3] = transform_points(upright, low[None])[0]
+
+    resampler = sitk.ResampleImageFilter()
+    resampler.SetInterpolator(sitk.sitkLinear)
+    resampler.SetDefaultPixelValue(OUTSIDE_HU)
+    resampler.SetOutputPixelType(sitk.sitkFloat32)
+    resampler.SetSize([int(n) for n in high - low + 1])
+    _set_geometry(resampler, LPS_FROM_RAS @ upright, prefix="SetOutput")
+    resampled = sitk.GetArrayFromImage(resampler.Execute(to_image(voxels, ijk_to_ras)))
+    if voxels.dtype.kind == "i":
+        resampled = np.rint(resampled).astype(voxels.dtype)
+    return resampled, upright
+
+
+def _set_geometry(target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.ndarray, prefix: str = "Set") -> None:
+    """Set origin, spacing and direction of an image or of a resampler's output."""
+    spacing = np.linalg.norm(ijk_to_lps[:3, :3], axis=0)
+    getattr(target, prefix + "Origin")(ijk_to_lps[:3, 3].tolist())
+    getattr(target, prefix + "Spacing")(spacing.tolist())
+    getattr(target, prefix + "Direction")((ijk_to_lps[:3, :3] / spacing).ravel().tolist())

@@ -1,11 +1,11 @@
-"""Image files other than DICOM through SimpleITK, with the checks that SimpleITK leaves out."""
-
-from __future__ import annotations
+"""Image files other than DICOM, read and written through SimpleITK with the checks that it leaves out."""
 
 import math
+import os
 import re
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -15,14 +15,14 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
+from ..files import atomic_path
 from .checks import check_spacing
-from .geometry import transform_points
+from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
-from .simpleitk_bridge import image_affine
 
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
-# A qform further than this from the sform, at a corner of the volume, is worth a note.
+# A qform further than this from the sform, at a corner of the volume, is noted.
 _FORMS_AGREE_MM = 0.5
 
 
@@ -38,7 +38,7 @@ def display_name(path: Path) -> str:
 
 
 def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
-    """Read one scalar 3-D image; return it with notes on what had to be assumed.
+    """Read one scalar 3-D image; return it with notes on assumptions.
 
     A fourth dimension of length 1 is dropped. Raises VolumeError for an unknown suffix, a damaged or truncated file,
     colour or vector pixels, any other number of dimensions, and a spacing outside 0.1 to 12 mm.
@@ -46,7 +46,7 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
     suffix = image_suffix(path)
     if not suffix:
         raise VolumeError(
-            f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert it, or rename it to what it is."
+            f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert it, or correct its suffix."
         )
     geometry = check_nifti(path) if suffix.startswith(".nii") else None
     reader = sitk.ImageFileReader()
@@ -67,10 +67,10 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
 
 @contextmanager
 def _unambiguous(path: Path) -> Iterator[Path]:
-    """Give a path that SimpleITK reads the right voxels from.
+    """Give a path from which SimpleITK reads the right voxels.
 
-    Asked for scan.nii.gz, its NIfTI library takes the voxels of scan.nii where that lies beside it (ITK 5.4), without
-    a word; a copy in a folder of its own has no such neighbour.
+    For scan.nii.gz, its NIfTI library silently reads scan.nii in the same folder if there is one (ITK 5.4); so the
+    file is then copied to a folder of its own.
     """
     if image_suffix(path) == ".nii.gz" and path.with_suffix("").exists():
         with tempfile.TemporaryDirectory() as folder:
@@ -98,19 +98,19 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
 
 
 def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Refuse a MetaImage whose data are missing or short, before SimpleITK does so and prints lines of its own."""
+    """Refuse a MetaImage whose data are missing or short, before SimpleITK does so and prints further lines."""
     with path.open("rb") as stream:
         head = stream.read(1 << 16)
     start = head.find(b"ElementDataFile")
     keys = dict(re.findall(rb"(\w+) *= *([^\r\n]*)", head[:start]))
-    name, _, _ = head[start:].partition(b"=")[2].partition(b"\n")
-    name = name.strip().decode(errors="replace")
+    value = head[start:].partition(b"=")[2].partition(b"\n")[0]
+    name = value.strip().decode(errors="replace")
     if name == "LOCAL":
         present = path.stat().st_size - head.index(b"\n", start) - 1
     elif name.startswith("LIST") or "%" in name:
         return
     elif not (path.parent / name).is_file():
-        raise VolumeError(f"{path}: its data file {name} is not beside it; copy both files.")
+        raise VolumeError(f"{path}: its data file {name} is not next to it; copy both files.")
     else:
         present = (path.parent / name).stat().st_size
     if keys.get(b"CompressedData", b"").lower() == b"true":
@@ -131,3 +131,46 @@ def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
     apart = transform_points(image_affine(image), corners) - transform_points(geometry.sform, corners)
     distance = np.linalg.norm(apart, axis=1).max()
     return (f"qform used; the sform lies up to {distance:.1f} mm away",) if distance > _FORMS_AGREE_MM else ()
+
+
+_CHUNK = 1 << 20
+_NIFTI_HEADER = 352
+_HEADER_ENDS = {".nrrd": b"\n\n", ".mha": b"ElementDataFile = LOCAL\n"}  # what follows is compressed
+
+
+def write_image(image: sitk.Image, path: str | Path) -> None:
+    """Write .nii, .nii.gz, .nrrd or .mha, compressed where the format can; a file of that name stays until this one is
+    known to be whole. Raises VolumeError for another suffix, or when the file cannot be written.
+    """
+    path = Path(path)
+    if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK accepts them in lower case only
+        raise VolumeError(f"{path}: cannot write this kind of file; use one of {', '.join(WRITABLE_SUFFIXES)}.")
+    needed = image.GetNumberOfPixels() * image.GetNumberOfComponentsPerPixel() * image.GetSizeOfPixelComponent()
+    try:
+        with atomic_path(path) as temporary:
+            sitk.WriteImage(image, str(temporary), useCompression=True)
+            if _voxel_bytes(temporary) < needed:
+                raise VolumeError(f"{path}: could not be written whole; is the disk full?")
+    except (RuntimeError, OSError) as error:
+        raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
+
+
+def _voxel_bytes(path: Path) -> int:
+    """How many bytes of voxels a file holds on the disk (a .nii.gz: and of a header); 0 where its end is missing."""
+    suffix = image_suffix(path)
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+        if suffix == ".nii":
+            return path.stat().st_size - _NIFTI_HEADER
+        if suffix in _HEADER_ENDS:
+            start = file.read(_CHUNK).find(_HEADER_ENDS[suffix])
+            if start < 0:
+                return 0
+            file.seek(start + len(_HEADER_ENDS[suffix]))
+        stream, count = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32), 0  # zlib or gzip, whose checksums are compared
+        try:
+            while not stream.eof and (packed := file.read(_CHUNK)):
+                count += len(stream.decompress(packed))
+        except zlib.error:
+            return 0
+    return count if stream.eof else 0

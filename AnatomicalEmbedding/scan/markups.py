@@ -1,6 +1,4 @@
-"""Slicer's markups files (.mrk.json, schema 1.0.3): what lists of points and boxes share. Positions are LPS mm."""
-
-from __future__ import annotations
+"""Slicer's markups files (.mrk.json, schema 1.0.3): common parts of point lists and boxes. Positions are LPS mm."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PointsError
-from ..files import atomic_path
+from ..files import write_text
 
 ORIENTATION = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0)  # along the patient's axes
 _SCHEMA = (
@@ -51,12 +49,8 @@ def control_point(
 
 
 def write_file(path: Path, markups: Sequence[dict[str, Any]]) -> None:
-    """Write one file, complete or not at all. Raises PointsError when its name or folder will not do."""
+    """Write one file, complete or not at all. Raises PointsError when its name or folder cannot be used."""
     if not path.name.lower().endswith(".json"):
         raise PointsError(f"{path}: must be named .mrk.json for Slicer to open it; change the name.")
-    try:
-        with atomic_path(path) as temporary:
-            text = json.dumps({"@schema": _SCHEMA, "markups": list(markups)}, indent=2, ensure_ascii=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PointsError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
+    text = json.dumps({"@schema": _SCHEMA, "markups": list(markups)}, indent=2, ensure_ascii=False)
+    write_text(path, text + "\n", PointsError)

@@ -1,20 +1,18 @@
-"""What SimpleITK does not say about a NIfTI file: that it is cut short, or that its geometry contradicts itself.
+"""Checks of NIfTI files that SimpleITK leaves out: truncation and contradictory geometry.
 
-SimpleITK (its NIfTI library) fills the missing end of a truncated file with whatever memory holds, turns NaN into 0,
-replaces a zero spacing by 1 and drops a sheared sform in favour of the qform, all without an error; so the header, the
-length and floating-point voxels are checked here first.
+SimpleITK (its NIfTI library) fills the missing end of a truncated file with random memory, turns NaN into 0, replaces a
+zero spacing by 1 and drops a sheared sform in favour of the qform, all without an error; so the header, the length and
+floating-point voxels are checked here first.
 Layout: nifti1.h, https://nifti.nimh.nih.gov/nifti-1.
 """
-
-from __future__ import annotations
 
 import gzip
 import math
 import struct
 import zlib
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -43,16 +41,16 @@ class NiftiGeometry:
 
 
 def check_nifti(path: Path) -> NiftiGeometry:
-    """Read a .nii or .nii.gz to its end without keeping it, and return what its header says about geometry.
+    """Read a .nii or .nii.gz to its end without keeping it, and return the geometry of its header.
 
-    Raises VolumeError when it is no NIfTI file, is truncated or damaged, holds NaN or infinite voxels, or has a spacing
-    or sform of no use.
+    Raises VolumeError when it is no NIfTI file, is truncated or damaged, holds NaN or infinite voxels, or has an
+    unusable spacing or sform.
     """
     try:
         with path.open("rb") as raw:
             compressed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            stream = gzip.GzipFile(fileobj=raw) if compressed else raw
+            stream: BufferedIOBase = gzip.GzipFile(fileobj=raw) if compressed else raw
             fields = _read_fields(stream, path)
             geometry = _geometry(fields, path)
             _check_data(stream, fields, path)
@@ -61,7 +59,7 @@ def check_nifti(path: Path) -> NiftiGeometry:
     return geometry
 
 
-def _read_fields(stream: BinaryIO, path: Path) -> dict[str, tuple]:
+def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
     """Return the header's fields, and "order", the byte order as a struct prefix."""
     header = stream.read(_HEADER_BYTES)
     for order in "<>" if len(header) == _HEADER_BYTES else "":
@@ -77,7 +75,7 @@ def _read_fields(stream: BinaryIO, path: Path) -> dict[str, tuple]:
     raise VolumeError(f"{path}: is not a NIfTI file, or its header is damaged; copy or export it again.")
 
 
-def _check_data(stream: BinaryIO, fields: dict[str, tuple], path: Path) -> None:
+def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) -> None:
     """Read all voxels, which also verifies the checksum of compressed files; refuse missing ones, NaN and infinity."""
     dim, start = fields["dim"], int(fields["vox_offset"][0])
     needed = start + math.prod(dim[1 : dim[0] + 1]) * fields["bitpix"][0] // 8
@@ -88,7 +86,7 @@ def _check_data(stream: BinaryIO, fields: dict[str, tuple], path: Path) -> None:
         if code:
             dtype = np.dtype(fields["order"][0] + code)
             count = min(len(chunk), max(0, needed - length)) // dtype.itemsize
-            bad += np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count)))
+            bad += int(np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count))))
         length += len(chunk)
     if length < needed:
         raise VolumeError(f"{path}: is truncated ({length} of {needed} bytes); copy or download it again.")

@@ -1,7 +1,5 @@
 """Lists of anatomical points: Slicer markups (.mrk.json, LPS), CSV (label,r,a,s) and `x,y,z` on the command line."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -91,8 +89,8 @@ def parse_point(text: str) -> np.ndarray:
 def write_markups(path: str | Path, points: PointList, name: str = "", missing: Sequence[bool] | None = None) -> None:
     """Write a .mrk.json point list (Fiducial, LPS mm, schema 1.0.3) that Slicer >= 5 opens.
 
-    name: of the list in Slicer; the file's name if empty. missing: which points are said not to be in the scan; Slicer
-    lists and does not draw them. Raises PointsError when the file cannot be written.
+    name: of the list in Slicer; the file's name if empty. missing: points that are not in the scan; Slicer lists but
+    does not draw them. Raises PointsError when the file cannot be written.
     """
     path = Path(path)
     descriptions = points.descriptions or ("",) * len(points)
@@ -122,7 +120,7 @@ def _read_markups(text: str, path: Path) -> list[_Row]:
 
 
 def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
-    # Slicer takes LPS and mm when the file does not say.
+    # Slicer assumes LPS and mm where the file states nothing.
     system = markup.get("coordinateSystem", "LPS")
     if system not in _TO_RAS:
         raise PointsError(f"{path}: unknown coordinate system {system!r}; save the points in LPS or RAS.")
@@ -152,10 +150,10 @@ def _read_csv(text: str, path: Path) -> list[_Row]:
     columns = tuple(system.lower())
     missing = [column for column in ("label", *columns) if column not in reader.fieldnames]
     if missing and ";" in "".join(reader.fieldnames):
-        raise PointsError(f"{path}: is separated by ';'; save it again with commas between and points in numbers.")
+        raise PointsError(f"{path}: is separated by ';'; save it again with commas as separators and decimal points.")
     if missing:
         raise PointsError(f"{path}: no column {', '.join(missing)}; the first line must be label,r,a,s (RAS mm).")
-    rows = []
+    rows: list[tuple[str, np.ndarray, str]] = []
     for row in reader:
         if (row.get("defined") or "1").strip() == "0":
             continue

@@ -26,12 +26,10 @@ from .checks import (
     check_spacing,
     worst_shear,
 )
-from .geometry import bounds_of, in_grid, transform_points
-from .image_files import display_name, read_image
-from .image_writing import write_image
-from .simpleitk_bridge import OUTSIDE_HU, image_affine, resample_upright, to_image
+from .geometry import OUTSIDE_HU, bounds_of, image_affine, in_grid, resample_upright, to_image, transform_points
+from .image_files import display_name, read_image, write_image
 
-# A tilt beyond this is no gantry but a damaged header.
+# A larger tilt means a damaged header.
 _MAX_TILT_DEG = 45.0
 
 
@@ -41,7 +39,7 @@ class Volume:
 
     voxels: (k,j,i) array, int16 or float32.
     ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
-    name: what to call the scan in messages and reports. path: where it came from. notes: what the reader had to do.
+    name: for messages and reports. path: its file or folder. notes: changes that the reader made.
 
     Raises VolumeError when voxels are not 3-D, not finite, or the geometry is not usable.
     """
@@ -90,7 +88,7 @@ class Volume:
 
     @classmethod
     def from_array(cls, voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str = "") -> Volume:
-        """A CT of voxels (k,j,i) that another program read, treated as `read` treats a file: padding flattened, shear
+        """A CT of voxels (k,j,i) that another program read, processed as `read` does: padding flattened, shear
         resampled upright. Raises VolumeError when it is not a CT volume in Hounsfield units.
         """
         volume = _from_arrays(voxels, np.asarray(ijk_to_ras, dtype=np.float64), name, "", ())
@@ -99,7 +97,7 @@ class Volume:
 
     @classmethod
     def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
-        """Take over a SimpleITK image (LPS). A sheared image is resampled upright, which is noted."""
+        """Convert a SimpleITK image (LPS). A sheared image is resampled upright, which is noted."""
         where = str(path) or name or "image"
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
             kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"
@@ -118,7 +116,8 @@ class Volume:
     @cached_property
     def spacing(self) -> tuple[float, float, float]:
         """Voxel size (si, sj, sk) in mm."""
-        return tuple(float(s) for s in np.linalg.norm(self.ijk_to_ras[:3, :3], axis=0))
+        i, j, k = (float(s) for s in np.linalg.norm(self.ijk_to_ras[:3, :3], axis=0))
+        return i, j, k
 
     @cached_property
     def ras_to_ijk(self) -> np.ndarray:
@@ -167,7 +166,7 @@ def check_ct(volume: Volume) -> None:
 def _from_arrays(
     voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str, path: str | Path, notes: tuple[str, ...]
 ) -> Volume:
-    """Build a Volume of what a reader found: padding flattened, whole numbers as int16, shear resampled away."""
+    """Build a Volume from a reader's arrays: padding flattened, whole numbers as int16, shear resampled away."""
     where = str(path) or name or "image"
     voxels = _whole_as_int16(as_hu_array(voxels, where))
     if voxels.min() < PADDING_BELOW_HU:

@@ -1,9 +1,7 @@
-"""Structures located in scans where they are known, by examples of other patients: what margins are learnt from."""
-
-from __future__ import annotations
+"""Structures located in scans with known truth by examples of other patients; margins and libraries made from that."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +11,8 @@ from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from .examples import SYNTHETIC, BoxCase, KnownStructure
 from .labelled_scans import patient_of, refuse_twins
-from .locating import Example, Located, locate, make_example
+from .library import StructureLibrary
+from .locating import Example, Located, locate, make_example, stored
 from .margins import KnownBox, Margins, learn_margins
 
 # (examples by structure, target, maps by scan) -> boxes (2, 3) of other methods, by structure and method
@@ -24,7 +23,7 @@ PeerBoxes = Callable[
 
 @dataclass(frozen=True, eq=False)
 class FoundBox:
-    """One structure in one target: what was found, by us and by peers, and the truth."""
+    """One structure in one target: the box found, those of other methods, and the truth."""
 
     target: str
     name: str
@@ -56,7 +55,7 @@ def find_boxes(
 ) -> tuple[list[FoundBox], float]:
     """Every structure of every case from up to `shots` other patients, and the mean seconds that a scan took.
 
-    templates: further scans that are examples alone. peers: boxes of other methods, kept next to ours.
+    templates: further scans, used as examples only. peers: boxes of other methods, measured as well.
     Raises PointsError when no two patients share a structure.
     """
     every = [*cases, *templates]
@@ -70,7 +69,8 @@ def find_boxes(
         if not chosen:
             continue
         examples = {
-            name: [_example(maps[c.id], c.structures[name]) for c in sources] for name, sources in chosen.items()
+            name: [make_example(maps[c.id], (k := c.structures[name]).box_ras, k.extremes_ras) for c in sources]
+            for name, sources in chosen.items()
         }
         start = time.perf_counter()
         boxes = locate(examples, maps[target.id], effort)
@@ -85,18 +85,14 @@ def find_boxes(
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Up to `shots` scans of other patients that hold the structure, others for each target."""
+    """Up to `shots` scans of other patients that hold the structure, different ones for each target."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]
 
 
-def _example(embedding: EmbeddingMap, known: KnownStructure) -> Example:
-    return make_example(embedding, known.box_ras, known.extremes_ras)
-
-
 def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
-    """Margins learnt from what was found."""
+    """Margins learned from located structures."""
     known = [
         KnownBox(
             b.located, b.truth.box_ras, b.truth.voxels_ras, patient_of(b.target), not b.target.startswith(SYNTHETIC)
@@ -104,3 +100,53 @@ def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins
         for b in found
     ]
     return learn_margins(known, by_structure)
+
+
+_EFFORT = "fast"
+_MOST = 12  # examples of a structure; more add little
+_FEWEST = 3
+_OWN_EXAMPLES = 3  # number of examples that margins for a user's own examples assume
+
+
+def build_library(
+    cases: Iterable[BoxCase],
+    model: Model,
+    about: dict,
+    progress: Callable[[float, str], None] = lambda share, what: None,
+) -> StructureLibrary:
+    """A library of every structure that at least three scans hold whole, real scans first.
+
+    Each scan is then located by the others, so that margins hold for scans outside the library.
+    Raises PointsError when no structure has enough examples.
+    """
+    maps: dict[str, EmbeddingMap] = {}
+    known: dict[str, BoxCase] = {}
+    for case in cases:
+        refuse_twins([*known.values(), case])
+        progress(0.0, f"reading {case.id}")
+        maps[case.id] = model.embed(case.volume)
+        known[case.id] = case
+    examples: dict[str, dict[str, Example]] = {}
+    for number, case in enumerate(known.values()):
+        progress(0.3 + 0.2 * number / len(known), case.id)
+        for name, structure in case.structures.items():
+            made = make_example(maps[case.id], structure.box_ras, structure.extremes_ras)
+            examples.setdefault(name, {})[case.id] = stored(made, _EFFORT)
+    examples = {name: of for name, of in sorted(examples.items()) if len({known[c].patient for c in of}) >= _FEWEST}
+    if not examples:
+        raise PointsError(f"no structure is whole in scans of {_FEWEST} patients; add labelled scans.")
+    found = []
+    for number, target in enumerate(known.values()):
+        progress(0.5 + 0.5 * number / len(known), f"margins from {target.id}")
+        others = {
+            name: [example for c, example in of.items() if known[c].patient != target.patient][:_MOST]
+            for name, of in examples.items()
+            if name in target.structures
+        }
+        for name, located in locate(others, maps[target.id], _EFFORT).items():
+            scan = target.volume.bounds_ras
+            found.append(FoundBox(target.id, name, located, target.structures[name], scan, len(others[name])))
+    few, _ = find_boxes(list(known.values()), model, _OWN_EXAMPLES)
+    own = margins_of(few)
+    kept = {name: list(of.values())[:_MOST] for name, of in examples.items()}
+    return StructureLibrary(model.weights_hash, kept, _EFFORT, margins_of(found, by_structure=True), own, about)

@@ -1,24 +1,28 @@
-"""Scans with known structures for the evaluation of boxes: from a labelled folder, or synthetic patients."""
+"""Scans with known structures, from labelled folders or synthetic patients, and examples drawn by a user."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
+import glob
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk
 
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
+from ..errors import AnatomicalEmbeddingError
 from ..phantom import Phantom, make_phantom
-from ..scan.geometry import transform_points
-from ..scan.image_files import IMAGE_SUFFIXES, read_image
-from ..scan.simpleitk_bridge import image_affine
+from ..scan.boxes import read_rois
+from ..scan.geometry import image_affine, transform_points
+from ..scan.image_files import IMAGE_SUFFIXES, display_name, read_image
 from ..scan.volume import Volume
 from .label_names import find_structures, normalise_name
-from .labelled_scans import Case, read_names
+from .labelled_scans import Case, list_scans, load_case, read_names
+from .locating import Example, make_example, stored
 
+_ROI_SUFFIX = ".roi.mrk.json"
 SYNTHETIC = "phantom-"  # how ids of synthetic patients begin
-_VOXELS = 4000  # of a structure, spread over it, by which recall is measured
+_VOXELS = 4000  # of a structure, spread over it, for measuring recall
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
@@ -67,12 +71,12 @@ def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
 
 
 def structure_names(phantom: Phantom) -> dict[int, str]:
-    """Label -> normalised name of what has a place and an extent in a synthetic patient."""
+    """Label -> normalised name of the structures of a synthetic patient."""
     return {number: normalise_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
-    """The whole structures of a synthetic patient; without ribs, which few would crop."""
+    """The whole structures of a synthetic patient; without ribs."""
     names = {number: name for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
     return _known(phantom.labels, phantom.volume.ijk_to_ras, names)
 
@@ -90,3 +94,48 @@ def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) ->
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
         known[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
     return known
+
+
+def read_examples(
+    folder: Path, model: Model, report: Callable[[str], None]
+) -> dict[str, list[tuple[Example, EmbeddingMap]]]:
+    """Examples by structure, each with its scan's map, from a folder of labelled scans and of scans with ROI files.
+
+    report: receives a sentence for each structure that cannot be an example. Raises AnatomicalEmbeddingError where the
+    folder holds no example.
+    """
+    if not folder.is_dir():
+        raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
+    examples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
+    for scan in list_scans(folder):
+        case = load_case(scan)
+        marked: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
+        if case is not None and case.structures:
+            known = next(iter(labelled_boxes([case]))).structures
+            marked = {name: (structure.box_ras, structure.extremes_ras) for name, structure in known.items()}
+        for name, reason in case.left_out.items() if case is not None else ():
+            report(f"{scan.name}: {name} cannot be an example: {reason}")
+        marked |= {name: (box, None) for name, box in _drawn_boxes(scan).items()}
+        if marked:
+            embedding = model.embed(Volume.read(scan))
+            for name, (box, extremes) in marked.items():
+                examples.setdefault(name, []).append((stored(make_example(embedding, box, extremes)), embedding))
+    if not examples:
+        raise AnatomicalEmbeddingError(
+            f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME.STRUCTURE{_ROI_SUFFIX} next "
+            "to a scan NAME."
+        )
+    return examples
+
+
+def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
+    """Boxes of the ROI files next to a scan, by structure: the ROI's own name, or that in the file's name."""
+    stem = display_name(scan)
+    boxes: dict[str, np.ndarray] = {}
+    for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):
+        if not path.name.endswith(_ROI_SUFFIX):
+            continue
+        named = path.name.removeprefix(f"{stem}.").removesuffix(_ROI_SUFFIX[1:]).strip(".")
+        for name, box in read_rois(path, unnamed=named or "box").items():
+            boxes[normalise_name(name)] = box
+    return boxes

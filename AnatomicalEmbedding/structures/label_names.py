@@ -3,8 +3,6 @@
 Protocol: Goncharov et al., MICCAI 2024, section 3 (organ centres and extreme points).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -14,37 +12,29 @@ from ..scan.geometry import transform_points
 
 MIN_VOXELS = 50
 
-# Words of a name (regular expressions) that say the structure is no place shared by patients, and why.
+# Words of names (regular expressions) of structures that are not at one place in all patients, and why.
 LEFT_OUT_WORDS = {
     "a finding, at another place in every patient": (
         "tumor", "tumour", "lesion", "cyst", "nodule", "metastas[ei]s", "lymph_?node", "gtv", "ctv", "ptv",
     ),
 }  # fmt: skip
-# Whole names of structures whose centre and extremes are no place in the body, and why.
+# Whole names of structures whose centre and extremes are not defined places, and why.
 LEFT_OUT_NAMES = {
     "spread over the body": (
         "arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles", "skeleton", "skin",
         "soft_tissue", "table", "veins", "vessels",
     ),
-    # Radiotherapy contours hold the part near the target volume, so both ends are the drawer's choice.
+    # Radiotherapy contours hold the part near the target volume, so both ends are arbitrary.
     "longer than most scans and often drawn in part": ("spinal_cord", "spinal_canal"),
 }  # fmt: skip
 
-# Data sets spell the same structure differently; the right-hand side is TotalSegmentator's way.
+# Data sets spell the same structure differently; the right-hand side is TotalSegmentator's spelling.
 _SIDES = {"left": "left", "lt": "left", "l": "left", "right": "right", "rt": "right", "r": "right"}
 _SYNONYMS = {
-    "oesophagus": "esophagus",
-    "gall_bladder": "gallbladder",
-    "bladder": "urinary_bladder",
-    "brain_stem": "brainstem",
-    "spinalcord": "spinal_cord",
-    "ivc": "inferior_vena_cava",
-    "postcava": "inferior_vena_cava",
-    "parotid_gland": "parotid",
-    "adrenal": "adrenal_gland",
-    "femoral_head": "femur_head",
-    "clavicula": "clavicle",
-}
+    "oesophagus": "esophagus", "gall_bladder": "gallbladder", "bladder": "urinary_bladder", "brain_stem": "brainstem",
+    "spinalcord": "spinal_cord", "ivc": "inferior_vena_cava", "postcava": "inferior_vena_cava",
+    "parotid_gland": "parotid", "adrenal": "adrenal_gland", "femoral_head": "femur_head", "clavicula": "clavicle",
+}  # fmt: skip
 _NUMBERED = {"vertebrae": "vertebra"}  # first words of names that go on with a level
 
 # Group of points -> its heading. An extreme point is any of the six.
@@ -85,9 +75,9 @@ def normalise_name(name: str) -> str:
 
 
 def reason_left_out(name: str) -> str | None:
-    """Why a structure of this (normalised) name has no place in the protocol; None when it has."""
+    """Why a structure of this (normalised) name is excluded from the protocol; None when it is not."""
     for reason, words in LEFT_OUT_WORDS.items():
-        # Whole words, so that `gallbladder` or `systolic` never match by accident; plural and numbered forms do.
+        # Whole words, so that `gallbladder` or `systolic` do not match; plural and numbered forms do.
         if any(re.search(rf"(^|_){word}(s|es)?\d*(_|$)", name) for word in words):
             return reason
     return next((reason for reason, names in LEFT_OUT_NAMES.items() if name in names), None)

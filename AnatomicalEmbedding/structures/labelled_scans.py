@@ -1,4 +1,4 @@
-"""A folder of labelled scans, read as cases: `<id>.nii.gz` with what is known about it beside it.
+"""A folder of labelled scans, read as cases, and the pairs of cases that share points. Files next to `<id>.nii.gz`:
 
 * `<id>.seg.nii.gz` and `<id>.labels.json` ({"1": "liver", ...}): a label map on the scan's grid and its names;
 * `<id>.landmarks.json` ({"frame": "RAS", "unit": "mm", "points": {"carina": [r, a, s], ...}}): named points.
@@ -7,24 +7,23 @@ Scans of one patient carry names that differ only in a time point at the end: `_
 `_followup2`, `_visit1`, `_pre`, `_post`.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import permutations, product
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import SimpleITK as sitk
 
 from ..errors import PointsError, VolumeError
-from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
-from ..scan.simpleitk_bridge import image_affine
 from ..scan.volume import Volume
-from .label_names import Structure, find_structures, normalise_name
+from .label_names import KINDS, LANDMARK, Structure, find_structures, normalise_name
 
 _TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
 _GRIDS_AGREE_MM = 0.5
@@ -50,7 +49,7 @@ class LabelMap:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One scan and what is known about it.
+    """One scan with its labels.
 
     structures: by normalised name. landmarks: by name, (3,) RAS mm. left_out: structure -> why it is not measured.
     labels: file of the label map, or None.
@@ -65,9 +64,9 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """Its labels voxel by voxel, read when asked for. Raises PointsError for a case without."""
+        """Its label map, read at each access from a small cache. Raises PointsError for a case without."""
         if self.labels is None:
-            raise PointsError(f"{self.id}: has no label map; put {self.id}.seg.nii.gz beside it.")
+            raise PointsError(f"{self.id}: has no label map; put {self.id}.seg.nii.gz next to it.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
 
     @property
@@ -77,7 +76,7 @@ class Case:
 
     @property
     def volume(self) -> Volume:
-        """The scan, read when asked for; the few used last stay in memory."""
+        """The scan, read at first use; the last few stay in memory."""
         return _read_volume(self.path)
 
 
@@ -104,13 +103,18 @@ def load_cases(folder: str | Path) -> list[Case]:
     if not cases:
         raise PointsError(
             f"{folder}: holds no labelled scan; put <id>.seg.nii.gz with <id>.labels.json, or <id>.landmarks.json,"
-            " beside each <id>.nii.gz."
+            " next to each <id>.nii.gz."
         )
     return cases
 
 
-def refuse_twins(cases: Sequence[Case]) -> None:
-    """Raise PointsError where two cases, as of several folders, have one id: their maps are kept by it."""
+class _Identified(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+def refuse_twins(cases: Iterable[_Identified]) -> None:
+    """Raise PointsError where two cases, as of several folders, have the same id."""
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:
@@ -119,13 +123,13 @@ def refuse_twins(cases: Sequence[Case]) -> None:
 
 
 def list_scans(folder: Path) -> list[Path]:
-    """The image files of a folder that are no label maps, sorted."""
+    """The image files of a folder, without label maps, sorted."""
     images = [path for path in sorted(folder.iterdir()) if image_suffix(path)]
     return [path for path in images if not display_name(path).endswith(".seg")]
 
 
 def load_case(scan: Path) -> Case | None:
-    """What is known about one scan file, or None where nothing lies beside it. Raises as `load_cases`."""
+    """One scan file with its labels, or None where it has none. Raises as `load_cases`."""
     case_id = display_name(scan)
     labels = next(filter(Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)), None)
     names = scan.with_name(f"{case_id}.labels.json")
@@ -151,7 +155,7 @@ def _read_label_map(labels: Path, names: Path) -> LabelMap:
 
 
 def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
-    """(k, j, i) whole numbers. Raises VolumeError where they are none."""
+    """(k, j, i) whole numbers. Raises VolumeError for fractions."""
     voxels = sitk.GetArrayFromImage(image)
     if voxels.dtype.kind != "f":
         return voxels
@@ -161,7 +165,7 @@ def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
 
 
 def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
-    """Refuse a label map that does not lie on its scan: its borders would not be the scan's borders."""
+    """Raise VolumeError for a label map on another grid than its scan."""
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(scan))
     try:
@@ -207,6 +211,58 @@ def _read_json(path: Path) -> dict:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise PointsError(f"{path}: is missing; it names the structures or points of the scan beside it.") from error
+        raise PointsError(f"{path}: is missing; it must name the structures or points of the scan.") from error
     except (OSError, ValueError) as error:
         raise PointsError(f"{path}: cannot be read as JSON; repair the file.") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """One template, one target and the points both hold: names and kinds of N points, (N,3) RAS mm in each scan."""
+
+    template: Case
+    target: Case
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    template_ras: np.ndarray
+    target_ras: np.ndarray
+
+
+def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
+    """Every ordered pair with something to measure: structures of different patients, landmarks of the same one.
+
+    templates: further cases, used as templates only.
+    """
+    cases, templates = list(cases), list(templates)
+    refuse_twins([*cases, *templates])
+    pairs = []
+    for template, target in [*permutations(cases, 2), *product(templates, cases)]:
+        points = _shared_landmarks if template.patient == target.patient else _shared_structures
+        names, kinds, template_ras, target_ras = points(template, target)
+        if names:
+            pairs.append(Pair(template, target, names, kinds, template_ras, target_ras))
+    return pairs
+
+
+_Shared = tuple[tuple[str, ...], tuple[str, ...], np.ndarray, np.ndarray]
+
+
+def _shared_structures(template: Case, target: Case) -> _Shared:
+    shared = sorted(template.structures.keys() & target.structures.keys())
+    names = tuple(name for name in shared for _ in KINDS)
+    return (
+        names,
+        KINDS * len(shared),
+        np.concatenate([template.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
+        np.concatenate([target.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
+    )
+
+
+def _shared_landmarks(template: Case, target: Case) -> _Shared:
+    shared = tuple(sorted(template.landmarks.keys() & target.landmarks.keys()))
+    return (
+        shared,
+        (LANDMARK,) * len(shared),
+        np.array([template.landmarks[name] for name in shared]).reshape(-1, 3),
+        np.array([target.landmarks[name] for name in shared]).reshape(-1, 3),
+    )

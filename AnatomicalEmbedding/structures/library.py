@@ -1,7 +1,7 @@
 """Libraries of structures: examples of many scans in one file, so that a user locates organs without any template.
 
-NAME.structures.safetensors holds, for each structure, what each example scan holds at its points: coordinates and
-single descriptors, a kilobyte an example. Scans themselves are not in it and cannot be had from it.
+NAME.structures.safetensors holds, for each structure, what is read of each example scan at its points: coordinates
+and single descriptors, a kilobyte an example. Scans are not in it and cannot be reconstructed from it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _METADATA_KEY = "anatomical_structures"
 class StructureLibrary:
     """examples: structure -> its examples, for maps by the weights of this hash.
 
-    effort: of matching that the examples suffice for. margins: of boxes by this library, or None. example_margins:
-    of boxes by a few examples of a user's own, or None. about: where it comes from.
+    effort: of matching that the examples support. margins: of boxes by this library, or None. example_margins:
+    of boxes by a few examples of a user's own, or None. about: its origin.
     """
 
     weights_hash: str
@@ -138,10 +138,7 @@ def _read(file: safe_open, keys: set[str], key: str, scan: str, weights_hash: st
         file.get_tensor(f"{key}.descriptors").float() if described else None,
     )
     return Example(
-        scan,
-        file.get_tensor(f"{key}.box").double().numpy(),
-        file.get_tensor(f"{key}.points").double().numpy(),
-        query,
+        scan, file.get_tensor(f"{key}.box").double().numpy(), file.get_tensor(f"{key}.points").double().numpy(), query
     )
 
 

@@ -2,13 +2,13 @@
 
 The paper matches the six extreme points of an example and takes the box of the answers, the mean over the examples.
 Here further points inside the example's box are matched as well, and an affine function fitted robustly to all answers
-says where the six sides lie: an extreme point is often ambiguous, a box as a whole less so. Examples are combined by
+gives the six sides: a single extreme point is often ambiguous. Examples are combined by
 the median of each side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,19 +24,20 @@ from ..scan.geometry import bounds_of, transform_points
 _INNER_SHARE = 0.7  # of the box's half size, where its inner points lie
 _FEWEST = 4  # points with an answer, for an affine function
 _ROUNDS = 5
-_SLOPE_MM = 14.0  # keeps the displacement uniform where points lie within so many mm
+_SLOPE_MM = 14.0  # keeps the displacement uniform where points lie this close together
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
+_NEAR_ERRORS = 1.5  # likely errors from the scan's edge within which a side may lie beyond it
 _DISAGREES_MM = 15.0
-_DISAGREES_TIMES = 3.0  # the usual distance of the others' boxes
+_DISAGREES_TIMES = 3.0  # times the usual distance of the others' boxes
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
     """One structure in one scan, kept without the scan.
 
-    box_ras: (2, 3) RAS mm in that scan. points_ras: (p, 3) the points asked; the first six are, or stand for, the
-    SIDES. query: what the scan holds there.
+    box_ras: (2, 3) RAS mm in that scan. points_ras: (p, 3) the points matched; the first six belong to the
+    SIDES. query: what is read of the scan there.
     """
 
     scan: str
@@ -50,8 +51,9 @@ class Located:
     """One structure in one target.
 
     box_ras: (2, 3) RAS mm, the best guess, not clipped to the scan. sigma_mm: (6,) likely error of each of its SIDES.
-    present: (0..1) share of its points that the target holds; at 0 the box is where the structure would be.
+    present: (0..1) share of its points in the target; at 0 the box is the expected place outside the scan.
     cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree.
+    near: SIDES so near to the scan's edge, for their likely error, that they may lie beyond it.
     """
 
     name: str
@@ -60,11 +62,16 @@ class Located:
     present: float
     cut: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:
-        """ "whole", "cut" or "absent"."""
-        return "absent" if self.present == 0 else "cut" if self.cut or self.present < 0.5 else "whole"
+        """ "whole", "cut", "absent", or "uncertain": whole as far as is known, but perhaps cut."""
+        if self.present == 0:
+            return "absent"
+        if self.cut or self.present < 0.5:
+            return "cut"
+        return "uncertain" if self.near else "whole"
 
 
 def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
@@ -76,7 +83,7 @@ def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.
     box_ras = np.asarray(box_ras, dtype=np.float64)
     name = embedding.provenance.scan or "the scan"
     if embedding.coordinate is None:
-        raise MapError(f"{embedding.provenance.model}: knows no coordinates of the body, which boxes need.")
+        raise MapError(f"{embedding.provenance.model}: has no body coordinates, which boxes need.")
     if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
         raise PointsError(f"{name}: a box needs a lowest and a highest corner in RAS mm, with volume between them.")
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
@@ -92,7 +99,7 @@ def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.
 
 
 def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Points (n, 3) RAS mm, those beyond the scan brought to its border, where it can still be asked."""
+    """Points (n, 3) RAS mm, those beyond the scan moved to its border."""
     ijk = transform_points(np.linalg.inv(embedding.scan_to_ras), points_ras)
     return transform_points(embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51))
 
@@ -104,19 +111,19 @@ def example_from_points(embedding: EmbeddingMap, extremes_ras: np.ndarray) -> Ex
     """
     points = as_points(extremes_ras)
     if len(points) != 6:
-        raise PointsError(f"{len(points)} points were given; a structure needs its six extreme points.")
+        raise PointsError(f"{len(points)} points; a structure needs its six extreme points.")
     order = [*points.argmin(axis=0), *points.argmax(axis=0)]
     return make_example(embedding, np.stack([points.min(axis=0), points.max(axis=0)]), points[order])
 
 
 def stored(example: Example, effort: str = "standard") -> Example:
-    """The example with all read now that matching with this effort needs, so that the scan can go."""
+    """The example with all that this effort needs read now, so that the scan's map is no longer needed."""
     query = StoredQuery.of(example.query, effort == "standard")
     return Example(example.scan, example.box_ras, example.points_ras, query)
 
 
 def locate(
-    structures: dict[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
+    structures: Mapping[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
 ) -> dict[str, Located]:
     """The box of each structure, given by its examples, in one target; all in one batch.
 
@@ -144,7 +151,7 @@ def locate(
 
 
 def _trust(answers: Matches) -> np.ndarray:
-    """(n, 2) weight of each answer, 0 where the target does not hold the point, and its expected error, mm."""
+    """(n, 2) weight of each answer, 0 where the point is absent, and its expected error, mm."""
     if answers.status is None:
         expected = np.full(len(answers.score), 10.0)
         return np.stack([np.ones(len(expected)), expected], axis=1)
@@ -153,7 +160,7 @@ def _trust(answers: Matches) -> np.ndarray:
 
 
 def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
-    """(6,) SIDES in the target by one example: its own, carried by an affine function through the answers."""
+    """(6,) SIDES in the target by one example: its sides moved by an affine function fitted to the answers."""
     points, middle = example.points_ras, example.points_ras.mean(axis=0)
     weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST else 1 / trust[:, 1] ** 2
     weight = weight / weight.sum()
@@ -167,7 +174,7 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         left = np.linalg.norm(moved - design @ fit, axis=1)
         robust = weight / (1 + (left / max(float(np.median(left)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
-    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # a mask's layer is half a voxel thick
+    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # half a voxel for masks
     return extremes.ravel()[_OWN_AXIS] + beyond
 
 
@@ -183,10 +190,13 @@ def _combined(name: str, guesses: list[np.ndarray], trusts: list[np.ndarray], ta
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
     box = np.sort(middle.reshape(2, 3), axis=0)
     low, high = bounds_of(target.scan_to_ras, target.scan_shape)
-    outside = np.concatenate([box[0] < low, box[1] > high])
-    cut = tuple(side for side, beyond in zip(SIDES, outside, strict=True) if beyond)
+    inside_mm = np.concatenate([box[0] - low, high - box[1]])
+    cut = tuple(side for side, left in zip(SIDES, inside_mm, strict=True) if left < 0)
+    near = tuple(
+        side for side, left, error in zip(SIDES, inside_mm, sigma, strict=True) if 0 <= left < _NEAR_ERRORS * error
+    )
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
-    return Located(name, box, sigma, present, cut, _disagreements(sides))
+    return Located(name, box, sigma, present, cut, _disagreements(sides), near)
 
 
 def _disagreements(sides: np.ndarray) -> tuple[str, ...]:

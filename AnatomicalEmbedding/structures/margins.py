@@ -1,8 +1,8 @@
-"""Margins with a stated recall: how far boxes must be grown so that they hold a given share of what they are for.
+"""Margins with a stated recall: the growth of boxes that makes them hold a given share of their structures.
 
-Conformal risk control (Angelopoulos 2022, theorem 1): from boxes with known truth, none of them in the scan at hand.
-The margin of a side is a multiple of its likely error, so that doubtful sides get more: the error that matching
-expects, times how far sides of this kind, and of this structure where it is known, were off before.
+Conformal risk control (Angelopoulos 2022, theorem 1): from boxes with known truth in other scans.
+The margin of a side is a multiple of its likely error: the expected error of matching, times the ratio of true to
+expected error of this side, learned over all structures and, where possible, for each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..scan.boxes import OUTWARD, grown
 from .locating import Example, Located, locate
 
 TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
-_DOUBT = 4.0  # boxes by which what is known of a structure's sides must outweigh what is known of all
+_DOUBT = 4.0  # weight, in boxes, of the ratio of all structures against that of one
 _COMMON = ""
 
 
@@ -39,8 +39,8 @@ class KnownBox:
 @dataclass(frozen=True, eq=False)
 class Margins:
     """recall: (len(TIMES),) mean share of a structure that lies in its box when each side is grown by so many times its
-    likely error; of real scans or of synthetic ones, whichever is less. boxes: of how many with known truth.
-    scales: structure -> (6,) true over likely error of each side; "" for structures not named.
+    likely error; the smaller of real and synthetic scans' recall. boxes: number with known truth. scales: structure ->
+    (6,) true over likely error of each side; "" for all other structures.
     """
 
     recall: np.ndarray
@@ -48,7 +48,7 @@ class Margins:
     scales: dict[str, np.ndarray] = field(default_factory=dict)
 
     def times_for(self, recall: float) -> float:
-        """The least growth whose expected recall in a new scan is as stated.
+        """The least growth with this expected recall in a new scan.
 
         Raises AnatomicalEmbeddingError where the boxes are too few for so high a recall, or it is never reached.
         """
@@ -58,7 +58,7 @@ class Margins:
         enough = np.flatnonzero(lost <= 1 - recall)
         if not len(enough):
             raise AnatomicalEmbeddingError(
-                f"recall {recall}: cannot be promised from {self.boxes} boxes with known truth; ask for less."
+                f"recall {recall}: cannot be guaranteed from {self.boxes} boxes with known truth; choose a smaller one."
             )
         return float(TIMES[enough[0]])
 
@@ -71,7 +71,7 @@ class Margins:
         return grown(located.box_ras, self.margins_mm(located, recall))
 
     def adapted(self, known: Sequence[KnownBox]) -> Margins:
-        """The same margins, where a user's own examples, each located by the others, tell how far sides are off."""
+        """Margins with scales learned from a user's own examples, each located by the others."""
         if not known:
             return self
         off, names = _errors(known), np.array([box.located.name for box in known])
@@ -99,12 +99,12 @@ class Margins:
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     """Margins from boxes with known truth.
 
-    by_structure: also learn how far each structure's own sides are off, where real scans show it; what a patient's
-    boxes are judged by is then learnt from the other patients. How far sides are off in general is learnt from real
-    scans if there are any: synthetic patients are easier. Raises AnatomicalEmbeddingError for no box.
+    by_structure: also learn scales for each structure of real scans; each patient's boxes are then judged by scales of
+    the other patients. Scales are learned from real scans if there are any, as synthetic patients are easier. Raises
+    AnatomicalEmbeddingError for no box.
     """
     if not known:
-        raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learnt.")
+        raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learned.")
     off = _errors(known)
     is_real = np.array([box.real for box in known])
     real = is_real if is_real.any() else ~is_real
@@ -123,9 +123,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
 
 
 def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
-    """A user's examples by structure, each with its scan's map: each located by the others of its structure, where
-    there are three or more, for `Margins.adapted`.
-    """
+    """Each of a user's examples located by the others of its structure, where there are three or more."""
     known = []
     for name, of in marked.items():
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
@@ -136,7 +134,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Root mean square of (n, 6) errors in units of the likely one: of all, and of each structure drawn towards it."""
+    """Root mean square of (n, 6) errors in units of the likely one: of all, and of each structure shrunk towards it."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
@@ -145,7 +143,7 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _drawn(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """(6,) root mean square of errors (n, 6), drawn towards that of all by as much as n is small."""
+    """(6,) root mean square of errors (n, 6), shrunk towards that of all, the more the smaller n is."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 

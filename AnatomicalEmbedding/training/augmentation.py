@@ -72,7 +72,7 @@ def _mask_blocks(x: torch.Tensor, rng: np.random.Generator) -> None:
 
 
 def _cut_field_of_view(x: torch.Tensor, rng: np.random.Generator) -> None:
-    """Nothing was scanned beyond a random plane: first or last slices, or one side."""
+    """Blank everything beyond a random plane: first or last slices, or one side."""
     axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
     depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
     where = slice(0, depth) if rng.random() < 0.5 else slice(x.shape[axis] - depth, None)

@@ -1,16 +1,16 @@
-"""Growing a calibration: a forest over the evidence of many matches with known truth, for each way of matching."""
+"""Learning a calibration: a forest over the evidence of many matches with known truth, for each effort."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..embedding.calibration import OUTCOMES, Calibration, Forest
-from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError
+from ..embedding.inference import Model
+from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
 from ..matching.confidence import EVIDENCE
 from ..matching.match import EFFORTS, match
 from ..scan.image_files import display_name
@@ -18,18 +18,15 @@ from ..scan.volume import Volume
 from ..structures.labelled_scans import list_scans, load_case, refuse_twins
 from .trials import Trial, bent_trials, labelled_trials, phantom_trials
 
-if TYPE_CHECKING:
-    from ..embedding.inference import Model
-
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
-# How much each counts in all. Synthetic patients show every structure, and are easier than real ones.
+# Total weight of each source. Synthetic patients show every structure, and are easier than real ones.
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
 _TREES = 48
 _LEAF = 10
 _FEATURE_SHARE = 0.5
-_FARTHEST_MM = 100.0  # errors beyond are all the same
-_ERROR_SCALE = 1000.0  # so that the error in mm hardly takes part in choosing what a node asks
+_FARTHEST_MM = 100.0  # larger errors count as this
+_ERROR_SCALE = 1000.0  # so that the error in mm hardly influences the choice of splits
 _FEWEST = 200
 
 
@@ -49,19 +46,19 @@ class Outcomes:
 
 
 def try_matching(trial: Trial, effort: str) -> Outcomes:
-    """How matching fares on a trial."""
+    """Evidence and errors of matching on a trial."""
     if not len(trial.template_ras):
         return Outcomes.joined([])
     found = match(trial.template, trial.template_ras, trial.target, effort)
     if found.evidence is None:
         raise AnatomicalEmbeddingError(
-            f"{trial.template.provenance.model}: knows no coordinates of the body; only weights that do are calibrated."
+            f"{trial.template.provenance.model}: has no body coordinates, which calibration needs."
         )
     return Outcomes(found.evidence, trial.errors_mm(found))
 
 
 def grow(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
-    """A forest over all sources, each counting in all by its weight, however many matches it has.
+    """A forest over all sources, each with its total weight, whatever its number of matches.
 
     Raises AnatomicalEmbeddingError when there are too few matches to learn from, or scikit-learn is not installed.
     """
@@ -94,7 +91,7 @@ def grow(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: in
 
 
 def _targets(errors_mm: np.ndarray) -> np.ndarray:
-    """(n, 6) what leaves should agree in: the outcomes, and nearness at several scales."""
+    """(n, 6) regression targets: the outcomes, and nearness at several scales."""
     present = np.isfinite(errors_mm)
     error = np.minimum(errors_mm, _FARTHEST_MM)
     far = np.log(np.maximum(error, 0.5)) / 3
@@ -103,7 +100,7 @@ def _targets(errors_mm: np.ndarray) -> np.ndarray:
 
 
 def _readable(scans: Sequence[Path], skipped: list[str]) -> Iterator[Volume]:
-    """The scans that can be read; skipped gets a sentence for each other."""
+    """The readable scans; a sentence for each other one is added to `skipped`."""
     for path in scans:
         try:
             yield Volume.read(path)
@@ -112,13 +109,7 @@ def _readable(scans: Sequence[Path], skipped: list[str]) -> Iterator[Volume]:
 
 
 def _forest_class() -> type:
-    try:
-        from sklearn.ensemble import RandomForestRegressor
-    except ImportError as error:
-        raise AnatomicalEmbeddingError(
-            'calibrating needs scikit-learn, which is not installed; run: pip install "AnatomicalEmbedding[train]".'
-        ) from error
-    return RandomForestRegressor
+    return require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train").RandomForestRegressor
 
 
 def _fit(evidence: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int) -> list:
@@ -140,7 +131,7 @@ def collect(
     for folder in folders:
         if not folder.is_dir():
             raise PointsError(f"{folder}: no such folder; give folders of CT scans.")
-    _forest_class()  # refused before long work
+    _forest_class()  # raises before long work
     scans = [path for folder in folders for path in list_scans(folder)]
     if not scans:
         raise PointsError(f"{folders[0]}: holds no image file; give folders of NIfTI, NRRD or MHA scans.")

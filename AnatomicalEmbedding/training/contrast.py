@@ -25,9 +25,9 @@ def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tens
 
 
 def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Ours: negatives of an anchor lie within decimetres of it, where the coordinate leaves the choice open.
+    """Ours: negatives of an anchor lie within decimetres of it, the range in which the coordinate is uncertain.
 
-    Local descriptors only: the coordinate does the work of the global one. Half of the negatives in either view.
+    Local descriptors only: the coordinate replaces the global one. Half of the negatives in either view.
     """
     pairs = len(batch.first_cells)
     views = found.local.unbind()  # once: the gradient of each single index is as large as all views together
@@ -144,7 +144,7 @@ def _local_loss(
     for number, view in enumerate(views):
         mine = some[some // len(views[0].local_mm) == number] - number * len(views[0].local_mm)
         similarity.append(anchor @ view.local.flatten(1)[:, mine])
-        with torch.no_grad():  # which are hard is no matter of gradients
+        with torch.no_grad():  # the choice of hard ones needs no gradient
             hardness.append(similarity[-1] + _upsampled(global_anchor, view, mine))
             own.append(_close(place, view.local_mm[mine], spec.exclude_mm))
     excluded = torch.cat(own, dim=1)
@@ -169,6 +169,6 @@ def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> to
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Value (p, d) of a grid (d, k, j, i) at continuous cells (p, 3), i, j, k; of unit length where asked."""
+    """Value (p, d) of a grid (d, k, j, i) at continuous cells (p, 3), i, j, k; of unit length if `unit`."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read

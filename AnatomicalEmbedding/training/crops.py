@@ -25,9 +25,9 @@ class Crop:
 def draw_geometry(
     spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Displacement of lattice nodes from the crop's centre in mm, (3, k, j, i) over the lattice: where to look.
+    """Displacement of lattice nodes from the crop's centre in mm, (3, k, j, i) over the lattice.
 
-    Random spacing, per-axis scale, rotation and a smooth elastic part (mean zero), as the recipe says.
+    Random spacing, per-axis scale, rotation and a smooth elastic part (mean zero), by the recipe.
     """
     if spec.spacing_mm_low is not None:
         step = rng.uniform(spec.spacing_mm_low, spec.spacing_mm_high)

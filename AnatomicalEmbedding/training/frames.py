@@ -1,8 +1,8 @@
-"""The common body frame: what ties scans of different patients to one another.
+"""The common body frame, which relates scans of different patients.
 
 Body coordinates are mm along the patient's axes (R, A, S): x = 0 in the mid-sagittal plane, y = 0 about the spine,
 z = 0 at the femoral heads' centres. Heights come from a few level readings a scan (a scale and a shift fitted to
-them); x and y start from the skeleton and are settled in training, within the priors given here.
+them); x and y start from the skeleton and are refined in training, within these priors.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..embedding.body_affine import body_points
+from ..embedding.coverage import body_points
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..scan.geometry import transform_points

@@ -1,9 +1,9 @@
-"""Labelled training scans tied together by their organs: the same organ gets the same body coordinates in all of them.
+"""Labelled training scans aligned by their organs: the same organ gets the same body coordinates in all of them.
 
 Two steps over the centres and extreme points of the organs that several scans share: generalised Procrustes analysis
-(a shift and a scale per axis for each scan, towards the mean shape), then a smooth Gaussian field that takes up what
-is left. The training target of a labelled scan thus follows its anatomy instead of an affine guess. Scans without
-labels keep their guess.
+(a shift and a scale per axis for each scan, towards the mean shape), then a smooth Gaussian field for the
+remaining differences. The training target of a labelled scan thus follows its anatomy instead of an affine guess.
+Scans without labels keep their guess.
 """
 
 from dataclasses import replace
@@ -14,12 +14,12 @@ import torch
 from .frames import FrameGuess
 from .scans import PreparedScan
 
-_MIN_SCANS = 3  # that share a structure before it says anything
-_MIN_STRUCTURES = 2  # of a scan: one alone fixes no scale
-_MAX_SPREAD_MM = 15.0  # a structure that varies more over patients (or was drawn in part) is no common place
+_MIN_SCANS = 3  # that must share a structure before it is used
+_MIN_STRUCTURES = 2  # of a scan: a single one determines no scale
+_MAX_SPREAD_MM = 15.0  # larger variation over patients (or partial outlines) excludes a structure
 _ROUNDS = 10
 _SCALE_PRIOR_MM = 60.0  # spread of points at which data and prior (scale 1) weigh the same
-_EXTREME_WEIGHT = 0.3  # an extreme point is less of a place than a centre
+_EXTREME_WEIGHT = 0.3  # extreme points are less reliable than centres
 _FIELD_SIGMA_MM = 45.0
 _FIELD_RIDGE = 0.5
 _SETTLED_SCALE_SD, _SETTLED_SHIFT_SD_MM = 0.02, 4.0
@@ -88,10 +88,6 @@ def spread(points: dict[str, Points], frames: dict[str, FrameGuess]) -> dict[str
     return {name: float(np.sqrt(np.mean(squares))) for name, squares in found.items()}
 
 
-def _weights() -> np.ndarray:
-    return np.array([1.0] + [_EXTREME_WEIGHT] * 6)
-
-
 def mean_shape(points: dict[str, Points], frames: dict[str, FrameGuess]) -> Points:
     """Mean over scans of each structure's points in the body frame."""
     found: dict[str, list[np.ndarray]] = {}
@@ -103,7 +99,7 @@ def mean_shape(points: dict[str, Points], frames: dict[str, FrameGuess]) -> Poin
 
 def _stack(points: Points, mean: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     names = list(points)
-    weight = np.tile(_weights(), len(names))
+    weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(names))
     return np.concatenate([points[n] for n in names]), np.concatenate([mean[n] for n in names]), weight
 
 

@@ -1,6 +1,4 @@
-"""What a run writes at every step: CSV files, and TensorBoard's where that package is installed."""
-
-from __future__ import annotations
+"""The log of a run: CSV files, and TensorBoard's where that package is installed."""
 
 import csv
 from pathlib import Path
@@ -10,7 +8,7 @@ _COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
 
 class StepLog:
-    """Use as a context. `folder`/loss.csv goes on after `steps_kept`: rows of steps that a kill lost are dropped."""
+    """Use as a context. `folder`/loss.csv continues after `steps_kept`: later rows, lost by a kill, are dropped."""
 
     def __init__(self, folder: Path, steps_kept: int, enabled: bool = True):
         self._folder, self._file, self._board = folder, None, None
@@ -60,7 +58,7 @@ class StepLog:
 
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
-    """The rows of a CSV up to a step; none of a file that is not there."""
+    """The rows of a CSV up to a step; [] for a missing file."""
     if not path.exists():
         return []
     with path.open(newline="") as file:

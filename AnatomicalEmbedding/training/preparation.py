@@ -1,4 +1,6 @@
-"""From folders of scans to a prepared set: every CT prepared once, what cannot be used named and left out."""
+"""From folders of scans to a prepared set: every CT prepared once, and aligned to a model's map where wanted."""
+
+from __future__ import annotations
 
 import csv
 import json
@@ -17,7 +19,9 @@ import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 
+from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.inference import Model, load_model
+from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..files import TEMPORARY, atomic_path
 from ..scan.checks import MIN_SLICES
@@ -25,9 +29,43 @@ from ..scan.dicom import is_dicom_file, list_series
 from ..scan.image_files import display_name, image_suffix
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case
-from .alignment import align_scan
-from .frames import LevelTable, frame_from_map
+from .frames import FrameGuess, LevelTable, frame_from_map
 from .scans import PreparedScan, Spacing, prepare_volume
+
+_SIGMA_MM = 30.0
+_PRIOR_CELLS = 4.0  # weight of no departure from the affine map, in cells of full weight
+_SETTLED_SCALE_SD, _SETTLED_SHIFT_SD_MM = 0.02, 4.0
+
+
+def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
+    """The scan with the body field that a map of it describes: a robust affine map and smooth departures from it.
+
+    Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
+    """
+    ras, body = body_points(embedding)
+    affine, weight = robust_affine(ras, body)
+    nodes = scan.field_nodes_ras()
+    left = body - apply_affine(affine, ras)
+    field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
+    lines = [np.polyfit(ras[:, axis], body[:, axis], 1, w=np.sqrt(weight)) for axis in range(3)]
+    scale, shift = np.array(lines).T
+    frame = FrameGuess(scale, shift, np.full(3, _SETTLED_SCALE_SD), np.full(3, _SETTLED_SHIFT_SD_MM))
+    values = np.ascontiguousarray(np.moveaxis(field, -1, 0), dtype=np.float32)
+    return replace(scan, frame=frame, body_field=torch.from_numpy(values))
+
+
+def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Gaussian mean (k, j, i, 3) at nodes (k, j, i, 3), RAS mm, of the body cells' departures (n, 3)."""
+    grid = np.zeros((*embedding.body.shape, 4))
+    i, j, k = embedding.body_index.numpy().T
+    grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
+    along = []
+    for axis, line in enumerate((nodes[0, 0, :, 0], nodes[0, :, 0, 1], nodes[:, 0, 0, 2])):
+        cell_mm = embedding.cell_to_ras[axis, 3] + embedding.cell_mm[axis] * np.arange(embedding.body.shape[2 - axis])
+        along.append(np.exp(-((line[:, None] - cell_mm) ** 2) / (2 * _SIGMA_MM**2)))
+    summed = np.einsum("xi,yj,zk,kjic->zyxc", *along, grid, optimize=True)
+    return summed[..., :3] / (summed[..., 3:] + _PRIOR_CELLS)
+
 
 _LABEL_LEVELS = ("brainstem", "larynx")  # label centres that stand for a level reading
 REPORT = "report.csv"
@@ -46,7 +84,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a source. prepared: the file, or None. thumbnail: HU means of its blocks. reason: why left out."""
+    """The result for a source. prepared: the file, or None. thumbnail: HU means of its blocks. reason: if left out."""
 
     source: Source
     prepared: Path | None
@@ -72,8 +110,8 @@ def find_scans(folders: Sequence[Path]) -> list[Source]:
 def _walk(folder: Path) -> Iterator[Source]:
     if not folder.is_dir():
         raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of CTs.")
-    listed: list[Path] = []  # DICOM folders; what lies in and below them was seen at once
-    seen: set[str] = set()  # series: a folder below may have come first
+    listed: list[Path] = []  # DICOM folders, which are read with all below them
+    seen: set[str] = set()  # series of folders read before
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         within = "_".join(path.relative_to(folder).parts[:-1])
         if image_suffix(path):
@@ -115,7 +153,7 @@ def prepare_set(
 
     levels: readings that place scans in the common body frame. model: weights, by name, that place the others; without
     either a scan is left out. align: weights whose map of each scan becomes its body coordinates (see `alignment`).
-    jobs: processes at work. report: told a line for each scan.
+    jobs: processes at work. report: receives a line for each scan.
     A scan that cannot be used, or is the same as another, is reported and left out; `destination`/report.csv lists
     them all. Returns the prepared files by name. Raises AnatomicalEmbeddingError when none can be used.
     """
@@ -159,7 +197,7 @@ def _in_processes(work: Callable[[Source], Outcome], sources: list[Source], jobs
         try:
             for outcome in outcomes:
                 yield outcome.result()
-        except BaseException:  # interrupted: nobody wants to wait for the scans under way
+        except BaseException:  # interrupted: do not wait for scans in progress
             for process in multiprocessing.active_children():
                 process.kill()
             raise
@@ -167,7 +205,7 @@ def _in_processes(work: Callable[[Source], Outcome], sources: list[Source], jobs
 
 def _start_process() -> None:
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: who started this one ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent ends this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -193,7 +231,7 @@ def _prepare(
             scan.save(target)
     except AnatomicalEmbeddingError as error:
         return Outcome(source, None, reason=str(error))
-    except (MemoryError, RuntimeError, OSError) as error:  # one scan that cannot be read must not end a long run
+    except (MemoryError, RuntimeError, OSError) as error:  # one unreadable scan must not end a long run
         return Outcome(source, None, reason=f"{source.path}: cannot be prepared ({type(error).__name__}: {error}).")
     return Outcome(source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0])
 
@@ -205,7 +243,7 @@ def _prepared(
     if not readings and model is None:
         raise VolumeError(f"{source.path}: has no level reading; add one for it to the level table.")
     volume = Volume.read(source.path, source.series)
-    seen_by = cache(lambda name: _model(name).embed(volume))  # often the same weights place and align
+    seen_by = cache(lambda name: _model(name).embed(volume))  # the same weights often place and align
     frame = readings or frame_from_map(seen_by(model))
     case = load_case(source.path) if source.series is None else None
     structures = {name: s.points_ras for name, s in case.structures.items()} if case is not None else {}
@@ -230,13 +268,13 @@ def _write_report(outcomes: list[Outcome], path: Path) -> None:
 
 
 def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:
-    """{body height mm: world z mm} from the table, else from labels; empty where neither knows the scan."""
+    """{body height mm: world z mm} from the table, else from labels; empty without either."""
     readings = _heights(path, levels.readings.get(name, {}), levels)
     stem = display_name(path)
     labels = path.with_name(f"{stem}.labels.json")
     if not readings and labels.exists():
         readings = _heights(path, _label_levels(path.with_name(f"{stem}.seg.nii.gz"), labels), levels)
-        if readings:  # their distance varies with the neck's posture: they give one shift, no scale
+        if readings:  # their distance depends on the neck's posture: so a shift, no scale
             readings = {float(np.mean(list(readings))): float(np.mean(list(readings.values())))}
     return readings
 

@@ -1,4 +1,4 @@
-"""Recipes: everything that decides a training run, read from a TOML file and stored with the weights."""
+"""Recipes: all settings of a training run, read from a TOML file and stored with the weights."""
 
 import tomllib
 from dataclasses import asdict, dataclass, field, fields
@@ -120,7 +120,7 @@ def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = 
     try:
         values = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: not a valid recipe ({error}); mend that line.") from None
+        raise AnatomicalEmbeddingError(f"{path}: not a valid recipe ({error}); correct that line.") from None
     known = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
@@ -133,7 +133,7 @@ def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = 
 def recipe_from_dict(values: dict, source: str) -> Recipe:
     """Build a Recipe from nested dicts, as read from TOML or from a weights file.
 
-    Raises AnatomicalEmbeddingError for what is unknown, missing or does not fit together.
+    Raises AnatomicalEmbeddingError for unknown, missing or inconsistent entries.
     """
     unknown = set(values) - set(_SECTIONS) - {"name", "objective"}
     if unknown:
@@ -160,7 +160,7 @@ def recipe_from_dict(values: dict, source: str) -> Recipe:
 
 
 def _rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """What must hold between entries, each with the sentence that says so."""
+    """Conditions between entries, each with its error message."""
     batch, change, network = recipe.batch, recipe.augmentation, recipe.network
     distances, coordinates = recipe.objective == "distances", recipe.objective in ("coordinates", "hybrid")
     described = recipe.objective in ("descriptors", "hybrid")

@@ -1,4 +1,4 @@
-"""Batches: which scan, where in the body, how large. Batch `step` depends on (seed, step) alone, so a run resumes."""
+"""Batches: which scan, where in the body, how large. Batch `step` depends on (seed, step) only, so runs can resume."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from .recipes import Recipe
 from .scans import PreparedScan
 
 KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
-_FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is drawn anew
+_FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is redrawn
 
 
 @dataclass
@@ -39,7 +39,7 @@ class PairBatch:
 
 
 class BatchSampler(Dataset):
-    """What all samplers share: which scan, and where in it.
+    """Common part of all samplers: the choice of a scan and of a place in it.
 
     share: (rank, world) where `world` processes train together: each makes every world-th part of the same batch.
     """
@@ -70,7 +70,7 @@ class BatchSampler(Dataset):
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
-        """The random numbers of a batch, or of one part of it: they depend on nothing else."""
+        """The random numbers of a batch, or of one part of it: reproducible."""
         return np.random.default_rng([self.seed, step, part])
 
     def crop_size(self, step: int) -> tuple[int, int, int]:
@@ -79,7 +79,7 @@ class BatchSampler(Dataset):
         return tuple(sizes[int(self.rng(step).integers(len(sizes)))])
 
     def parts(self, count: int) -> range:
-        """The numbers, from 1 on, of this process's parts of a batch of about `count`, as many for each process."""
+        """Numbers from 1 of this process's parts of a batch of about `count`, equally many for each process."""
         even = max(count // self.world, 1) * self.world
         return range(1 + self.rank, 1 + even, self.world)
 

@@ -1,4 +1,4 @@
-"""Prepared scans: what the sampler draws from. Made once a scan, on the network's working grid, kept as safetensors."""
+"""Prepared scans, from which the sampler draws: on the network's working grid, stored as safetensors."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from ..scan.volume import Volume
 from .frames import FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
-_EVEN = 2  # crops are cut anywhere, so prepared scans need no lattice but even sizes, as the body mask does
+_EVEN = 2  # crops are cut anywhere, so prepared scans need even sizes only, for the body mask
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
@@ -32,7 +32,7 @@ class PreparedScan:
 
     hu: int16 (k, j, i), air outside the body. body: bool (k, j, i).
     grid_to_ras: 4x4, axis-aligned RAS. frame: first guess of RAS -> body.
-    body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where it is known better than by the frame.
+    body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where known more exactly than by the frame.
     synthetic: the scan is a phantom's. structures: name -> (7, 3) RAS mm, centre and six extremes of labelled organs.
     """
 
@@ -65,7 +65,7 @@ class PreparedScan:
         return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field) if grid is not None)
 
     def to(self, device: torch.device) -> "PreparedScan":
-        """The scan with its grids in a device's memory: crops are cut, warped and changed where the grids are."""
+        """The scan with its grids in a device's memory: crops are then made there."""
         field = None if self.body_field is None else self.body_field.to(device)
         return replace(self, hu=self.hu.to(device), body=self.body.to(device), body_field=field)
 
@@ -81,7 +81,7 @@ class PreparedScan:
 
     @classmethod
     def load(cls, path: Path) -> "PreparedScan":
-        """Read a prepared scan. Its grids stay in the file, mapped into memory: what is not used takes none."""
+        """Read a prepared scan. Its grids stay in the file, mapped into memory."""
         try:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
@@ -91,15 +91,10 @@ class PreparedScan:
             raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
-            metadata["name"],
-            tensors["hu"],
-            tensors["body"],
-            tensors["grid_to_ras"].numpy(),
-            frame,
-            tensors.get("body_field"),
-            metadata["synthetic"] == "1",
+            metadata["name"], tensors["hu"], tensors["body"], tensors["grid_to_ras"].numpy(), frame,
+            tensors.get("body_field"), metadata["synthetic"] == "1",
             {name: np.array(points) for name, points in json.loads(metadata.get("structures", "{}")).items()},
-        )
+        )  # fmt: skip
 
 
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
@@ -142,5 +137,5 @@ def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report:
 
 
 def _whole_hu(grid: WorkingGrid) -> torch.Tensor:
-    """int16 HU of a working grid: half the memory, and training adds more noise than the rounding."""
+    """int16 HU of a working grid: half the memory; training adds more noise than the rounding."""
     return grid.hu.round().to(torch.int16)

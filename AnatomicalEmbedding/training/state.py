@@ -1,4 +1,4 @@
-"""What a training run is at one step: weights, their average, frames, optimiser. Saved whole, resumed exactly."""
+"""The state of a training run at one step: weights, their average, frames, optimiser; saved, and resumed exactly."""
 
 from __future__ import annotations
 
@@ -11,24 +11,56 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.nn.functional import all_reduce
 
 from ..embedding.models.network import DESCRIPTOR_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
-from .losses import FrameCorrections
-from .objectives import Batch, Learner
+from .objectives import Batch, FrameCorrections, Learner
 from .recipes import Recipe
 from .scans import PreparedScan
-from .synced_norm import synchronised
 from .validation import score
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
+class SyncedBatchNorm3d(nn.BatchNorm3d):
+    """BatchNorm3d whose mean and variance are those of the whole batch; weights and buffers have the same names."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.training or not dist.is_initialized():
+            return super().forward(x)
+        values = x.float()
+        axes = (0, 2, 3, 4)
+        count = torch.full((1,), values.numel() / values.shape[1], device=x.device)
+        total = all_reduce(torch.cat([values.sum(axes), values.square().sum(axes), count]))
+        mean, square = (total[:-1] / total[-1]).chunk(2)
+        variance = (square - mean.square()).clamp_min(0)
+        with torch.no_grad():
+            number = total[-1]
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * number / (number - 1), self.momentum)
+            self.num_batches_tracked.add_(1)
+        scale = torch.rsqrt(variance + self.eps)
+        shift = -mean * scale
+        if self.affine:
+            scale, shift = scale * self.weight, shift * self.weight + self.bias
+        return (values * scale[:, None, None, None] + shift[:, None, None, None]).to(x.dtype)
+
+
+def synchronised(module: nn.Module) -> nn.Module:
+    """The module with its batch normalisations made synchronous, in place; weights and names stay."""
+    for part in module.modules():
+        if type(part) is nn.BatchNorm3d:
+            part.__class__ = SyncedBatchNorm3d
+    return module
+
+
 class TrainingState:
-    """Everything a checkpoint holds, and the step from one state to the next."""
+    """The contents of a checkpoint, and the step from one state to the next."""
 
     def __init__(
         self,
@@ -118,7 +150,7 @@ class TrainingState:
 
     @torch.no_grad()
     def _average(self) -> None:
-        """Exponential mean of the weights; early on over a shorter stretch, so that the start is forgotten."""
+        """Exponential mean of the weights; early on over fewer steps, so that the start is forgotten."""
         keep = min(self.recipe.optimiser.ema, (self.step - 1) / (self.step + 9))
         torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
@@ -152,7 +184,7 @@ class TrainingState:
             try:
                 with atomic_path(path) as temporary:
                     torch.save(state, temporary)
-            except RuntimeError as error:  # of torch, which does not say that the disk is full
+            except RuntimeError as error:  # of torch, on a full disk
                 raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error
         self.fabric.barrier()
 
@@ -174,7 +206,7 @@ class TrainingState:
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
-    """The weights both have. Descriptor heads that the source lacks stay as they were drawn, others are left out."""
+    """The weights both have. Descriptor heads that the source lacks keep their random weights, others are left out."""
     fault = "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)

@@ -18,7 +18,7 @@ from ..embedding.device import memory_budget, training_dtype
 from ..embedding.models.network import EmbeddingNetwork
 from ..errors import CancelledError
 from .log import StepLog
-from .objectives import Batch, make_sampler
+from .objectives import make_sampler
 from .recipes import Recipe
 from .scans import PreparedScan
 from .state import TrainingState
@@ -70,11 +70,11 @@ def train(
 ) -> TrainingRun:
     """Train on prepared scans; continues from `folder`/checkpoint.pt when that is the same recipe, data and length.
 
-    workers: processes that prepare batches beside the loop (0: in the loop). On a GPU whose memory holds the scans
+    workers: processes that prepare batches (0: in the loop). On a GPU whose memory holds the scans
     batches are made there, and no process is started. start_from: weights to fine-tune.
     dtype: of the network's arithmetic (weights and loss stay float32); the fastest of the device when None.
-    minutes: the run ends after so much time, sittings before a resume included, with the weights of that step.
-    validate: errors in mm of a network, by kind; asked every `validate_every` steps and at the end, and the weights
+    minutes: the run ends after this time, including that before a resume, with the weights of that step.
+    validate: errors in mm of a network, by kind; called every `validate_every` steps and at the end, and the weights
     with the least mean error are the run's. Without it, the last ones.
     Under torchrun all processes train on one batch.
     Raises AnatomicalEmbeddingError when the checkpoint belongs to another run, CancelledError (after saving) on cancel.
@@ -98,8 +98,9 @@ def train(
     with StepLog(folder, state.step, fabric.is_global_zero) as log:
         batches = iter(loader)
         try:
-            while group := [_to(batch, fabric.device) for batch in islice(batches, together)]:
-                loss = state.update(group)
+            while group := list(islice(batches, together)):
+                parts = [type(b)(**{name: x.to(fabric.device) for name, x in vars(b).items()}) for b in group]
+                loss = state.update(parts)
                 now = time.monotonic()
                 state.minutes = minutes_before + (now - begun) / 60
                 log.write(state.step, loss, state.schedule.get_last_lr()[0], state.minutes)
@@ -127,7 +128,7 @@ def train(
 
 def _fabric(device: str) -> Fabric:
     """One process on a device; under torchrun, all its processes together."""
-    from lightning_fabric import Fabric  # an extra: who only uses weights does without
+    from lightning_fabric import Fabric  # an extra, needed for training only
 
     kind = torch.device(device)
     world, local = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
@@ -144,15 +145,11 @@ def _resident(scans: list[PreparedScan], device: torch.device) -> bool:
     return device.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(device)
 
 
-def _any_process(fabric: Fabric, asked: bool) -> bool:
+def _any_process(fabric: Fabric, stop: bool) -> bool:
     """Whether any process was asked to stop: all must stop after the same step."""
     if fabric.world_size == 1:
-        return asked
-    return bool(fabric.all_reduce(torch.tensor(float(asked), device=fabric.device), reduce_op="sum") > 0)
-
-
-def _to(batch: Batch, device: torch.device) -> Batch:
-    return type(batch)(**{name: tensor.to(device) for name, tensor in vars(batch).items()})
+        return stop
+    return bool(fabric.all_reduce(torch.tensor(float(stop), device=fabric.device), reduce_op="sum") > 0)
 
 
 def _start_worker(_: int) -> None:

@@ -4,27 +4,80 @@ Fields of view are cut, so that some points are absent from the target: their tr
 a cut is neither present nor absent, and left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
+import SimpleITK as sitk
 
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import VolumeError
 from ..matching.match import Matches, match
 from ..phantom import Phantom
-from ..phantom.views import VIEWS, phantom_views
-from ..scan.geometry import transform_points
-from ..scan.volume import Volume
+from ..phantom.patient import VIEWS, phantom_views
+from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from ..scan.volume import OUTSIDE_HU, Volume
 from ..structures.examples import structure_names
 from ..structures.label_names import KINDS, LANDMARK, find_structures
 from ..structures.labelled_scans import Case
-from .warped import warp_scan
+
+_CONTROL_MM = 70.0  # between control points of the bending
+_BEND_MM = 7.0  # standard deviation of a control point's displacement along each axis
+_TURN_RAD = 0.08
+_SCALE = 0.07
+_SHIFT_MM = 15.0
+_SPACING_MM = (2.0, 4.0)  # slices of the copy
+_NOISE_HU = 15.0
+
+
+@dataclass(frozen=True, eq=False)
+class WarpedScan:
+    """volume: the copy. to_original: carries (N, 3) RAS mm of the copy into the scan it was made of, exact."""
+
+    volume: Volume
+    transform: sitk.Transform
+
+    def to_original(self, points_ras: np.ndarray) -> np.ndarray:
+        """(N, 3) RAS mm of the copy -> (N, 3) RAS mm of the original."""
+        points_lps = transform_points(LPS_FROM_RAS, points_ras)
+        moved = np.array([self.transform.TransformPoint(p) for p in points_lps.tolist()]).reshape(-1, 3)
+        return transform_points(RAS_FROM_LPS, moved)
+
+
+def warp_scan(volume: Volume, seed: int) -> WarpedScan:
+    """The same patient bent, turned and scaled a little, on another grid, with noise. Equal seeds, equal copies."""
+    rng = np.random.default_rng(seed)
+    image = volume.to_sitk()
+    low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    middle = (low + high) / 2
+    turn = sitk.Euler3DTransform(middle.tolist(), *rng.uniform(-_TURN_RAD, _TURN_RAD, 3).tolist())
+    matrix = np.array(turn.GetMatrix()).reshape(3, 3) @ np.diag(np.exp(rng.uniform(-_SCALE, _SCALE, 3)))
+    affine = sitk.AffineTransform(matrix.ravel().tolist(), rng.uniform(-_SHIFT_MM, _SHIFT_MM, 3).tolist())
+    affine.SetCenter(middle.tolist())
+    mesh = np.maximum(np.ceil((high - low) / _CONTROL_MM), 1).astype(int)
+    bend = sitk.BSplineTransform(3, 3)
+    bend.SetTransformDomainOrigin((low - _CONTROL_MM).tolist())
+    bend.SetTransformDomainPhysicalDimensions((high - low + 2 * _CONTROL_MM).tolist())
+    bend.SetTransformDomainMeshSize((mesh + 2).tolist())
+    bend.SetParameters(rng.normal(0.0, _BEND_MM, len(bend.GetParameters())).tolist())
+    transform = sitk.CompositeTransform([affine, bend])
+    spacing = np.maximum(volume.spacing, (1.5, 1.5, rng.uniform(*_SPACING_MM)))
+    size = np.round(np.array(image.GetSize()) * image.GetSpacing() / spacing).astype(int)
+    copy = sitk.Resample(
+        image, size.tolist(), transform, sitk.sitkLinear, image.GetOrigin(), spacing.tolist(), image.GetDirection(),
+        float(OUTSIDE_HU), sitk.sitkFloat32,
+    )  # fmt: skip
+    hu = sitk.GetArrayFromImage(copy)
+    noise = rng.normal(0.0, _NOISE_HU, hu.shape).astype(np.float32)
+    hu = np.clip(np.where(hu > OUTSIDE_HU, hu + noise, hu), -1024, 3071)
+    result = sitk.GetImageFromArray(np.round(hu).astype(np.int16))
+    result.CopyInformation(copy)
+    return WarpedScan(Volume.from_sitk(result, name=f"{volume.name} bent"), transform)
+
 
 _UPRIGHT = 0.999  # cosine of the tilt
 _INSIDE_MM = 2.0

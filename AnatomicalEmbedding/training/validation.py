@@ -1,6 +1,4 @@
-"""Which weights of a run are kept: those with the least landmark error on patients the run does not train on."""
-
-from __future__ import annotations
+"""Validation of a run: the landmark error on patients that it does not train on, which selects its weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +11,9 @@ from ..embedding.device import choose_device
 from ..embedding.inference import Model
 from ..embedding.models.network import EmbeddingNetwork
 from ..matching.match import match
-from ..phantom.views import phantom_views
+from ..phantom.patient import phantom_views
 from ..structures.label_names import group_of
-from ..structures.labelled_scans import load_cases, patient_of
-from ..structures.scan_pairs import find_pairs
+from ..structures.labelled_scans import find_pairs, load_cases, patient_of
 from .scans import PreparedScan
 from .trials import named_point_errors
 
@@ -35,7 +32,7 @@ class Validation:
 
     def __post_init__(self) -> None:
         self._cases = load_cases(self.labelled) if self.labelled is not None else []
-        self._phantoms = cache(phantom_views)  # made at the first call, then kept
+        self._phantoms = cache(phantom_views)  # cached from the first call
 
     def keep_apart(self, scans: Sequence[PreparedScan]) -> list[PreparedScan]:
         """The scans whose patients are not validated on."""
@@ -60,5 +57,5 @@ class Validation:
 
 
 def score(errors: dict[str, float]) -> float:
-    """One number to choose by, mm: the mean over kinds, so that many points of one kind do not drown the others."""
+    """One number for the selection, mm: the mean over kinds, so that each kind counts the same."""
     return float(np.mean(list(errors.values())))

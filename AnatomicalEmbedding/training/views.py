@@ -17,7 +17,7 @@ from .sampler import KEEP_INSIDE, BatchSampler, move_inside
 from .scans import PreparedScan
 
 _SEARCH = 4  # local cells about the guess in which the partner of a point is sought
-_CANDIDATES = 4  # cells tried for each point wanted: some lie outside the other view or the body
+_CANDIDATES = 4  # cells tried for each point: some lie outside the other view or the body
 _TRIES = 10
 _TISSUE_HU = -900.0  # scans hold air outside of the body; lung is tissue
 _ROUNDS = 12
@@ -153,7 +153,7 @@ def matching_cells(
     """Local cells of two crops with the same position, in tissue: (p, 3) whole and (p, 3) continuous, i, j, k.
 
     hu: of the first crop (k, j, i). first, second: positions of their local cells (k/2, j/2, i/2, 3) in mm.
-    The guess of an affine fit to the second crop's cells is mended by the nearest of the cells around it and the fit's
+    The guess of an affine fit to the second crop's cells is refined by the nearest of the cells around it and the fit's
     slope from there: exact for affine crops, within a few hundredths of a cell for elastic ones.
     """
     device = hu.device
@@ -190,7 +190,7 @@ def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
 def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Inverse slope (3, 3) and level (3,) of the least-squares fit position = slope @ cell (i, j, k) + level.
 
-    From NumPy, in double precision: torch's solver on the CPU does not give the same last digit every time.
+    From NumPy, in double precision: torch's solver on the CPU is not bitwise reproducible.
     """
     some = [np.arange(0, n, max(n // 6, 1)) for n in positions.shape[:3]]
     k, j, i = np.meshgrid(*some, indexing="ij")

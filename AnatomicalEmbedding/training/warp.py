@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 AIR_HU = -1000
-_LEAST_ADVANCE = 0.2  # of the mean, from one node to the next along the slices: the map must not fold
+_LEAST_ADVANCE = 0.2  # of the mean, from one node to the next along the slices: so that the map does not fold
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Warp:
         extent = torch.tensor([right - left, back - front], device=hu.device)
         in_part = (columns - corner[:, None, None, None] + 0.5) * (2 / extent)[:, None, None, None] - 1
         _, along_j, along_i = self._weights(1)
-        # rows first, then whole rows at once: both are matrix products over what lies in memory side by side
+        # rows first, then whole rows at once: both are matrix products over contiguous memory
         grid = torch.einsum("csab,xb->csax", in_part, along_i)
         grid = torch.einsum("ya,csax->syxc", along_j, grid).contiguous()
         flat = F.grid_sample(part[:, None], grid, align_corners=False)
@@ -98,7 +98,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Depths (nk, nj, ni) that rise along k everywhere; those that do already are not touched."""
+    """Depths (nk, nj, ni) that rise along k everywhere; others are unchanged."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):
@@ -107,7 +107,7 @@ def _advancing(depth: np.ndarray) -> np.ndarray:
 
 
 def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Piecewise-linear function through (x, y) at places `at`; the outer pieces go on beyond the ends."""
+    """Piecewise-linear function through (x, y) at places `at`; the outer pieces continue beyond the ends."""
     piece = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
     return y[piece] + (at - x[piece]) * slope

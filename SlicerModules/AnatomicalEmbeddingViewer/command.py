@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Callable
 
-from AnatomicalEmbeddingLib.Maps.Engine import Choice
+from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
 
 from .app import Options, run
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 _TESTING = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(_TESTING / "viewer"), str(_TESTING), str(_TESTING.parent)]
+sys.path[:0] = [str(each) for each in (_TESTING / "viewer", _TESTING, _TESTING.parent / "tools", _TESTING.parent)]
 
 from browsing import Page, Running, open_browser  # noqa: E402
 

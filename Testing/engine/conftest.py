@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 from bad_files import make_bad_files
 from cli_runs import Outcome, Place
+from made_outcomes import outcomes
 from small_models import write_small_weights
 
 from AnatomicalEmbedding.cli import main
+from AnatomicalEmbedding.embedding.calibration import Calibration
 from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.matching.confidence import EVIDENCE
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.points import PointList, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.training.calibrate import grow
 
 
 @pytest.fixture
@@ -56,6 +60,16 @@ def expected(place: Place) -> np.ndarray:
     model = load_model(place.model[1], "cpu")
     template_map, target_map = (model.embed(Volume.read(path)) for path in (place.template, place.target))
     return match(template_map, place.points_ras, target_map).points_ras
+
+
+@pytest.fixture(scope="session")
+def forest():
+    return grow({"known": outcomes(6000, 0)}, {"known": 1.0})
+
+
+@pytest.fixture(scope="session")
+def calibration(forest):
+    return Calibration("ab" * 32, EVIDENCE, {"standard": forest}, {"note": "made for a test"})
 
 
 @pytest.fixture(scope="module")

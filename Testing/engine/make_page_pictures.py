@@ -16,7 +16,7 @@ import numpy as np
 
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.followup.lesions import Study
-from AnatomicalEmbedding.followup.proposing import propose_places
+from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.report_page import write_page
 from AnatomicalEmbedding.phantom.followup import VISIBLE, LesionHistory, PhantomFollowUp, make_follow_up
@@ -40,7 +40,7 @@ def reviewed_record(patient: PhantomFollowUp, maps: list) -> FollowUp:
         record = measured(record, record.lesions[-1].id, lesion, 0, keys[0])
     every = dict(zip(keys, maps, strict=True))
     for number, key in enumerate(keys[1:], start=1):
-        record = propose_places(record, key, every)
+        record = find_places(record, [key], every).put_into(record)
         for n, lesion in enumerate(known, start=1):
             if number == len(keys) - 1 and n == len(known):
                 continue
@@ -80,7 +80,7 @@ def main() -> None:
         found = register((maps[0], maps[1]), (first, second))
         folding = found.folding(maps[0])
         facts = {
-            "matches": f"{found.used} of {found.asked} places of the fixed scan found in the moving",
+            "matches": f"{found.used} of {found.tried} places of the fixed scan found in the moving",
             "volume change": f"{folding.low:.2f} to {folding.high:.2f} times (98 % of the body)",
             "turned inside out": f"{100 * folding.share:.2f} % of the body",
         }

@@ -11,7 +11,7 @@ from training_scans import SPACING_MM, linear_scan
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.geometry import transform_points
-from AnatomicalEmbedding.training.alignment import align_scan
+from AnatomicalEmbedding.training.preparation import align_scan
 from AnatomicalEmbedding.training.scans import FIELD_STEP
 
 

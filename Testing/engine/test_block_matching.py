@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from test_descriptor_matching import described, errors, inner_points
+from described_maps import described, errors, inner_points
 
 from AnatomicalEmbedding.matching.blocks import _agree, describe_blocks, match_blocks
 from AnatomicalEmbedding.matching.match import match

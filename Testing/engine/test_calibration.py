@@ -6,34 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_outcomes import GAP, SPREAD, outcomes
 
-from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, beside, find_calibration
+from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, calibration_file, find_calibration
 from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights, read_weights
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
-from AnatomicalEmbedding.training.calibrate import Outcomes, grow
-
-GAP, SPREAD = EVIDENCE.index("gap"), EVIDENCE.index("spread")
-
-
-def outcomes(count: int, seed: int) -> Outcomes:
-    """Absent above a gap of 30 mm; else the error is drawn with a mean that grows with the spread."""
-    rng = np.random.default_rng(seed)
-    evidence = rng.uniform(0, 1, (count, len(EVIDENCE))).astype(np.float32)
-    evidence[:, GAP] = rng.uniform(0, 40, count)
-    evidence[:, SPREAD] = rng.uniform(1, 20, count)
-    errors = rng.gamma(4.0, evidence[:, SPREAD] / 4)
-    return Outcomes(evidence, np.where(evidence[:, GAP] > 30, np.inf, errors))
-
-
-@pytest.fixture(scope="module")
-def forest():
-    return grow({"known": outcomes(6000, 0)}, {"known": 1.0})
-
-
-@pytest.fixture(scope="module")
-def calibration(forest):
-    return Calibration("ab" * 32, EVIDENCE, {"standard": forest}, {"note": "made for a test"})
+from AnatomicalEmbedding.training.calibrate import grow
 
 
 def test_what_was_learnt_holds_for_new_matches(forest):
@@ -126,11 +105,11 @@ class TestBesideWeights:
     def test_it_is_found_by_name(self, calibration, tmp_path, small_weights):
         weights = read_weights(small_weights)
         assert weights.calibration is None
-        replace(calibration, weights_hash=weights.sha256).save(beside(small_weights))
+        replace(calibration, weights_hash=weights.sha256).save(calibration_file(small_weights))
         assert read_weights(small_weights).calibration.about == {"note": "made for a test"}
 
     def test_that_of_other_weights_is_none_of_theirs(self, calibration, small_weights):
-        calibration.save(beside(small_weights))
+        calibration.save(calibration_file(small_weights))
         assert read_weights(small_weights).calibration is None
 
     @pytest.mark.parametrize("name", list_weights())

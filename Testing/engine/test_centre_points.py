@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.evaluation.centre_points import MEANINGS, CentrePoints
+from AnatomicalEmbedding.evaluation.lesions import MEANINGS, CentrePoints
 
 DLT_R, DLT_10, UAE_R, UAE_10, TLT_R, TLT_10 = MEANINGS
 

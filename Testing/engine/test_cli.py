@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bad_files import SAYS
 from cli_runs import assert_refused
 from scan_files import stack_positions, write_linear_series
 from small_models import small_network
-from test_bad_files import SAYS
 
 from AnatomicalEmbedding.cli import main
 from AnatomicalEmbedding.embedding.inference import load_model

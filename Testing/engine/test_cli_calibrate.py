@@ -7,8 +7,8 @@ import json
 
 import pytest
 from cli_runs import assert_refused
+from ellipsoid_cases import write_case
 from small_models import small_network
-from test_evaluation import write_case
 
 from AnatomicalEmbedding.embedding.models.registry import write_weights
 

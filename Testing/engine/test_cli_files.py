@@ -43,7 +43,7 @@ class TestWhatIsGivenStays:
     @pytest.mark.parametrize("name", ["template.nii.gz", "report.html", "template.mrk.json"])
     def test_by_the_demo(self, anatemb, tmp_path, name):
         (tmp_path / name).write_text("mine")
-        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "is no file of a demo")
+        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "was not written by a demo")
         assert (tmp_path / name).read_text() == "mine"
 
     def test_a_demo_follows_a_demo(self, anatemb, tmp_path, monkeypatch):
@@ -133,7 +133,7 @@ class TestBeingEnded:
 
 @pytest.mark.parametrize("command", ["embed", "match", "register", "locate", "crop"])
 def test_an_output_that_is_no_folder_is_refused_before_any_work(command, anatemb, place, tmp_path, monkeypatch):
-    for module in ("embed", "match", "register", "box_options"):
+    for module in ("embed", "console", "box_options"):
         monkeypatch.setattr(f"AnatomicalEmbedding.cli.{module}.open_model", lambda *_: pytest.fail("work was begun"))
     (tmp_path / "file").write_text("")
     given = {

@@ -169,7 +169,9 @@ def test_what_a_person_has_said_is_not_replaced(anatemb, place, tmp_path: Path) 
     write_record(path, record.confirm("L2", keys_of(record)[1]))
     kept = path.read_bytes()
     refused = anatemb(*words)
-    assert_refused(refused, f"{path}: holds what a person has said of L2 {place.labels[1]}", f"add --record {path}")
+    assert_refused(
+        refused, f"{path}: holds what a person has entered about L2 {place.labels[1]}", f"add --record {path}"
+    )
     assert path.read_bytes() == kept
     assert anatemb(*words, "--record", path).code == 0
     assert read_record(path).finding("L2", keys_of(record)[1]).state == CONFIRMED
@@ -184,7 +186,7 @@ def test_a_scan_without_a_date_is_named(anatemb, place, three, tmp_path: Path) -
     answer = json.loads(outcome.out)
     assert [study["date"] for study in answer["record"]["studies"]] == ["2024-06-01", None]
     (note,) = answer["notes"]
-    assert note.startswith("ct: has no date, so it comes behind dicom (2024-06-01), as it was given; give --date")
+    assert note.startswith("ct: has no date, so it comes after dicom (2024-06-01), as listed; give --date")
 
 
 def test_dicom_studies_are_ordered_by_their_dates_and_known_by_their_series(anatemb, place, tmp_path: Path) -> None:
@@ -212,7 +214,7 @@ def test_scans_of_two_patients_are_told(anatemb, place, tmp_path: Path) -> None:
 
 def test_a_structured_report_of_a_dicom_study_brings_its_lesions_back(anatemb, place, tmp_path: Path) -> None:
     pytest.importorskip("highdicom")
-    from AnatomicalEmbedding.followup.sr_reading import read_sr
+    from AnatomicalEmbedding.followup.sr_reading import read_srs
 
     write_ct_series(tmp_path / "prior", Volume.read(place.template))
     outcome = anatemb(
@@ -221,7 +223,7 @@ def test_a_structured_report_of_a_dicom_study_brings_its_lesions_back(anatemb, p
     )  # fmt: skip
     assert (outcome.code, outcome.err) == (0, "")
     (report,) = (tmp_path / "out").glob("*.sr.dcm")
-    kept, back = read_record(tmp_path / "out" / "patient.followup.json"), read_sr(report)
+    kept, back = read_record(tmp_path / "out" / "patient.followup.json"), read_srs([report])
     assert [lesion.tracking_uid for lesion in back.lesions] == [lesion.tracking_uid for lesion in kept.lesions]
     places = np.array([next(iter(lesion.findings.values())).point_ras for lesion in back.lesions])
     assert np.abs(places - place.points_ras).max() < 1e-2
@@ -247,9 +249,7 @@ class TestRefusals:
         assert not (tmp_path / "out").exists()
 
     def test_an_output_that_is_a_file(self, anatemb, place, tmp_path: Path, monkeypatch) -> None:
-        monkeypatch.setattr(
-            "AnatomicalEmbedding.cli.followup.open_model", lambda options: pytest.fail("work was begun")
-        )
+        monkeypatch.setattr("AnatomicalEmbedding.cli.console.open_model", lambda options: pytest.fail("work was begun"))
         (tmp_path / "out").write_text("")
         words = ("followup", place.template, place.points, place.target, "--no-report", "-o", tmp_path / "out")
         assert_refused(anatemb(*words), "out: is a file; choose another output folder")

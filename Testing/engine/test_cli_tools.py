@@ -19,8 +19,8 @@ from AnatomicalEmbedding.cli import main
 from AnatomicalEmbedding.embedding.coverage import find_coverage
 from AnatomicalEmbedding.embedding.inference import Model, load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.evaluation import phantoms
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.phantom import patient as phantoms
 from AnatomicalEmbedding.scan.volume import Volume
 
 pytestmark = pytest.mark.usefixtures("kept_maps")

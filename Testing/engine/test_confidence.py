@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from described_maps import described, inner_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from small_models import analytic_map
-from test_descriptor_matching import described, inner_points
 
 from AnatomicalEmbedding.evaluation.confidence import Judged, auroc, calibration_error, summarise_confidence
 from AnatomicalEmbedding.matching.confidence import EVIDENCE

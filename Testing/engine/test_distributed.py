@@ -11,7 +11,7 @@ import torch
 from distributed_run import STEPS
 from torch import nn
 
-from AnatomicalEmbedding.training.synced_norm import SyncedBatchNorm3d, synchronised
+from AnatomicalEmbedding.training.state import SyncedBatchNorm3d, synchronised
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "distributed_run.py"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import compare
 import numpy as np
 import pytest
 from cli_runs import assert_refused
+from comparison.dlt import match_images, read_pairs, score_predictions, stack_to_ras
+from small_models import analytic_map
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.evaluation.centre_points import MEANINGS
-from AnatomicalEmbedding.evaluation.dlt import match_images, read_pairs, score_predictions, stack_to_ras
+from AnatomicalEmbedding.evaluation.lesions import MEANINGS
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 
@@ -154,14 +156,11 @@ def test_voxels_count_left_back_and_down_however_the_file_is_stored(axes: np.nda
 
 
 class _Exact:
-    """A model whose maps answer with the same place, for scans of one body in one frame."""
-
-    class Map:
-        def match(self, points, target, effort):
-            return type("Matches", (), {"points_ras": points + [0.0, 0.0, -5.0]})
+    """A model that knows the body: its coordinates are the places in the template, 5 mm higher than in the target."""
 
     def embed(self, volume):
-        return self.Map()
+        up = 0.0 if volume.name == "s" else 5.0
+        return analytic_map(lambda ras: ras + [0.0, 0.0, up], (25, 20, 20), (4.0, 4.0, 4.0), (-1.0, -1.0, -2.5))
 
 
 def test_images_are_matched_in_the_voxels_of_the_file(tmp_path: Path) -> None:
@@ -173,23 +172,25 @@ def test_images_are_matched_in_the_voxels_of_the_file(tmp_path: Path) -> None:
     pair = PAIRS[0] | {"source center": [20.0, 15.0, 4.0]}
     truth = read_pairs(_write(tmp_path / "one.json", [pair]))
     found = match_images(truth, tmp_path, _Exact())
-    np.testing.assert_allclose(found.predicted, [[20.0, 15.0, 5.0]])
+    np.testing.assert_allclose(found.predicted, [[20.0, 15.0, 5.0]], atol=0.02)
     assert found.seconds[0] >= 0
 
 
 class TestCommand:
-    def test_prints_every_meaning_under_its_own_name(self, anatemb, test_json: Path, tmp_path: Path) -> None:
+    def test_prints_every_meaning_under_its_own_name(self, capsys, test_json: Path, tmp_path: Path) -> None:
         mix = _write(tmp_path / "DLTMix.json", {"results": PAIRS})
-        outcome = anatemb("evaluate", "lesions", "--dlt", test_json, "--predictions", mix, "-o", tmp_path / "r.md")
-        assert (outcome.code, outcome.err) == (0, "")
+        assert compare.main(["dlt", *map(str, (test_json, "--predictions", mix, "-o", tmp_path / "r.md"))]) == 0
+        printed = capsys.readouterr().out
         for name, share in EXPECTED.items():
-            (line,) = (line for line in outcome.out.splitlines() if line.startswith(name))
+            (line,) = (line for line in printed.splitlines() if line.startswith(name))
             assert line.split()[-2:] == [f"{share:.4f}"] * 2
-        assert "DLTMix" in outcome.out
+        assert "DLTMix" in printed
         assert "| " + DLT_R in (tmp_path / "r.md").read_text()
 
-    def test_refuses_what_does_not_go_together(self, anatemb, tmp_path: Path) -> None:
-        assert_refused(anatemb("evaluate", "lesions", "--predictions", "x.json"), "--dlt")
-        assert_refused(anatemb("evaluate", "lesions", "--dlt", tmp_path / "no.json"), "no.json", "no such file")
+    def test_a_missing_file_is_named(self, capsys, tmp_path: Path) -> None:
+        assert compare.main(["dlt", str(tmp_path / "no.json")]) == 2
+        assert "no.json: no such file" in capsys.readouterr().err
+
+    def test_counts_that_are_too_small_are_refused(self, anatemb) -> None:
         assert_refused(anatemb("evaluate", "lesions", "--phantoms", "0"), "--phantoms")
         assert_refused(anatemb("evaluate", "lesions", "--studies", "1"), "--studies")

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.evaluation import Measured, Result, few_shot
-from AnatomicalEmbedding.evaluation.few_shot import geometric_median
+from AnatomicalEmbedding.evaluation.results import Measured, Result, few_shot, geometric_median
 
 
 def measured(template, target, offsets, kinds=None, name="liver"):

@@ -7,8 +7,7 @@ import pytest
 import SimpleITK as sitk
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.scan.image_files import WRITABLE_SUFFIXES
-from AnatomicalEmbedding.scan.image_writing import write_image
+from AnatomicalEmbedding.scan.image_files import WRITABLE_SUFFIXES, write_image
 
 SHAPE = (40, 50, 60)
 

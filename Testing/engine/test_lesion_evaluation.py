@@ -11,8 +11,7 @@ from small_models import analytic_map
 
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.evaluation import lesions as evaluation
-from AnatomicalEmbedding.evaluation.lesion_results import GONE, RESHAPED, UNCHANGED, FollowUpResult
-from AnatomicalEmbedding.evaluation.lesions import evaluate_follow_ups
+from AnatomicalEmbedding.evaluation.lesions import GONE, RESHAPED, UNCHANGED, FollowUpResult, evaluate_follow_ups
 from AnatomicalEmbedding.phantom.followup import PhantomFollowUp, make_follow_up
 from AnatomicalEmbedding.scan.volume import Volume
 
@@ -79,7 +78,7 @@ def test_what_is_printed_is_what_was_measured(patients, monkeypatch: pytest.Monk
             "Places of lesions",
             "CPM@Radius as DLT",
             "CPM@10mm as UAE",
-            "Which lesion is which",
+            "Pairing of lesions",
             "Seconds",
         ):
             assert heading in text

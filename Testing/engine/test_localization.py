@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from described_maps import described
 from small_models import analytic_map
-from test_calibration import calibration, forest  # noqa: F401 - fixtures
-from test_descriptor_matching import described
 
 from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
 from AnatomicalEmbedding.structures.library import SUFFIX, StructureLibrary
@@ -67,6 +66,13 @@ class TestOneExample:
         assert found.status == "cut"
         np.testing.assert_allclose(found.box_ras[0], BOX[0], atol=3.0)
 
+    def test_a_side_that_may_lie_beyond_the_edge_is_not_called_whole(self):
+        """The target ends at 432 mm, 2 mm above the box, whose side is likely to be off by three times as much."""
+        example = make_example(analytic_map(itself), BOX)
+        found = locate({"liver": [example]}, analytic_map(itself, (11, 20, 24)))["liver"]
+        assert found.sigma_mm[5] > 3
+        assert (found.status, found.near, found.cut) == ("uncertain", ("superior",), ())
+
     def test_with_descriptors(self):
         moved = (3.0, 2.0, -4.0)
         found = locate({"liver": [make_example(described(), BOX)]}, described(moved=moved))["liver"]
@@ -91,7 +97,7 @@ class TestOneExample:
             locate({"liver": [make_example(analytic_map(itself), BOX)]}, other)
         with pytest.raises(PointsError, match="read with different weights"):
             locate({"liver": [make_example(analytic_map(itself), BOX), make_example(other, BOX)]}, other)
-        with pytest.raises(MapError, match="knows no coordinates"):
+        with pytest.raises(MapError, match="has no body coordinates"):
             make_example(described(coordinates=False), BOX)
 
     def test_what_cannot_be_an_example_is_refused(self):
@@ -135,7 +141,7 @@ class TestSeveralExamples:
         assert locate({}, analytic_map(itself)) == {}
 
 
-def test_a_structure_that_is_not_in_the_scan(calibration):  # noqa: F811
+def test_a_structure_that_is_not_in_the_scan(calibration):
     calibration = replace(calibration, forests={"coordinates": calibration.forests["standard"]})
     target = replace(analytic_map(itself), calibration=calibration)
     away = make_example(analytic_map(lambda p: p + (0, 0, 400.0)), BOX)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from training_scans import SHAPE, SPACING_MM, frame, linear_scan
 
-from AnatomicalEmbedding.training.losses import FrameCorrections, coordinate_loss, distance_loss
+from AnatomicalEmbedding.training.objectives import FrameCorrections, coordinate_loss, distance_loss
 
 
 def numbers(*shape, seed=0):

@@ -7,7 +7,7 @@ import pytest
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model
-from AnatomicalEmbedding.embedding.body_affine import misfit_mm
+from AnatomicalEmbedding.embedding.coverage import misfit_mm
 from AnatomicalEmbedding.embedding.orientation import FAULTS, OrientationCheck, check_orientation, turn_over
 from AnatomicalEmbedding.phantom import make_phantom
 

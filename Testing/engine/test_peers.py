@@ -6,9 +6,10 @@ from importlib import metadata
 
 import numpy as np
 import pytest
-from test_evaluation import FLIPPED, write_case
+from comparison import peers
+from ellipsoid_cases import FLIPPED, write_case
 
-from AnatomicalEmbedding.evaluation import load_cases, make_peers, peers
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 
 def test_missing_peers_are_said_not_raised(monkeypatch):
@@ -16,7 +17,7 @@ def test_missing_peers_are_said_not_raised(monkeypatch):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(peers.metadata, "version", not_installed)
-    found, notes = make_peers()
+    found, notes = peers.make_peers()
     assert list(found) == [peers.BODY_CENTRE]
     assert [note.split(":")[0] for note in notes] == [peers.ELASTIX_AFFINE, peers.ELASTIX_BSPLINE, peers.ANTS_SYN]
     assert ["pip install itk-elastix" in note for note in notes] == [True, True, False]

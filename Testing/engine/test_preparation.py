@@ -13,7 +13,7 @@ import pytest
 import SimpleITK as sitk
 from scan_files import stack_positions, write_linear_series
 from small_models import write_small_weights
-from test_scans import same
+from training_scans import same
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.volume import Volume

@@ -11,11 +11,16 @@ from small_models import analytic_map
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
-from AnatomicalEmbedding.followup.proposing import find_places, local_turns, propose_places
+from AnatomicalEmbedding.followup.proposing import find_places, local_turns
 from AnatomicalEmbedding.followup.record import FollowUp
 
 MAPS = {key: moved_map(key) for key in STEPS}
 PLACES = MIDDLE + np.array([[0.0, 0.0, 0.0], [20.0, -15.0, 25.0], [-30.0, 10.0, -20.0]])
+
+
+def propose_places(record, study, maps):
+    """The record with what `find_places` finds for one study."""
+    return find_places(record, [study], maps).put_into(record)
 
 
 def _marked(study: str = "a") -> FollowUp:
@@ -91,7 +96,7 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
     assert set(found.reasons["b"]) == {"L2", "L3"}
     assert (
         found.reasons["b"]["L2"]
-        == "L2: its place in 2024-01-01 is outside the patient; put it right there, and try again."
+        == "L2: its place in 2024-01-01 is outside the patient; correct it there, and try again."
     )
     assert found.put_into(record).finding("L2", "b") is None
 
@@ -100,7 +105,7 @@ def test_a_lesion_that_nobody_has_seen_elsewhere_has_a_reason() -> None:
     record = EMPTY.mark("c", MIDDLE).not_visible("L1", "a")
     found = find_places(record, ["b"], {key: MAPS[key] for key in "ab"})
     assert found.proposals == {"b": {}}
-    assert "nobody has seen it" in found.reasons["b"]["L1"]
+    assert "was not seen in another" in found.reasons["b"]["L1"]
 
 
 def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:

@@ -1,9 +1,9 @@
 """The report: pictures show the right place the right way round; the page holds everything and nothing else."""
 
 import base64
-import builtins
 import io
 import re
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -260,16 +260,9 @@ def test_mismatched_counts_are_refused_and_nothing_is_written(tmp_path):
 
 @pytest.mark.parametrize("package", ["jinja2", "PIL"])
 def test_missing_package_says_what_to_install(package, tmp_path, monkeypatch):
-    real_import = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.split(".")[0] == package:
-            raise ImportError(name)
-        return real_import(name, *args, **kwargs)
-
     volume = volume_of(lambda ras: np.full(len(ras), 40.0))
     points = PointList(("one",), middle(volume)[None])
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, {"PIL": "PIL.Image"}.get(package, package), None)
     with pytest.raises(AnatomicalEmbeddingError, match=r"AnatomicalEmbedding\[report\]"):
         write_report(tmp_path / "report.html", volume, points, [("t", volume, matches(points.points_ras))])
     assert not list(tmp_path.iterdir())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from training_scans import SPACING_MM, frame, linear_scan, with_field
+from training_scans import SPACING_MM, frame, linear_scan, same, with_field
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 from AnatomicalEmbedding.scan.volume import Volume
@@ -20,20 +20,6 @@ from AnatomicalEmbedding.training.scans import (
 
 GRID_MM = (4.0, 4.0, 4.0)
 FOLDER_MM = (8.0, 8.0, 8.0)
-
-
-def same(a, b):
-    assert (a.name, a.synthetic) == (b.name, b.synthetic)
-    assert torch.equal(a.hu, b.hu)
-    assert torch.equal(a.body, b.body)
-    assert (a.body_field is None) == (b.body_field is None)
-    assert a.body_field is None or torch.equal(a.body_field, b.body_field)
-    np.testing.assert_array_equal(a.grid_to_ras, b.grid_to_ras)
-    assert a.structures.keys() == b.structures.keys()
-    for name, points in a.structures.items():
-        np.testing.assert_array_equal(points, b.structures[name])
-    for name in ("scale", "shift_mm", "scale_sd", "shift_sd_mm"):
-        np.testing.assert_array_equal(getattr(a.frame, name), getattr(b.frame, name))
 
 
 # One scan

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ellipsoid_cases import ORGANS, write_case
 from small_models import Averaging
-from test_evaluation import ORGANS, write_case
 
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.evaluation import load_cases, phantoms
-from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.training.trials import bent_trials, cut_scan, labelled_trials, phantom_trials
-from AnatomicalEmbedding.training.warped import warp_scan
+from AnatomicalEmbedding.phantom import make_phantom, patient
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
+from AnatomicalEmbedding.training.trials import bent_trials, cut_scan, labelled_trials, phantom_trials, warp_scan
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +118,8 @@ def test_points_of_bent_scans_are_where_they_are_said_to_be(torso, embed):
 
 def test_synthetic_patients_are_tried_in_each_view(embed, monkeypatch):
     small = {"whole": (100.0, 500.0), "lower half": (100.0, 300.0), "upper half": (300.0, 500.0)}
-    monkeypatch.setattr(phantoms, "VIEWS", small)
-    monkeypatch.setattr(phantoms, "_SPACING_MM", (6.0, 6.0, 6.0))
+    monkeypatch.setattr(patient, "VIEWS", small)
+    monkeypatch.setattr(patient, "_SPACING_MM", (6.0, 6.0, 6.0))
     trials = list(phantom_trials([50_001, 50_002, 50_003], embed))
     assert [t.whole for t in trials] == [True, False, False] * 3
     for trial in trials:

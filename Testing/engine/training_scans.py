@@ -88,3 +88,17 @@ def with_field(scan: PreparedScan, to_body) -> PreparedScan:
     """The scan with a body field: to_body maps (..., 3) RAS to body mm."""
     field = np.moveaxis(to_body(scan.field_nodes_ras()), -1, 0).astype(np.float32)
     return replace(scan, body_field=torch.from_numpy(np.ascontiguousarray(field)))
+
+
+def same(a, b):
+    assert (a.name, a.synthetic) == (b.name, b.synthetic)
+    assert torch.equal(a.hu, b.hu)
+    assert torch.equal(a.body, b.body)
+    assert (a.body_field is None) == (b.body_field is None)
+    assert a.body_field is None or torch.equal(a.body_field, b.body_field)
+    np.testing.assert_array_equal(a.grid_to_ras, b.grid_to_ras)
+    assert a.structures.keys() == b.structures.keys()
+    for name, points in a.structures.items():
+        np.testing.assert_array_equal(points, b.structures[name])
+    for name in ("scale", "shift_mm", "scale_sd", "shift_sd_mm"):
+        np.testing.assert_array_equal(getattr(a.frame, name), getattr(b.frame, name))

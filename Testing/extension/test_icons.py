@@ -33,24 +33,25 @@ def test_bad_icons_are_told(tmp_path: Path) -> None:
         assert icon_problems(tmp_path, "Size")[0].startswith(f"Size.png: {width} x {height} pixels")
 
 
-@pytest.mark.parametrize("drawing", drawings(), ids=lambda path: path.stem)
-def test_pictures_show_the_drawings(drawing: Path) -> None:
+@pytest.mark.usefixtures("drawing")
+@pytest.mark.parametrize("icon", drawings(), ids=lambda path: path.stem)
+def test_pictures_show_the_drawings(icon: Path) -> None:
     """Versions of Qt differ in how they smooth an edge, so pixels may differ a little, few of them much."""
-    difference = _difference(drawing, drawing.with_suffix(".png"))
-    assert difference < 0.01, "run: python Testing/extension/render_icons.py"
+    difference = _difference(icon, icon.with_suffix(".png"))
+    assert difference < 0.01, "run: python tools/render_icons.py"
 
 
+@pytest.mark.usefixtures("drawing")
 def test_another_picture_differs() -> None:
     first, second = drawings()[:2]
     assert _difference(first, second.with_suffix(".png")) > 0.1
 
 
-def _difference(drawing: Path, picture: Path) -> float:
-    """Mean absolute difference of a drawing and a picture, 0 to 1."""
-    pytest.importorskip("PySide6.QtSvg", reason="no Qt here: pip install PySide6-Essentials")
+def _difference(icon: Path, picture: Path) -> float:
+    """Mean absolute difference of an icon's drawing and a picture, 0 to 1."""
     import numpy as np
     from PySide6.QtGui import QImage
 
     shown = QImage(str(picture)).convertToFormat(QImage.Format.Format_ARGB32)
-    images = [np.frombuffer(image.constBits(), np.uint8).astype(float) for image in (render(drawing), shown)]
+    images = [np.frombuffer(image.constBits(), np.uint8).astype(float) for image in (render(icon), shown)]
     return float(np.abs(images[0] - images[1]).mean() / 255)

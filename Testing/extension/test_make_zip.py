@@ -101,7 +101,7 @@ def test_the_commit_is_read_from_the_checkout(tmp_path: Path) -> None:
 
 
 def test_the_script_makes_a_package(with_cmake: None, tmp_path: Path) -> None:
-    script = ROOT / "Testing/extension/make_zip.py"
+    script = ROOT / "tools/make_zip.py"
     command = [sys.executable, script, "-o", tmp_path / "out", "--os", "win", "--arch", "amd64"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

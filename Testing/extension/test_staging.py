@@ -21,7 +21,7 @@ def _start(flat: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def started(staged: Staged, tmp_path_factory: pytest.TempPathFactory) -> dict:
+def started(drawing: None, staged: Staged, tmp_path_factory: pytest.TempPathFactory) -> dict:
     """What start_staged.py found."""
     done = _start(staged.flat, tmp_path_factory.mktemp("elsewhere"))
     assert done.returncode == 0, done.stderr
@@ -55,13 +55,18 @@ def test_the_engine_finds_its_data(started: dict) -> None:
 @pytest.mark.parametrize(
     ("lost", "complaint"),
     [
-        ("AnatomicalEmbedding/models/registry.py", "No module named 'AnatomicalEmbedding.embedding.models.registry'"),
-        ("AnatomicalEmbeddingLib/Signal.py", "No module named 'AnatomicalEmbeddingLib.Signal'"),
+        (
+            "AnatomicalEmbedding/embedding/models/registry.py",
+            "No module named 'AnatomicalEmbedding.embedding.models.registry'",
+        ),
+        ("AnatomicalEmbeddingLib/scene/Signal.py", "No module named 'AnatomicalEmbeddingLib.scene.Signal'"),
         ("Resources/UI", "Could not load UI file: file not found"),
         ("Resources/Models", "no such weights"),
     ],
 )
-def test_a_file_that_is_not_staged_is_missed(staged: Staged, tmp_path: Path, lost: str, complaint: str) -> None:
+def test_a_file_that_is_not_staged_is_missed(
+    drawing: None, staged: Staged, tmp_path: Path, lost: str, complaint: str
+) -> None:
     """What the tests above would say of a package with a hole: the checkout does not fill it."""
     flat = tmp_path / "flat"
     shutil.copytree(staged.flat, flat, copy_function=os.link)

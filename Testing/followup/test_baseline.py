@@ -32,7 +32,7 @@ def test_a_new_lesion_makes_no_baseline() -> None:
     assert "no target lesion is marked in 2024-01-01" in last(record).missing[0]
     asked = patient((20, GONE), (None, 12), L1=other)
     assert categories(asked) == [NOT_EVALUABLE, NOT_EVALUABLE]
-    assert "L2: new? Look at the place in 2024-01-01, and say whether it is there." in last(asked).missing
+    assert "L2: new? Look at the place in 2024-01-01, and enter whether it is there." in last(asked).missing
 
 
 def test_reading_begins_after_a_study_without_lesions() -> None:
@@ -64,7 +64,7 @@ def test_the_baseline_does_not_move_past_a_new_lesion() -> None:
     assert last(record).missing == (AXIS_IN_A,)
     asked = responses(patient((SEEN, 10), (None, 12)))[1]
     assert (asked.category, asked.sum_mm) == (BASELINE, 10), "what may be new is not in the sum"
-    assert asked.missing == ("L2: new? Look at the place in 2024-01-01, and say whether it is there.",)
+    assert asked.missing == ("L2: new? Look at the place in 2024-01-01, and enter whether it is there.",)
 
 
 # -- one truth: the words in the table

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from AnatomicalEmbedding.followup.dates import date_of
+from AnatomicalEmbedding.followup.study_inputs import date_of
 
 
 @pytest.mark.parametrize("text", ["20240105", "2024.01.05", "2024-01-05", " 20240105 "])

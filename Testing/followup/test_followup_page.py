@@ -1,9 +1,9 @@
 """The page: pictures show the place, what is drawn is to scale, what nobody confirmed is marked, all is in one file."""
 
 import base64
-import builtins
 import io
 import re
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -117,7 +117,7 @@ def test_a_proposal_is_marked_and_its_error_drawn_to_scale(record, written):
     assert "62 % within 10 mm" in proposed
     assert proposed.count("carried") == 2
     assert "not assessed" in nothing
-    assert "1 place was proposed by the software and looked at by nobody" in html
+    assert "1 place was proposed by the software and not reviewed" in html
 
 
 def test_carried_axes_of_a_confirmed_place_are_marked(record, written):
@@ -216,14 +216,7 @@ def test_a_page_of_nothing(empty, written):
 
 
 def test_a_missing_package_is_named(record, tmp_path, monkeypatch):
-    real_import = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.split(".")[0] == "jinja2":
-            raise ImportError(name)
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(AnatomicalEmbeddingError, match="jinja2, which is not installed; run: pip install"):
         write_page(tmp_path / "page.html", record)
     assert not list(tmp_path.iterdir())

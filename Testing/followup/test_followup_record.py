@@ -163,7 +163,7 @@ def test_findings_survive_a_study_that_is_taken_out_and_put_back(empty: FollowUp
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda r: r.mark("a", (math.nan, 0, 0)), "no place"),
+        (lambda r: r.mark("a", (math.nan, 0, 0)), "not a place"),
         (lambda r: r.mark("z", (0, 0, 0)), "'z'"),
         (lambda r: r.mark("a", (0, 0, 0), "L9"), "'L9'"),
         (lambda r: r.confirm("L1", "c"), "no place in 2024"),
@@ -219,7 +219,7 @@ def test_a_proposal_gives_way_when_lesions_are_united(empty: FollowUp) -> None:
 
 
 def test_lesions_that_were_both_seen_in_a_study_are_two(empty: FollowUp) -> None:
-    with pytest.raises(AnatomicalEmbeddingError, match="both looked at in 2024-01-05"):
+    with pytest.raises(AnatomicalEmbeddingError, match="both reviewed in 2024-01-05"):
         empty.mark("a", (1, 2, 3)).mark("a", (4, 5, 6)).unite("L1", "L2")
     with pytest.raises(AnatomicalEmbeddingError, match="with itself"):
         empty.mark("a", (1, 2, 3)).unite("L1", "L1")

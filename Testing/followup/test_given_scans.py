@@ -33,7 +33,7 @@ def test_a_file_is_known_by_its_content_whatever_its_name() -> None:
     known = (content("ct", 1, year(2023)), content("ct_2", 2))
     found = seen(known, content("ct", 2), content("ct", 3, year(2025)))
     assert found.studies == (known[1], content("ct_3", 3, year(2025)))
-    assert found.notes == ("file1: is another scan than those of this name in the record; it is ct_3 (2025-01-01).",)
+    assert found.notes == ("file1: differs from the scans of this name in the record; it becomes ct_3 (2025-01-01).",)
 
 
 def test_files_of_one_name_have_names_of_their_own() -> None:
@@ -52,8 +52,8 @@ def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
     known, by_header = (content("ct", 1, year(2024)),), content("ct", 1, year(1900))
     kept = seen(known, by_header)
     assert kept.studies == known
-    told = "is of 1900-01-01 by its header and of 2024-01-01 in the record, which stays"
-    assert kept.notes == (f"file0: {told}; give --date for each scan to change that.",)
+    told = "has the date 1900-01-01 in its header and 2024-01-01 in the record, which is kept"
+    assert kept.notes == (f"file0: {told}; give --date for each scan to change it.",)
     given = recognize(known, [content("ct", 1, year(2020))], ["file0"], [year(2020)])
     assert ([study.date for study in given.studies], given.notes) == ([year(2020)], ())
 
@@ -74,7 +74,7 @@ class TestRecordsThatKnowScansByName:
         assert found.studies == (BY_NAME[1], content("ct_3", 2, year(2025)))
         assert found.notes == (
             "file0: is taken for ct_2 (2024-01-01) of the record, by its name.",
-            "file1: is another scan than those of this name in the record; it is ct_3 (2025-01-01).",
+            "file1: differs from the scans of this name in the record; it becomes ct_3 (2025-01-01).",
         )
 
     @pytest.mark.parametrize("given", [("ct",), ("ct", "ct"), ("CT", "ct")])
@@ -83,7 +83,7 @@ class TestRecordsThatKnowScansByName:
             seen(BY_NAME, *(content(name, n) for n, name in enumerate(given)))
 
     def test_not_where_several_may_be_it(self) -> None:
-        with pytest.raises(AnatomicalEmbeddingError, match=r"file0: may be ct .* so may another scan"):
+        with pytest.raises(AnatomicalEmbeddingError, match=r"file0: may be ct .* so may another of the scans"):
             seen(BY_NAME[:1], content("ct", 1), content("ct", 2))
 
     def test_names_that_no_other_has(self) -> None:
@@ -114,7 +114,7 @@ class TestOrder:
         order = in_order((), (self.PRIOR, self.UNDATED, self.CURRENT))
         assert self.keys(order) == "cpu"
         (note,) = order.notes
-        assert note.startswith("u: has no date, so it comes behind p (2024-01-01), as it was given")
+        assert note.startswith("u: has no date, so it comes after p (2024-01-01), as listed")
 
     def test_the_first_without_a_date_stays_first(self) -> None:
         order = in_order((), (self.UNDATED, self.PRIOR, self.CURRENT))

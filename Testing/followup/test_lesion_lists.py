@@ -31,7 +31,7 @@ def test_a_name_that_programs_give_is_another_lesion_in_another_scan(empty: Foll
     assert done.record.finding("L1", "b").state == NOT_VISIBLE
     assert done.record.finding("L2", "b").point_ras == FAR
     assert done.notes == (
-        f"{name} in 2024-03-05: is a name that programs give, so it is not taken for L1 {name}; "
+        f"{name} in 2024-03-05: is a name that programs assign, so it is not taken for L1 {name}; "
         "pair the two if they are one.",
     )
 
@@ -55,9 +55,7 @@ def test_what_a_person_has_said_stays(empty: FollowUp, gone: str) -> None:
     said = steps[gone]()
     done = mark_lesions(said, "b", in_list(("liver", (9.0, 9.0, 9.0))))
     assert done.record == said
-    assert done.notes == (
-        f"L1 liver: is {gone} in 2024-03-05, as a person has said; its place in the list was left out.",
-    )
+    assert done.notes == (f"L1 liver: was reviewed as {gone} in 2024-03-05; its place in the list was left out.",)
 
 
 @pytest.mark.parametrize("names", [("F-1", "F-2"), ("liver", "lung")])
@@ -75,7 +73,7 @@ def test_what_is_new_in_a_list_given_again_is_said(empty: FollowUp) -> None:
     marks = in_list(("F-1", FIRST), ("F-2", FAR))
     done = mark_lesions(marked(empty, "a", marks).remove("L2"), "a", marks)
     assert places(done.record, "a") == {"L1 F-1": FIRST, "L2 F-2": FAR}
-    assert done.notes == ("New in 2024-01-05: L2 F-2; remove what a person had removed before.",)
+    assert done.notes == ("New in 2024-01-05: L2 F-2; remove those that were removed before.",)
 
 
 def test_two_of_one_name_are_two_lesions_and_stay_so(empty: FollowUp) -> None:

@@ -9,8 +9,8 @@ from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, respo
 @pytest.mark.parametrize(
     ("later", "why"),
     [
-        (PROPOSED, "only proposed in 2024-05-01; confirm it, or say where the lesion is."),
-        (None, "nothing is known in 2024-05-01; find or mark it there."),
+        (PROPOSED, "only proposed in 2024-05-01; confirm it, or place the lesion."),
+        (None, "not assessed in 2024-05-01; find or mark it there."),
         (OUT, "not in the scan of 2024-05-01."),
     ],
 )
@@ -36,7 +36,7 @@ def test_a_lesion_that_may_be_new_keeps_later_studies_open_too() -> None:
 
 def test_a_lesion_with_the_same_gap_as_a_target_shares_its_sentence() -> None:
     record = patient((20, 10, None), (GONE, 15, None))
-    assert last(record).missing == ("L1, L2: nothing is known in 2024-05-01; find or mark it there.",)
+    assert last(record).missing == ("L1, L2: not assessed in 2024-05-01; find or mark it there.",)
 
 
 # -- parts
@@ -46,7 +46,7 @@ def test_a_part_of_a_non_target_keeps_the_response_from_being_complete() -> None
     record = patient((30, GONE), (20, GONE), (None, 20), L2={"target": False}, L3={"split_from": "L2", "target": True})
     assert last(record).category == "PR"
     assert last(record).notes == (
-        "L3: is not in the sum, and not said to be gone; without it the response were complete.",
+        "L3: is not in the sum and not marked as gone; without it the response would be complete.",
     )
     assert last(record.not_visible("L3", "b")).category == "CR"
 

@@ -13,7 +13,7 @@ from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 from AnatomicalEmbedding.followup.record_file import (
     from_json,
     read_record,
-    said_only_in,
+    reviewed_only_in,
     to_json,
     tracked_as_in,
     write_record,
@@ -42,14 +42,14 @@ def test_findings_in_a_study_that_is_not_loaded_are_kept(empty: FollowUp) -> Non
 
 @given(records())
 def test_a_record_says_nothing_beyond_itself(record: FollowUp) -> None:
-    assert said_only_in(from_json(to_json(record)), record) == []
+    assert reviewed_only_in(from_json(to_json(record)), record) == []
 
 
 def test_what_replacing_a_record_would_lose(empty: FollowUp) -> None:
     first = empty.mark("a", (1, 2, 3)).mark("a", (4, 5, 6))
     again = empty.mark("a", (1, 2, 3)).mark("a", (4, 5, 6))  # with other tracking UIDs
     proposed = first.propose("b", {"L1": Proposal((1, 1, 1), Guess("matched", "a"))})
-    assert said_only_in(proposed, again) == []
+    assert reviewed_only_in(proposed, again) == []
     for said in (
         proposed.confirm("L1", "b"),
         proposed.not_visible("L1", "b"),
@@ -58,9 +58,9 @@ def test_what_replacing_a_record_would_lose(empty: FollowUp) -> None:
         first.describe("L1", site="liver"),
         first.describe("L1", target=False),
     ):
-        assert said_only_in(said, again) == ["L1"]
-    assert said_only_in(first.mark("c", (7, 8, 9)), again) == ["L3"]
-    assert said_only_in(again, first.mark("c", (7, 8, 9)).confirm("L1", "a")) == []
+        assert reviewed_only_in(said, again) == ["L1"]
+    assert reviewed_only_in(first.mark("c", (7, 8, 9)), again) == ["L3"]
+    assert reviewed_only_in(again, first.mark("c", (7, 8, 9)).confirm("L1", "a")) == []
 
 
 def _document(empty: FollowUp) -> dict:
@@ -78,7 +78,7 @@ def test_what_a_later_program_adds_is_left_out(empty: FollowUp) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d: d.update(format="x"), "no follow-up"),
+        (lambda d: d.update(format="x"), "not a follow-up"),
         (lambda d: d.update(version=2), "newer version"),
         (lambda d: d.update(version="1"), "newer version"),
         (lambda d: d.pop("studies"), "no list of studies"),

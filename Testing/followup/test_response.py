@@ -70,7 +70,7 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
     asked = last(record)
     assert asked.category == NOT_EVALUABLE
     assert asked.sum_mm == 20
-    assert asked.missing == ("L2: new? Look at the place in 2024-01-01, and say whether it is there.",)
+    assert asked.missing == ("L2: new? Look at the place in 2024-01-01, and enter whether it is there.",)
     looked = last(record.not_visible("L2", "a"))
     assert (looked.category, looked.new, looked.sum_mm, looked.missing) == ("PD", ("L2",), 20, ())
     unseen = last(record.outside("L2", "a"))
@@ -92,7 +92,7 @@ def test_a_node_of_normal_size_is_not_new() -> None:
 
 def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
     record = patient((50, None), (30, 20))
-    assert last(record).missing == ("L1: nothing is known in 2024-03-01; find or mark it there.",)
+    assert last(record).missing == ("L1: not assessed in 2024-03-01; find or mark it there.",)
     carried = Proposal((0, 0, 0), Guess("matched", "a", 2.0, 0.99), Measurement(axis(10), axis(5), confirmed=True))
     record = record.propose("b", {"L1": carried})
     now = last(record)
@@ -114,7 +114,7 @@ def test_what_cannot_be_measured_is_named() -> None:
 def test_lesions_with_the_same_gap_share_a_sentence() -> None:
     missing = last(patient((50, None), (30, OUT), (20, None))).missing
     assert missing == (
-        "L1, L3: nothing is known in 2024-03-01; find or mark it there.",
+        "L1, L3: not assessed in 2024-03-01; find or mark it there.",
         "L2: not in the scan of 2024-03-01.",
     )
 
@@ -194,6 +194,6 @@ def test_notes_on_the_choice_of_targets() -> None:
     assert notes == (
         "6 targets; RECIST 1.1 takes 5 at most.",
         "3 targets in liver; RECIST 1.1 takes 2 of an organ at most.",
-        "L2: its long axis is 9.0 mm at baseline; RECIST 1.1 asks for 10 of a target.",
-        "L6: its short axis is 14.0 mm at baseline; RECIST 1.1 asks for 15 of a target.",
+        "L2: its long axis is 9.0 mm at baseline; RECIST 1.1 requires 10 of a target.",
+        "L6: its short axis is 14.0 mm at baseline; RECIST 1.1 requires 15 of a target.",
     )

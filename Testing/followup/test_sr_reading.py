@@ -11,7 +11,7 @@ from reported_patient import CURRENT, SHARES, place_in
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.dicom_sr import write_sr
 from AnatomicalEmbedding.followup.lesions import MERGED, PROPOSED
-from AnatomicalEmbedding.followup.sr_reading import read_sr, read_srs
+from AnatomicalEmbedding.followup.sr_reading import read_srs
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")
@@ -49,7 +49,7 @@ def test_of_a_merger_with_a_lesion_that_no_report_names_nothing_is_known(record,
     measurements = report.ContentSequence[-1]
     del measurements.ContentSequence[0]  # L1, with which L6 has merged
     report.save_as(tmp_path / "report.dcm")
-    assert read_sr(tmp_path / "report.dcm").lesion("L6").findings == {}
+    assert read_srs([tmp_path / "report.dcm"]).lesion("L6").findings == {}
 
 
 def test_of_two_reports_on_a_study_the_later_counts(record, series, tmp_path):
@@ -61,7 +61,7 @@ def test_of_two_reports_on_a_study_the_later_counts(record, series, tmp_path):
 
 def test_a_next_session_goes_on_with_the_same_tracking_uid(record, series, tmp_path, volumes):
     write_sr(record, "prior", series["prior"], tmp_path / "prior.dcm")
-    back = read_sr(tmp_path / "prior.dcm")
+    back = read_srs([tmp_path / "prior.dcm"])
     back = back.with_studies([*back.studies, CURRENT])
     back = back.mark("current", place_in(volumes["current"], SHARES[0]), "L1").mark("current", (0, 0, -300))
     assert back.lesions[-1].id == "L7"  # free
@@ -97,7 +97,7 @@ def test_regions_of_another_program_are_read(series, tmp_path, graphic, points):
         sr.ObservationContext(observer_device_context=device), sr.CodedConcept("25045-6", "LN", "CT"), [group]
     )
     sr.Comprehensive3DSR([source], content[0], "1.2.4", 1, "1.2.5", 1, manufacturer="other").save_as(tmp_path / "o.dcm")
-    (lesion,) = read_sr(tmp_path / "o.dcm").lesions
+    (lesion,) = read_srs([tmp_path / "o.dcm"]).lesions
     assert (lesion.tracking_uid, lesion.id, lesion.name, lesion.site) == (uid, "R1", "Nodule in S6", "esophagus")
     (found,) = lesion.findings.values()
     assert found.state == "marked"
@@ -136,7 +136,7 @@ def test_no_lesion_is_lost_whatever_another_program_calls_it(record, series, tmp
     four = replace(record, lesions=record.lesions[:4])
     write_sr(four, "prior", series["prior"], tmp_path / "report.dcm")
     with_identifiers(tmp_path / "report.dcm", names)
-    back = read_sr(tmp_path / "report.dcm")
+    back = read_srs([tmp_path / "report.dcm"])
     assert [lesion.label for lesion in back.lesions] == labels
     assert [lesion.tracking_uid for lesion in back.lesions] == [lesion.tracking_uid for lesion in four.lesions]
 
@@ -147,16 +147,16 @@ def test_no_lesion_is_lost_whatever_another_program_calls_it(record, series, tmp
 def test_files_that_are_no_report_are_named(series, tmp_path, record):
     (tmp_path / "text.dcm").write_text("nothing")
     with pytest.raises(AnatomicalEmbeddingError, match=r"text\.dcm: cannot be read as DICOM"):
-        read_sr(tmp_path / "text.dcm")
+        read_srs([tmp_path / "text.dcm"])
     with pytest.raises(AnatomicalEmbeddingError, match=r"none\.dcm: no such file"):
-        read_sr(tmp_path / "none.dcm")
+        read_srs([tmp_path / "none.dcm"])
     with pytest.raises(AnatomicalEmbeddingError, match="is DICOM but no structured report"):
-        read_sr(next(series["prior"].iterdir()))
+        read_srs([next(series["prior"].iterdir())])
     write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
     whole = (tmp_path / "report.dcm").read_bytes()
     (tmp_path / "cut.dcm").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(AnatomicalEmbeddingError, match=r"cut\.dcm.*cut short"):
-        read_sr(tmp_path / "cut.dcm")
+        read_srs([tmp_path / "cut.dcm"])
 
 
 def test_reports_of_two_patients_are_not_joined(record, series, volumes, tmp_path):

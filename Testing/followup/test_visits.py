@@ -14,8 +14,8 @@ from AnatomicalEmbedding.followup.record import Proposal
 from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, responses
 from AnatomicalEmbedding.followup.status import status_of
 from AnatomicalEmbedding.followup.table import SUM_LABEL, write_csv
+from AnatomicalEmbedding.followup.timeline import visits_of
 from AnatomicalEmbedding.followup.trend_chart import lines_of, trend_svg
-from AnatomicalEmbedding.followup.visits import visits_of
 
 SPRING, SUMMER = date(2024, 1, 1), date(2024, 4, 1)
 SCANS = (

@@ -11,8 +11,8 @@ import slicer.util
 from scans import add_patient, finish, make_store
 
 from AnatomicalEmbedding.errors import CancelledError
-from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
-from AnatomicalEmbeddingLib.Maps.MapStore import EMPTY, FAILED, READY, MapStore
+from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+from AnatomicalEmbeddingLib.scene.maps.MapStore import EMPTY, FAILED, READY, MapStore
 
 
 class SlowEngine(Engine):
@@ -268,7 +268,7 @@ def _matrix(node):
 
 
 def test_scans_that_wait_are_not_copied_yet(scene, slow, monkeypatch):
-    from AnatomicalEmbeddingLib.Maps import MapStore as module
+    from AnatomicalEmbeddingLib.scene.maps import MapStore as module
 
     copied, real = [], module.snapshot
     monkeypatch.setattr(module, "snapshot", lambda node: copied.append(node) or real(node))

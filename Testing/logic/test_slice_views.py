@@ -7,9 +7,9 @@ import slicer.util
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 from view_nodes import add_view, remove_views
 
-from AnatomicalEmbeddingLib import Views
-from AnatomicalEmbeddingLib.Landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.scene import SideBySide, Views
+from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 from slicer_kit.scene import read_mrb, write_mrb
 
 
@@ -53,8 +53,61 @@ def test_a_list_is_shown_in_the_views_of_its_scan_only(scene, views):
     Views.showOnlyIn(display, scene, first)
     assert set(display.GetViewNodeIDs()) == {axial.GetID(), coronal.GetID()}
     assert not display.IsDisplayableInView(other.GetID())
-    Views.showOnlyIn(display, scene, add_patient(2))
-    assert display.IsDisplayableInView(other.GetID())
+    Views.showOnlyIn(display, scene, add_patient(2))  # which no view shows
+    assert not display.GetVisibility2D()
+    assert not display.GetVisibility3D()
+    Views.showOnlyIn(display, scene, first)
+    assert display.GetVisibility2D()
+    assert display.GetVisibility3D()
+
+
+def test_what_the_user_has_hidden_stays_hidden(scene, views):
+    first, _second, _ = views
+    display = add_points(scene, {}).GetDisplayNode()
+    display.SetVisibility3D(False)
+    Views.showOnlyIn(display, scene, first)
+    assert not display.GetVisibility3D()
+    assert display.GetVisibility2D()
+
+
+def test_3d_views_show_what_belongs_to_one_scan_and_do_not_mix_them(scene, views):
+    first, second, _ = views
+    solid = scene.AddNewNodeByClass("vtkMRMLViewNode")
+    ours, others = (add_points(scene, {}).GetDisplayNode() for _ in range(2))
+    Views.showOnlyIn(ours, scene, first)
+    Views.showOnlyIn(others, scene, second)
+    assert ours.IsDisplayableInView(solid.GetID())
+    assert not others.IsDisplayableInView(solid.GetID())
+    scene.RemoveNode(solid)
+
+
+def test_a_scan_is_seen_whole_and_in_the_middle_wherever_it_was_moved(scene, views):
+    first, second, (axial, coronal, other) = views
+    first.SetAndObserveTransformNodeID(add_transform(scene, turned(0, (1200, 0, -300))).GetID())
+    before = centre(other)
+    Views.fit(scene, first)
+    bounds = [0.0] * 6
+    first.GetRASBounds(bounds)
+    low, high = np.array(bounds[::2]), np.array(bounds[1::2])
+    for view, axes in ((axial, (0, 1)), (coronal, (0, 2))):
+        assert np.allclose(centre(view), (low + high) / 2)
+        shown = np.array(view.GetFieldOfView()[:2])
+        assert (shown >= (high - low)[list(axes)] - 1e-6).all()
+        assert np.isclose(shown / (high - low)[list(axes)], 1.0).any()  # and no smaller than it must be
+    assert np.allclose(centre(other), before)
+    assert second.GetID() in dict(Views.backgrounds(scene)).values()
+
+
+def test_views_that_go_to_a_lesion_are_near_enough_to_measure_it(scene, views):
+    first, _second, (axial, coronal, other) = views
+    Views.fit(scene, first)
+    wide = other.GetFieldOfView()
+    Views.jump(scene, first, (0.0, 0.0, 300.0), atMostMm=150.0)
+    assert np.isclose(min(axial.GetFieldOfView()[:2]), 150)
+    assert other.GetFieldOfView() == wide
+    coronal.SetFieldOfView(60, 60, 1)
+    Views.jump(scene, first, (0.0, 0.0, 300.0), atMostMm=150.0)
+    assert np.isclose(min(coronal.GetFieldOfView()[:2]), 60)  # the user is nearer already
 
 
 def test_points_follow_their_scan_into_other_views(scene, views, tmp_path):
@@ -80,61 +133,71 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     layout = slicer.vtkMRMLLayoutLogic()
     layout.SetMRMLScene(scene)
     third = add_patient(2, 'Third <"&">')
-    for tag in [Views.viewTag(row, o) for row in range(3) for o in ("Axial", "Sagittal", "Coronal")]:
+    for tag in [SideBySide.viewTag(row, o) for row in range(3) for o in ("Axial", "Sagittal", "Coronal")]:
         add_view(scene, tag, None)
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     node.AddMaximizedViewNode(views[2][0])
-    assert Views.showGrid(scene, [first, second, third])
+    assert SideBySide.showSideBySide(scene, [first, second, third])
     assert node.GetNumberOfMaximizedViewNodes() == 0
-    assert node.GetViewArrangement() == Views.GRID_LAYOUT
+    assert node.GetViewArrangement() == SideBySide.ROWS
     for row, volume in enumerate((first, second, third)):
         shown = Views.viewsOf(scene, volume)
-        tags = {Views.viewTag(row, orientation) for orientation in ("Axial", "Sagittal", "Coronal")}
+        tags = {SideBySide.viewTag(row, orientation) for orientation in ("Axial", "Sagittal", "Coronal")}
         assert tags <= {view.GetLayoutName() for view in shown}
         groups = {view.GetViewGroup() for view in shown if view.GetLayoutName() in tags}
         assert len(groups) == 1
     all_groups = {view.GetViewGroup() for view in Views.sliceNodes(scene) if view.GetLayoutName().startswith("AE")}
     assert len(all_groups) == 3
-    assert Views.showGrid(scene, [second])  # again, with another description
+    for view in Views.viewsOf(scene, third):
+        assert view.GetOrientationMarkerType() == view.OrientationMarkerTypeHuman
+        assert view.GetRulerType() == view.RulerTypeThin
+    assert SideBySide.showSideBySide(scene, [second])  # again, with another description
     layout.SetMRMLScene(None)
+
+
+def test_four_scans_can_have_one_large_axial_view_each():
+    described = SideBySide.layoutOf(["1", "2", "3", "4"], SideBySide.AXIAL)
+    assert [described.count(SideBySide.viewTag(n, "Axial")) for n in range(4)] == [1] * 4
+    assert "Coronal" not in described
+    assert described.count('type="horizontal"') == 2  # two and two
 
 
 def test_the_grid_is_known_before_it_is_used(scene):
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
-    node.SetLayoutDescription(Views.GRID_LAYOUT, "")  # forgets the grid of another test
-    assert not node.IsLayoutDescription(Views.GRID_LAYOUT)
+    node.SetLayoutDescription(SideBySide.ROWS, "")  # forgets the grid of another test
+    assert not node.IsLayoutDescription(SideBySide.ROWS)
     before = node.GetViewArrangement()
-    Views.offerGrid(scene)
+    SideBySide.offerLayouts(scene)
     assert node.GetViewArrangement() == before
-    described = node.GetLayoutDescription(Views.GRID_LAYOUT)
-    assert Views.viewTag(1, "Coronal") in described
-    assert Views.viewTag(2, "Axial") not in described
+    described = node.GetLayoutDescription(SideBySide.ROWS)
+    assert SideBySide.viewTag(1, "Coronal") in described
+    assert SideBySide.viewTag(2, "Axial") not in described
 
 
 def test_a_scene_that_was_saved_with_three_rows_opens_with_three(scene, tmp_path):
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
-    node.SetLayoutDescription(Views.GRID_LAYOUT, "")
-    Views.offerGrid(scene)
-    Views.showGrid(scene, [add_patient(number, f"<{number}>") for number in range(3)])
+    node.SetLayoutDescription(SideBySide.ROWS, "")
+    SideBySide.offerLayouts(scene)
+    SideBySide.showSideBySide(scene, [add_patient(number, f"<{number}>") for number in range(3)])
     write_mrb(scene, tmp_path / "three.mrb")
     scene.Clear(0)
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     node.SetViewArrangement(node.SlicerLayoutConventionalView)
-    node.SetLayoutDescription(Views.GRID_LAYOUT, Views.gridLayout(["", ""]))  # as after a start of Slicer
+    node.SetLayoutDescription(SideBySide.ROWS, SideBySide.layoutOf(["", ""]))  # as after a start of Slicer
     node.RemoveAttribute("AnatomicalEmbedding.Rows")
     read_mrb(scene, tmp_path / "three.mrb")
-    assert node.GetViewArrangement() == Views.GRID_LAYOUT
-    described = node.GetLayoutDescription(Views.GRID_LAYOUT)
-    assert Views.viewTag(2, "Axial") in described
-    assert Views.viewTag(3, "Axial") not in described
+    assert node.GetViewArrangement() == SideBySide.ROWS
+    described = node.GetLayoutDescription(SideBySide.ROWS)
+    assert SideBySide.viewTag(2, "Axial") in described
+    assert SideBySide.viewTag(3, "Axial") not in described
 
 
 def test_without_a_layout_there_is_no_grid(scene):
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if node is not None:
         scene.RemoveNode(node)
-    assert not Views.showGrid(scene, [add_patient(0)])
-    Views.offerGrid(scene)
+    assert not SideBySide.showSideBySide(scene, [add_patient(0)])
+    SideBySide.offerLayouts(scene)
 
 
 class Clock:

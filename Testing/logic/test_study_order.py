@@ -7,7 +7,7 @@ import pytest
 import slicer
 import slicer.util
 
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import DATE_ATTRIBUTE, patientOf, patients, setDate, studyOf
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import DATE_ATTRIBUTE, patientOf, patients, setDate, studyOf
 
 
 def add_volume(name="CT"):

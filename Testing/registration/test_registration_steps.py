@@ -7,10 +7,9 @@ import torch
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, MapError
 from AnatomicalEmbedding.phantom import map_points
 from AnatomicalEmbedding.registration.affine import AFFINE, RIGID, GridMatches, fit_affine
-from AnatomicalEmbedding.registration.coarse import fit_field
 from AnatomicalEmbedding.registration.instance import refine
 from AnatomicalEmbedding.registration.lattice import Lattice
-from AnatomicalEmbedding.registration.register import KINDS, register
+from AnatomicalEmbedding.registration.register import KINDS, fit_field, register
 from AnatomicalEmbedding.registration.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -61,7 +60,7 @@ def test_a_thin_slab_of_matches_tells_no_scale_across_it():
     inward = np.outer(height, [0, 0, -0.35])  # answers near a scan's end are drawn into it
     wrong = np.random.default_rng(0).normal(0, 5, points.shape) + inward
     every = made_up_matches(transform_points(truth, points) + wrong)
-    some = GridMatches(LATTICE, *(getattr(every, name)[slab] for name in SLAB), asked=len(points))
+    some = GridMatches(LATTICE, *(getattr(every, name)[slab] for name in SLAB), tried=len(points))
     found = fit_affine(some)
     apart = np.linalg.norm(transform_points(found, points) - transform_points(truth, points), axis=1)
     assert np.linalg.det(found[:3, :3]) == pytest.approx(1.0, abs=0.15)
@@ -73,7 +72,7 @@ def test_matches_in_one_plane_give_a_map_that_can_be_undone():
     points = LATTICE.points_ras()
     plane = points[:, 2] == points[0, 2]
     every = made_up_matches(transform_points(truth, points))
-    found = fit_affine(GridMatches(LATTICE, *(getattr(every, name)[plane] for name in SLAB), asked=len(points)))
+    found = fit_affine(GridMatches(LATTICE, *(getattr(every, name)[plane] for name in SLAB), tried=len(points)))
     assert np.allclose(found, truth, atol=1e-6)
 
 
@@ -81,7 +80,7 @@ def test_too_few_matches_are_refused_with_their_number():
     every = made_up_matches(LATTICE.points_ras())
     few = GridMatches(
         every.lattice, every.index[:10], every.fixed_ras[:10], every.moving_ras[:10], every.weight[:10],
-        every.depth_mm[:10], every.asked,
+        every.depth_mm[:10], every.tried,
     )  # fmt: skip
     with pytest.raises(AnatomicalEmbeddingError, match=r"only 10 of 756 places .* overlap more"):
         fit_affine(few)
@@ -149,7 +148,7 @@ def test_scans_that_share_nothing_are_refused(bent_pair):
 
     lower, upper = (make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=view) for view in ((-60, 80), (470, 620)))
     model = load_model()
-    with pytest.raises(AnatomicalEmbeddingError, match="too little of the same"):
+    with pytest.raises(AnatomicalEmbeddingError, match="share too little"):
         register((model.embed(lower.volume), model.embed(upper.volume)), (lower.volume, upper.volume))
 
 

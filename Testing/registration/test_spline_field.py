@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from AnatomicalEmbedding.registration.lattice import Lattice
-from AnatomicalEmbedding.registration.least_squares import conjugate_gradients, roughness
-from AnatomicalEmbedding.registration.spline import SplineField
+from AnatomicalEmbedding.registration.spline import SplineField, conjugate_gradients, roughness
 
 LOW, HIGH = np.array([-31.0, 4.0, 100.0]), np.array([47.0, 60.0, 171.0])
 

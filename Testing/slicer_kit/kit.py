@@ -19,6 +19,7 @@ from slicer_kit import packaging_double, qt_double, sample_data
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.exceptions import SlotErrors
 from slicer_kit.hierarchy import HierarchyItems
+from slicer_kit.layout import LayoutManager
 from slicer_kit.module import Module, ModuleHeader
 from slicer_kit.qt_messages import QtWarnings
 from slicer_kit.scene import read_mrb, shared_core, write_mrb
@@ -64,6 +65,7 @@ class Kit:
         self.close_all()
         for module in list(self.modules.values()):
             self._unload(module)
+        self._close_window()
         self.core.clear()
         self.dialogs.reset()
         packaging_double.reset()
@@ -251,6 +253,17 @@ class Kit:
             raise OSError(f"{path}: the screenshot could not be written")
         panel.setHidden(was_hidden)
         return Path(path)
+
+    def open_window(self) -> LayoutManager:
+        """The main window opens, with views as layouts name them; closed by `reset`."""
+        slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(self.scene)
+        self.app._layout_manager = LayoutManager(self.scene)
+        return self.app._layout_manager
+
+    def _close_window(self) -> None:
+        window, self.app._layout_manager = self.app._layout_manager, None
+        if window is not None:
+            window.close()
 
     def close_scene(self) -> None:
         """File > Close Scene."""

@@ -6,12 +6,9 @@ from typing import ClassVar
 import slicer
 from PySide6 import QtCore, QtWidgets
 
-from slicer_kit import ctk_double
 from slicer_kit.node_selectors import qMRMLCheckableNodeComboBox, qMRMLNodeComboBox
 from slicer_kit.place_widget import qSlicerMarkupsPlaceWidget
 from slicer_kit.pythonqt import stored, wrapped
-from slicer_kit.segment_selector import qMRMLSegmentSelectorWidget
-from slicer_kit.simple_markups_widget import qSlicerSimpleMarkupsWidget
 from slicer_kit.ui_loader import register
 
 _SCENE_SIGNAL = {"mrmlSceneChanged(vtkMRMLScene*)": "mrmlSceneChanged"}
@@ -54,52 +51,6 @@ class qSlicerScriptedLoadableModuleWidget(qSlicerWidget):
         return getattr(slicer.modules, f"{self.moduleName}Widget")
 
 
-@wrapped
-class qMRMLCollapsibleButton(ctk_double.ctkCollapsibleButton):
-    """A collapsible button that hands the scene on."""
-
-    SIGNALS: ClassVar = _SCENE_SIGNAL
-    mrmlSceneChanged = QtCore.Signal(object)
-
-    def setMRMLScene(self, scene) -> None:
-        self.mrmlSceneChanged.emit(scene)
-
-
-class _TakesScene:
-    """Shows the units of the scene in the application; here the scene is only kept."""
-
-    _scene = None
-
-    def setMRMLScene(self, scene) -> None:
-        self._scene = scene
-
-    def mrmlScene(self):
-        return self._scene
-
-
-@wrapped
-class qMRMLSliderWidget(_TakesScene, ctk_double.ctkSliderWidget):
-    """A slider with the unit of a quantity."""
-
-    quantity, setQuantity = stored("quantity", str, "")
-    unitAwareProperties, setUnitAwareProperties = stored("unitAwareProperties", int, 0)
-
-
-@wrapped
-class qMRMLSpinBox(_TakesScene, ctk_double.ctkDoubleSpinBox):
-    """A spin box with the unit of a quantity."""
-
-    quantity, setQuantity = stored("quantity", str, "")
-    unitAwareProperties, setUnitAwareProperties = stored("unitAwareProperties", int, 0)
-
-
-@wrapped
-class qMRMLRangeWidget(_TakesScene, ctk_double.ctkRangeWidget):
-    """A range with the unit of a quantity."""
-
-    quantity, setQuantity = stored("quantity", str, "")
-
-
 def build() -> None:
     """Put the classes on `slicer` and make them known to .ui files."""
     classes = (
@@ -108,13 +59,7 @@ def build() -> None:
         qSlicerScriptedLoadableModuleWidget,
         qMRMLNodeComboBox,
         qMRMLCheckableNodeComboBox,
-        qMRMLSegmentSelectorWidget,
         qSlicerMarkupsPlaceWidget,
-        qSlicerSimpleMarkupsWidget,
-        qMRMLCollapsibleButton,
-        qMRMLSliderWidget,
-        qMRMLSpinBox,
-        qMRMLRangeWidget,
     )
     register(*classes)
     for cls in classes:

@@ -7,7 +7,6 @@ import slicer
 import vtk
 from PySide6 import QtCore, QtGui, QtWidgets
 
-from slicer_kit.dialogs import DIALOGS
 from slicer_kit.pythonqt import stored, wrapped
 from slicer_kit.scene_observation import SceneObservation
 
@@ -52,7 +51,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
     showChildNodeTypes, setShowChildNodeTypes = stored("showChildNodeTypes", bool, True, "_refresh")
     hideChildNodeTypes, setHideChildNodeTypes = stored("hideChildNodeTypes", "QStringList", [], "_refresh")
     noneEnabled, setNoneEnabled = stored("noneEnabled", bool, False, "_refresh")
-    noneDisplay, setNoneDisplay = stored("noneDisplay", str, "None", "_refresh")
+    noneDisplay, setNoneDisplay = stored("noneDisplay", str, "None", "_on_none_display")
     addEnabled, setAddEnabled = stored("addEnabled", bool, True)
     removeEnabled, setRemoveEnabled = stored("removeEnabled", bool, True)
     editEnabled, setEditEnabled = stored("editEnabled", bool, False)
@@ -130,10 +129,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self._attributes[nodeType, name] = value
         self._refresh()
 
-    def removeAttribute(self, nodeType: str, name: str) -> None:
-        self._attributes.pop((nodeType, name), None)
-        self._refresh()
-
     def _candidates(self) -> list:
         if self._scene is None or not self.nodeTypes:
             return []
@@ -175,6 +170,10 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         for node in self._listed:
             if node not in before:
                 self.nodeAdded.emit(node)
+
+    def _on_none_display(self) -> None:
+        """Slicer replaces the model's first item, which moves an empty selector to its first node."""
+        self._refresh(select=self._current if self._current is not None else next(iter(self._listed), None))
 
     def _on_node_modified(self, node, _event) -> None:
         if self._scene is None or self._scene.IsClosing():
@@ -267,19 +266,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self.nodeAddedByUser.emit(node)
         return node
 
-    def removeCurrentNode(self) -> None:
-        self._scene.RemoveNode(self._current)
-
-    def renameCurrentNode(self) -> None:
-        if self._current is not None:
-            name = DIALOGS.record("text", "New name:", "Rename", start=self._current.GetName())
-            if name:
-                self._current.SetName(name)
-                self.currentNodeRenamed.emit(name)
-
-    def editCurrentNode(self) -> None:
-        self.nodeAboutToBeEdited.emit(self._current)
-
 
 @wrapped
 class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
@@ -300,9 +286,6 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
     def allChecked(self) -> bool:
         return not self.uncheckedNodes()
 
-    def noneChecked(self) -> bool:
-        return not self.checkedNodes()
-
     def checkState(self, node) -> QtCore.Qt.CheckState:
         return QtCore.Qt.CheckState.Checked if node in self.checkedNodes() else QtCore.Qt.CheckState.Unchecked
 
@@ -317,15 +300,6 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
             self._checked.remove(node)
         self._show_text()
         self.checkedNodesChanged.emit()
-
-    def check(self, node) -> None:
-        self.setCheckState(node, QtCore.Qt.CheckState.Checked)
-
-    def uncheck(self, node) -> None:
-        self.setCheckState(node, QtCore.Qt.CheckState.Unchecked)
-
-    def setUserCheckable(self, node, checkable: bool) -> None:
-        """Whether the user may change the check mark; nothing here is clicked in the list."""
 
     def _refresh(self, select=None) -> None:
         super()._refresh(select)

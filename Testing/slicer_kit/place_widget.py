@@ -57,13 +57,7 @@ class qSlicerMarkupsPlaceWidget(QtWidgets.QWidget):
     SIGNALS: ClassVar = {"mrmlSceneChanged(vtkMRMLScene*)": "mrmlSceneChanged"}
     mrmlSceneChanged = QtCore.Signal(object)
     activeMarkupsPlaceModeChanged = QtCore.Signal(bool)
-    activeMarkupsFiducialPlaceModeChanged = QtCore.Signal(bool)
     placeMultipleMarkups, setPlaceMultipleMarkups = stored("placeMultipleMarkups", int, 0)
-    deleteAllControlPointsOptionVisible, setDeleteAllControlPointsOptionVisible = stored("deleteAll", bool, True)
-    deleteAllMarkupsOptionVisible, setDeleteAllMarkupsOptionVisible = stored("deleteAllMarkups", bool, True)
-    unsetLastControlPointOptionVisible, setUnsetLastControlPointOptionVisible = stored("unsetLast", bool, False)
-    unsetAllControlPointsOptionVisible, setUnsetAllControlPointsOptionVisible = stored("unsetAll", bool, False)
-    defaultNodeColor, setDefaultNodeColor = stored("defaultNodeColor", QtGui.QColor, QtGui.QColor(0, 255, 0), "_update")
 
     def __init__(self, parent=None) -> None:
         super().__init__(parent)
@@ -87,7 +81,7 @@ class qSlicerMarkupsPlaceWidget(QtWidgets.QWidget):
             layout.addWidget(button)
         layout.addStretch(1)
         self._place_button.toggled.connect(self.setPlaceModeEnabled)
-        self._delete_button.clicked.connect(lambda _checked: self.modifyLastPoint())
+        self._delete_button.clicked.connect(self._delete_last)
         self._update()
 
     def mrmlScene(self):
@@ -114,8 +108,6 @@ class qSlicerMarkupsPlaceWidget(QtWidgets.QWidget):
     def currentNode(self):
         return self._node
 
-    currentMarkupsNode = currentNode
-
     def setCurrentNode(self, node) -> None:
         node = slicer.vtkMRMLMarkupsNode.SafeDownCast(node) if node is not None else None
         if node is self._node:
@@ -125,12 +117,6 @@ class qSlicerMarkupsPlaceWidget(QtWidgets.QWidget):
         if node is not None:
             self._node_observers.add(node, POINT_EVENTS, self._update)
         self._update()
-
-    def interactionNode(self):
-        return self._interaction
-
-    def selectionNode(self):
-        return self._selection
 
     def _is_active(self) -> bool:
         if self._scene is None or self._node is None or self._selection is None:
@@ -166,49 +152,19 @@ class qSlicerMarkupsPlaceWidget(QtWidgets.QWidget):
     def setPlaceModePersistency(self, persistent: bool) -> None:
         self._interaction.SetPlaceModePersistence(int(persistent))
 
-    def setButtonsVisible(self, visible: bool) -> None:
-        for button in self._buttons:
-            button.setVisible(visible)
-
     def placeButton(self) -> QtWidgets.QToolButton:
         return self._place_button
 
     def deleteButton(self) -> QtWidgets.QToolButton:
         return self._delete_button
 
-    def setNodeColor(self, color: QtGui.QColor) -> None:
-        if self._node is not None and self._node.GetDisplayNode() is not None:
-            self._node.GetDisplayNode().SetColor(color.redF(), color.greenF(), color.blueF())
-            self._node.GetDisplayNode().SetSelectedColor(color.redF(), color.greenF(), color.blueF())
+    def _delete_last(self) -> None:
+        self._node.RemoveNthControlPoint(self._node.GetNumberOfControlPoints() - 1)
 
     def _node_color(self) -> QtGui.QColor:
         if self._node is None or self._node.GetDisplayNode() is None:
-            return self.defaultNodeColor
+            return QtGui.QColor(0, 255, 0)
         return QtGui.QColor.fromRgbF(*self._node.GetDisplayNode().GetSelectedColor())
-
-    def modifyLastPoint(self) -> None:
-        if self._node is not None and self._node.GetFixedNumberOfControlPoints():
-            self.unsetLastDefinedPoint()
-        else:
-            self.deleteLastPoint()
-
-    def deleteLastPoint(self) -> None:
-        if self._node is not None and self._node.GetNumberOfControlPoints() > 0:
-            self._node.RemoveNthControlPoint(self._node.GetNumberOfControlPoints() - 1)
-
-    def deleteAllPoints(self) -> None:
-        if self._node is not None:
-            self._node.RemoveAllControlPoints()
-
-    def unsetLastDefinedPoint(self) -> None:
-        for index in reversed(range(self._node.GetNumberOfControlPoints() if self._node is not None else 0)):
-            if self._node.GetNthControlPointPositionStatus(index) != self._node.PositionUndefined:
-                self._node.UnsetNthControlPointPosition(index)
-                return
-
-    def unsetAllPoints(self) -> None:
-        if self._node is not None:
-            self._node.UnsetAllControlPoints()
 
     def _update(self, *_event) -> None:
         if self._updating:
@@ -228,7 +184,6 @@ class qSlicerMarkupsPlaceWidget(QtWidgets.QWidget):
         self._updating = False
         if placing != self._signaled:
             self._signaled = placing
-            self.activeMarkupsFiducialPlaceModeChanged.emit(placing)
             self.activeMarkupsPlaceModeChanged.emit(placing)
 
     def _can_take_points(self) -> bool:
@@ -241,10 +196,6 @@ class qSlicerMarkupsPlaceWidget(QtWidgets.QWidget):
         bool, lambda self: bool(self._interaction and self._interaction.GetPlaceModePersistence()),
         setPlaceModePersistency,
     )  # fmt: skip
-    buttonsVisible = QtCore.Property(
-        bool, lambda self: not any(button.isHidden() for button in self._buttons), setButtonsVisible
-    )
-    nodeColor = QtCore.Property(QtGui.QColor, _node_color, setNodeColor)
 
 
 def _markups_logic():

@@ -10,8 +10,6 @@ from slicer_kit import pythonqt
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.ui_loader import QUiLoader
 
-_OK = QtWidgets.QMessageBox.StandardButton.Ok
-_YES_NO = QtWidgets.QMessageBox.StandardButton.Yes | QtWidgets.QMessageBox.StandardButton.No
 _settings_path = ""
 
 
@@ -28,9 +26,6 @@ def build() -> types.ModuleType:
     module.QSettings = QSettings
     module.QUiLoader = QUiLoader
     module.QFileDialog = QFileDialog
-    module.QInputDialog = QInputDialog
-    module.QMessageBox = QMessageBox
-    module.QColorDialog = QColorDialog
     module.QDesktopServices = QDesktopServices
     for name in ("exec", "exec_"):
         setattr(QtWidgets.QDialog, name, _exec_dialog)
@@ -110,62 +105,8 @@ class QFileDialog(QtWidgets.QFileDialog):
         return DIALOGS.record("open_file", directory, caption, filter=filter)
 
     @staticmethod
-    def getOpenFileNames(parent=None, caption="", directory="", filter="", *_more):
-        return DIALOGS.record("open_files", directory, caption, filter=filter)
-
-    @staticmethod
-    def getSaveFileName(parent=None, caption="", directory="", filter="", *_more):
-        return DIALOGS.record("save_file", directory, caption, filter=filter)
-
-    @staticmethod
     def getExistingDirectory(parent=None, caption="", directory="", *_more):
         return DIALOGS.record("directory", directory, caption)
-
-
-@pythonqt.wrapped
-class QInputDialog(QtWidgets.QInputDialog):
-    """Static functions answer with DIALOGS; PythonQt returns the value alone, the start value where cancelled."""
-
-    @staticmethod
-    def getText(parent=None, title="", label="", echo=None, text="", *_more):
-        return DIALOGS.record("text", label, title, start=text)
-
-    @staticmethod
-    def getItem(parent=None, title="", label="", items=(), *_more):
-        return DIALOGS.record("item", label, title, items=list(items))
-
-    @staticmethod
-    def getInt(parent=None, title="", label="", *_more):
-        return int(DIALOGS.record("number", label, title))
-
-    @staticmethod
-    def getDouble(parent=None, title="", label="", *_more):
-        return float(DIALOGS.record("number", label, title))
-
-
-@pythonqt.wrapped
-class QMessageBox(QtWidgets.QMessageBox):
-    """Static functions answer with DIALOGS: True is the agreeing button among those shown, False the other."""
-
-    @staticmethod
-    def information(parent, title, text, *buttons):
-        return button_for(DIALOGS.record("info", text, title), *buttons[:1] or (_OK,))
-
-    @staticmethod
-    def warning(parent, title, text, *buttons):
-        return button_for(DIALOGS.record("warning", text, title), *buttons[:1] or (_OK,))
-
-    @staticmethod
-    def critical(parent, title, text, *buttons):
-        return button_for(DIALOGS.record("error", text, title), *buttons[:1] or (_OK,))
-
-    @staticmethod
-    def question(parent, title, text, *buttons):
-        return button_for(DIALOGS.record("confirm", text, title), *buttons[:1] or (_YES_NO,))
-
-    @staticmethod
-    def about(parent, title, text):
-        DIALOGS.record("info", text, title)
 
 
 def button_for(answer: bool, shown):
@@ -175,14 +116,6 @@ def button_for(answer: bool, shown):
     refusal = (kinds.No, kinds.Cancel, kinds.Close, kinds.Discard, kinds.Abort)
     wanted = order if answer else refusal
     return next((kind for kind in wanted if kind & shown), kinds.NoButton)
-
-
-@pythonqt.wrapped
-class QColorDialog(QtWidgets.QColorDialog):
-    @staticmethod
-    def getColor(initial=None, parent=None, title="", *_more):
-        answer = DIALOGS.record("color", "", title)
-        return QtGui.QColor(answer) if answer is not None else QtGui.QColor()
 
 
 class QDesktopServices:

@@ -113,7 +113,7 @@ class ScriptedLoadableModuleTest(unittest.TestCase):
     """The self test of a module, run by the application's Test button."""
 
     def delayDisplay(self, message: str, requestedDelay=None, msec=None) -> None:
-        logging.info(message)
+        slicer.util.delayDisplay(message, requestedDelay or msec or 1000)
 
     def runTest(self) -> None:
         logging.warning("No test is defined in %s", type(self).__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from system_packages import find_program
+
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = find_program("chromium")
 TOKEN = "token-of-the-tests-1234"
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 _WAIT_MS = 30_000

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, saying why, what this environment cannot run."""
-    from browsing import CHROMIUM
-
-    missing = [name for name in ("trame_slicer", "playwright") if find_spec(name) is None]
-    for item in items:
-        if Path(__file__).parent not in item.path.parents:
-            continue
-        in_browser = "browser" in item.fixturenames
-        if in_browser and missing:
-            item.add_marker(pytest.mark.skip(reason="playwright is not installed; `make test` installs it"))
-        elif in_browser and CHROMIUM is None:
-            item.add_marker(pytest.mark.skip(reason="chromium is not installed; on Debian: apt install chromium"))
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +32,7 @@ def pictures() -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser():
+def browser(drawing):
     from browsing import open_browser
 
     with open_browser() as opened:
@@ -56,7 +40,7 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def running(scan_files, tmp_path_factory):
+def running(drawing, scan_files, tmp_path_factory):
     """The viewer with both torsos; its log must hold no error."""
     from browsing import Running
 

@@ -14,9 +14,8 @@ import zipfile
 from pathlib import Path
 
 _TESTING = Path(__file__).resolve().parents[1]
-sys.path[:0] = [
-    str(each) for each in (_TESTING / "viewer", _TESTING, _TESTING.parent / "SlicerModules", _TESTING.parent)
-]
+_ROOT = _TESTING.parent
+sys.path[:0] = [str(each) for each in (_TESTING / "viewer", _TESTING, _ROOT / "SlicerModules", _ROOT / "tools", _ROOT)]
 
 from AnatomicalEmbeddingViewer.logic.demo_follow_up import axes_of, make_patient  # noqa: E402
 from browsing import Page, Running, open_browser  # noqa: E402
@@ -25,7 +24,7 @@ from AnatomicalEmbedding.followup.record import FollowUp  # noqa: E402
 from AnatomicalEmbedding.followup.record_file import read_record, write_record  # noqa: E402
 from AnatomicalEmbedding.phantom.followup import NOT_THERE, VISIBLE  # noqa: E402
 
-OUTPUT = _TESTING.parent / "Resources" / "Screenshots" / "viewer-follow-up.png"
+OUTPUT = _ROOT / "Resources" / "Screenshots" / "viewer-follow-up.png"
 _SHOWN = "L5"
 _NEAR_MM = 4.0  # a reader confirms what lies that close
 

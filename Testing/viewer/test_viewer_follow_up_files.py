@@ -94,7 +94,7 @@ def test_what_was_said_since_stays_and_undo_takes_a_record_back(reading, record)
     ("content", "sentence"),
     [
         (b"no json", "case.followup.json: is not JSON"),
-        (b"{}", "no follow-up"),
+        (b"{}", "not a follow-up"),
         (json.dumps(to_json(ELSEWHERE)).encode(), "case.followup.json: is about none of the scans loaded"),
         (b" " * (5 * 2**20), "4 MB at most"),
     ],
@@ -113,9 +113,9 @@ def test_a_file_that_is_no_record_of_the_patient_is_refused(reading, tmp_path, c
 def test_slicer_finds_the_follow_up_in_the_exported_scene(reading, tmp_path):
     from reading import read_bundle
 
-    from AnatomicalEmbeddingLib.FollowUp.RecordNode import readRecord
-    from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
-    from AnatomicalEmbeddingLib.SceneNodes import nodesOf
+    from AnatomicalEmbeddingLib.scene.followup.RecordNode import readRecord
+    from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
+    from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
 
     rows = reading.table(tmp_path)
     scene = read_bundle(reading.export("scene", tmp_path), tmp_path)

@@ -23,7 +23,7 @@ OBLIQUE[:3, :3] = _TURN @ UPRIGHT[:3, :3]
 
 
 @pytest.fixture
-def app(monkeypatch):
+def app(drawing, monkeypatch):
     made = SlicerApp()
     monkeypatch.setattr(slicer, "mrmlScene", made.scene, raising=False)
     return made

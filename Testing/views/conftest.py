@@ -10,7 +10,7 @@ _ENVIRONMENT = "these tests run in an environment with trame-slicer[standalone];
 
 
 @pytest.fixture(scope="session")
-def application():
+def application(drawing):
     """Scene, logics and views of trame-slicer: Slicer's own views without Slicer's windows."""
     pytest.importorskip("trame_slicer", reason=_ENVIRONMENT)
     from mouse_views import make_application

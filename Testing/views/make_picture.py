@@ -19,7 +19,7 @@ from vtkmodules.vtkFiltersCore import vtkImageAppend  # noqa: E402
 from vtkmodules.vtkIOImage import vtkPNGReader, vtkPNGWriter  # noqa: E402
 
 from AnatomicalEmbedding.phantom import make_phantom  # noqa: E402
-from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic  # noqa: E402
+from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic  # noqa: E402
 
 OUTPUT = _TESTING.parent / "Resources" / "Screenshots" / "slice-views.png"
 _SEEDS, _POINT = (20_001, 20_002), "carina"

@@ -9,10 +9,10 @@ from mouse_views import MouseView
 from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MOVED, PROPOSED
-from AnatomicalEmbeddingLib.FollowUp.AxisLines import LONG, axisLines
-from AnatomicalEmbeddingLib.FollowUp.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients, setDate
-from AnatomicalEmbeddingLib.Views import isPlacing
+from AnatomicalEmbeddingLib.scene.followup.AxisLines import LONG, axisLines
+from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients, setDate
+from AnatomicalEmbeddingLib.scene.Views import isPlacing
 
 PLACE = patient(0).points_ras["carina"]
 

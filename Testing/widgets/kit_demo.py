@@ -3,7 +3,6 @@
 from pathlib import Path
 
 MODULE = """
-import enum
 from typing import Annotated
 
 import qt
@@ -16,14 +15,6 @@ from slicer.ScriptedLoadableModule import *
 from slicer.util import VTKObservationMixin
 
 
-class Device(enum.Enum):
-    Automatic = "auto"
-    CPU = "cpu"
-
-    def label(self):
-        return {"auto": "Choose for me", "cpu": "Processor"}[self.value]
-
-
 @parameterNodeWrapper
 class KitDemoParameterNode:
     scan: vtkMRMLScalarVolumeNode
@@ -31,7 +22,6 @@ class KitDemoParameterNode:
     points: vtkMRMLMarkupsFiducialNode
     score: Annotated[float, WithinRange(0, 1)] = 0.5
     count: int = 3
-    device: Device = Device.CPU
     jump: bool = True
 
 
@@ -121,8 +111,6 @@ UI = """<?xml version="1.0" encoding="UTF-8"?>
     <property name="SlicerParameterName" stdset="0"><string>score</string></property></widget></item>
    <item row="5" column="1"><widget class="QSpinBox" name="countBox">
     <property name="SlicerParameterName" stdset="0"><string>count</string></property></widget></item>
-   <item row="6" column="1"><widget class="QComboBox" name="deviceBox">
-    <property name="SlicerParameterName" stdset="0"><string>device</string></property></widget></item>
    <item row="7" column="1"><widget class="QCheckBox" name="jumpBox">
     <property name="SlicerParameterName" stdset="0"><string>jump</string></property></widget></item>
   </layout></widget></item>

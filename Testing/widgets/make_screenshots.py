@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _fresh(kit, folder: Path) -> None:
-    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
 
     kit.reset(folder / "Slicer.ini")
     ModuleSettings.setCacheFolder(str(folder / "maps"))
@@ -94,7 +94,7 @@ def _landmarks(kit) -> None:
 def _boxes(kit) -> None:
     from scans import add_patient
 
-    from AnatomicalEmbeddingLib.Boxes.BoxNodes import boxesIn
+    from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import boxesIn
 
     nodes = [add_patient(n, name) for n, name in enumerate(("CT 2024-03", "CT 2025-01", "Another patient"))]
     panel = kit.open(kit.load_module("AnatomicalROI"))

@@ -21,19 +21,6 @@ def test_properties_are_attributes_and_setters_stay(qt):
     assert button.className() == "QPushButton"
 
 
-def test_counts_are_attributes_and_item_access_stays_a_method(qt):
-    table = qt.QTableWidget()
-    table.setRowCount(2)
-    table.columnCount = 3
-    table.setItem(1, 2, qt.QTableWidgetItem("cell"))
-    assert (table.rowCount, table.columnCount, table.currentRow()) == (2, 3, -1)
-    assert table.item(1, 2).text() == "cell"
-    listed = qt.QListWidget()
-    listed.addItems(["a", "b"])
-    listed.currentRow = 1
-    assert (listed.count, listed.currentRow, listed.currentItem().text()) == (2, 1, "b")
-
-
 def test_attributes_that_do_not_exist_cannot_be_set(qt):
     import ctk
 
@@ -103,24 +90,11 @@ def test_single_shot_is_a_static_function_and_a_property(kit, qt):
     assert timer.singleShot
 
 
-def test_check_states_are_numbers(qt):
-    box, got = qt.QCheckBox(), []
-    box.connect("stateChanged(int)", lambda state: got.append(state == qt.Qt.Checked))
-    box.checked = True
-    assert got == [True]
-
-
 def test_void_functions_can_be_called_without_end(qt):
     label = qt.QLabel()
     for _ in range(20000):
         label.setText("x")
     assert label.text == "x"
-
-
-def test_file_names_are_strings(kit, qt):
-    kit.dialogs.answer("open_files", ["/a", "/b"])
-    assert qt.QFileDialog.getOpenFileName(None, "Open") == ""
-    assert qt.QFileDialog.getOpenFileNames(None, "Open") == ["/a", "/b"]
 
 
 def test_menus_do_not_wait_and_do_what_is_chosen(kit, qt):
@@ -175,17 +149,6 @@ def test_what_is_shown_in_a_collapsed_section_appears_when_it_opens(kit, section
     assert hidden.visible
 
 
-def test_contents_added_to_a_collapsed_section_are_hidden(kit, qt, section):
-    button, _labels = section
-    button.collapsed = True
-    late = qt.QLabel("late")
-    button.layout().addRow(late)
-    kit.process_events()
-    assert not late.visible
-    button.collapsed = False
-    assert late.visible
-
-
 def test_slider_keeps_its_value_within_the_range(kit):
     import ctk
 
@@ -197,21 +160,6 @@ def test_slider_keeps_its_value_within_the_range(kit):
     slider.setValue(7)
     slider.value = 2
     assert got == [0.5, 1.25, 2]
-
-
-def test_path_widgets_ask_and_tell(kit):
-    import ctk
-
-    line, got = ctk.ctkPathLineEdit(), []
-    line.connect("currentPathChanged(QString)", got.append)
-    line.filters = ctk.ctkPathLineEdit.Dirs
-    kit.dialogs.answer("directory", "/data")
-    line.browse()
-    assert (line.currentPath, got) == ("/data", ["/data"])
-    button = ctk.ctkDirectoryButton()
-    button.connect("directoryChanged(QString)", got.append)
-    button.browse()
-    assert (button.directory, got) == ("/data", ["/data", "/data"])
 
 
 def test_a_path_is_told_only_where_the_whole_text_is_acceptable(kit):
@@ -227,16 +175,3 @@ def test_a_path_is_told_only_where_the_whole_text_is_acceptable(kit):
     for text in ("/a/b.txt", "/a/b.nii.gz", "/a/b.nii", "/a/b.nrrd"):
         line.setCurrentPath(text)
     assert paths == ["/a/b.txt", "/a/b.nii", "/a/b.nrrd"]  # CTK looks at the first word after "*." alone
-
-
-def test_checkable_combo_box(kit, qt):
-    import ctk
-
-    box, got = ctk.ctkCheckableComboBox(), []
-    box.connect("checkedIndexesChanged()", lambda: got.append(len(box.checkedIndexes())))
-    box.addItems(["a", "b"])
-    model = box.checkableModel()
-    box.setCheckState(model.index(1, 0), qt.Qt.Checked)
-    assert [model.data(index) for index in box.checkedIndexes()] == ["b"]
-    assert got == [1]
-    assert not box.allChecked()

@@ -87,35 +87,25 @@ def test_node_of_another_type_or_an_id_is_not_selected(kit, volumes, selector):
         selector.setCurrentNode(volumes[0].GetID())
 
 
-def test_user_adds_and_renames_nodes(kit, selector):
+def test_another_text_for_none_moves_an_empty_selector_to_its_first_node(kit, volumes, selector):
+    """As qMRMLNodeComboBox does: its model's first item is replaced."""
+    selector.noneEnabled = True
+    selector.setMRMLScene(kit.scene)
+    assert selector.currentNode() is None
+    selector.noneDisplay = "Template"
+    assert selector.currentNode() is volumes[0]
+    selector.setCurrentNode(volumes[1])
+    selector.noneDisplay = "Other"
+    assert selector.currentNode() is volumes[1]
+
+
+def test_user_adds_nodes(kit, selector):
     selector.setMRMLScene(kit.scene)
     selector.baseName = "Scan"
     node = selector.addNode()
     assert node.GetName() == "Scan"
     assert selector.currentNode() is node
     assert selector.addNode("vtkMRMLTextNode") is None
-    kit.dialogs.answer("text", "Prior")
-    selector.renameCurrentNode()
-    assert node.GetName() == "Prior"
-
-
-def test_checked_nodes(kit, volumes):
-    import qt
-    import slicer
-
-    widget, told = slicer.qMRMLCheckableNodeComboBox(), []
-    widget.nodeTypes = ["vtkMRMLScalarVolumeNode"]
-    widget.setMRMLScene(kit.scene)
-    widget.connect("checkedNodesChanged()", lambda: told.append(len(widget.checkedNodes())))
-    assert widget.checkedNodes() == []
-    for node in (volumes[2], volumes[0], volumes[0]):
-        widget.setCheckState(node, qt.Qt.Checked)
-    assert widget.checkedNodes() == [volumes[0], volumes[2]]
-    kit.scene.RemoveNode(volumes[0])
-    assert widget.checkedNodes() == [volumes[2]]
-    assert told == [1, 2, 1]
-    widget.setCheckState(volumes[2], qt.Qt.Unchecked)
-    assert widget.noneChecked()
 
 
 def test_place_mode_is_a_state_of_the_scene(kit):
@@ -152,53 +142,6 @@ def test_place_widget_forces_many_points_or_one(kit):
     widget.placeMultipleMarkups = slicer.qSlicerMarkupsPlaceWidget.ForcePlaceSingleMarkup
     widget.setPlaceModeEnabled(True)
     assert not widget.placeModePersistency
-
-
-def test_delete_button_deletes_or_unsets_the_last_point(kit):
-    import slicer
-
-    widget = slicer.qSlicerMarkupsPlaceWidget()
-    points = kit.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode")
-    widget.setMRMLScene(kit.scene)
-    widget.setCurrentNode(points)
-    assert not widget.deleteButton().enabled
-    for _ in range(2):
-        points.AddControlPoint(1, 2, 3)
-    kit.click(widget.deleteButton())
-    assert points.GetNumberOfControlPoints() == 1
-    points.SetFixedNumberOfControlPoints(True)
-    kit.click(widget.deleteButton())
-    assert points.GetNumberOfControlPoints() == 1
-    assert points.GetNumberOfDefinedControlPoints() == 0
-
-
-def test_simple_markups_widget_shows_the_points(kit):
-    import slicer
-
-    widget = slicer.qSlicerSimpleMarkupsWidget()
-    widget.setMRMLScene(kit.scene)
-    points = kit.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode")
-    widget.setCurrentNode(points)
-    points.AddControlPoint(1, 2, 3, "carina")
-    assert widget.tableWidget().item(0, 0).text() == "carina"
-    assert widget.currentNode() is points
-
-
-def test_segment_selector(kit):
-    import slicer
-
-    node = kit.scene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Organs")
-    node.GetSegmentation().AddEmptySegment("liver", "Liver")
-    widget, told = slicer.qMRMLSegmentSelectorWidget(), []
-    widget.connect("currentSegmentChanged(QString)", told.append)
-    widget.setMRMLScene(kit.scene)
-    assert widget.currentNode() is node
-    assert widget.currentSegmentID() == "liver"
-    node.GetSegmentation().AddEmptySegment("spleen", "Spleen")
-    widget.setCurrentSegmentID("spleen")
-    assert told == ["liver", "spleen"]
-    node.GetSegmentation().RemoveSegment("spleen")
-    assert widget.currentSegmentID() == "liver"
 
 
 def test_widgets_outlived_by_the_scene_are_left_alone(kit, volumes, selector):

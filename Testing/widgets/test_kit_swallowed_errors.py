@@ -59,7 +59,7 @@ def test_cleared(kit):
 """
 
 
-def test_swallowed_errors_fail_their_test(tmp_path):
+def test_swallowed_errors_fail_their_test(drawing, tmp_path):
     """A run of pytest of its own: what fails there must fail, and only that."""
     folder = Path(__file__).parent
     (tmp_path / "conftest.py").write_text((folder / "conftest.py").read_text())

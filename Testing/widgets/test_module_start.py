@@ -38,6 +38,7 @@ def test_help_tells_which_slicer_is_needed(kit, module):
     assert "Slicer 5.12 or newer" in kit.load_module(module).instance.parent.helpText
 
 
+@pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("module", MODULES)
 def test_neither_start_nor_opening_loads_what_takes_long(module, tmp_path):
     code = (

@@ -33,7 +33,7 @@ def test_reload_and_test_runs_one_after_the_other(kit):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_on_a_computer_without_the_packages_they_are_skipped(kit, module, monkeypatch):
-    from AnatomicalEmbeddingLib.Maps.Engine import Engine
+    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
 
     kit.load_module(module)
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))
@@ -42,3 +42,15 @@ def test_on_a_computer_without_the_packages_they_are_skipped(kit, module, monkey
     own = [reason for test, reason in result.skipped if type(test).__module__ == module]
     assert len(own) == result.testsRun - 1 > 0, "all but the base class's own are skipped"
     assert all("torch" in reason for reason in own)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_reload_and_test_without_the_packages_is_a_sentence(kit, module, monkeypatch):
+    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
+
+    loaded = kit.load_module(module)
+    monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))
+    getattr(loaded.python, f"{module}Test")().runTest()
+    (told,) = kit.dialogs.of("delay")
+    assert told.text.startswith("torch")
+    assert not kit.dialogs.of("error")

@@ -85,7 +85,7 @@ class Stage(nn.Module):
 class FeaturePyramid(nn.Module):
     """(b, 1, x, y, z), sizes multiples of 32 -> four feature maps at strides 4, 8, 16, 32, finest first."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         finer, coarser = WIDTHS[:-1], WIDTHS[1:]
         self.stem = Stem(WIDTHS[0])

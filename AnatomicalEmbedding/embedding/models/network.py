@@ -2,12 +2,12 @@
 
 Body: strided stem and 3-D U-Net on the stride-4 grid. The coordinate is read from its finest level, the global
 descriptor from the level above (wide context, coarse), the local one from the finest level joined with the image at
-stride 2 (fine detail that knows where it is).
+stride 2 (fine detail with context).
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -21,7 +21,7 @@ DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
 
 
 class Features(NamedTuple):
-    """What the network says of a volume; None where it has no such head. Descriptors have unit length.
+    """The network's output for a volume; None where it has no such head. Descriptors have unit length.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     rounded up. local: (b, l, k/2, j/2, i/2).
@@ -58,7 +58,8 @@ class NetworkSpec:
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**fields)
 
     def to_dict(self) -> dict:
         return asdict(self)
@@ -109,7 +110,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory per input voxel that is needed at once in any case: grids and input, and the coarser levels."""
+        """Memory per input voxel that is always needed at once: grids and input, and the coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -119,7 +120,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def descriptor_bytes_per_voxel(self) -> float:
-        """What the local descriptor takes beside them, in slabs too."""
+        """Further memory of the local descriptor, in slabs too."""
         local = (4 * self.spec.widths[0] + 3 * self.spec.local_channels) if self.spec.local_channels else 0
         return 4.0 * local / LOCAL_STRIDE**3
 
@@ -175,7 +176,7 @@ class EmbeddingNetwork(nn.Module):
 
 
 class _LocalHead(nn.Module):
-    """Local descriptor at stride 2: the image's own detail, joined with what the body knows about the place."""
+    """Local descriptor at stride 2: the image's own detail, joined with the U-Net's features of the place."""
 
     def __init__(self, width: int, channels: int):
         super().__init__()
@@ -199,7 +200,7 @@ class _LocalHead(nn.Module):
         """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level. Zero far from all content."""
         if self.training:
             return self._describe(x, up)
-        # a scan on the lattice is up to half air, of which nobody asks for descriptors
+        # up to half of a scan on the lattice is air, where no descriptors are needed
         cells = [_content(x, axis, up.shape[axis]) for axis in (2, 3, 4)]
         fine, coarse = (tuple(slice(c.start * n, c.stop * n) for c in cells) for n in (STRIDE, 1))
         part = self._describe(x[(..., *fine)], up[(..., *coarse)])
@@ -255,14 +256,14 @@ class _UnitLength(torch.autograd.Function):
     """Vectors along dimension 1 divided by their length: as F.normalize, whose gradient takes five times as long."""
 
     @staticmethod
-    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         inverse = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min_(_LEAST_LENGTH).reciprocal_()
         unit = x * inverse
         ctx.save_for_backward(unit, inverse)
         return unit
 
     @staticmethod
-    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         unit, inverse = ctx.saved_tensors
         along = (unit * gradient).sum(1, keepdim=True)
         return torch.addcmul(gradient, unit, along, value=-1).mul_(inverse)

@@ -54,7 +54,7 @@ class PublishedApe(nn.Module):
     descriptor_bytes_per_voxel = 0.0
     unit_mm = None
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.fpn = FeaturePyramid()
         self.head = LinearHead(3)
@@ -81,7 +81,7 @@ class PublishedApe(nn.Module):
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
         """(b, 1, k, j, i), sizes multiples of `size_multiple` -> coordinate (b, 3, k/4, j/4, i/4) in 0..1, same axes.
 
-        descriptors: this network has none, whatever is asked.
+        descriptors: ignored; this network has none.
         """
         logits = self.head(self.fpn(_to_published_axes(x)))
         return Features(coordinate=_from_published_axes(logits).sigmoid())
@@ -91,7 +91,7 @@ def load_published_ape(path: str | Path) -> PublishedApe:
     """The published model from its `ape.pt`, or from a safetensors file of the same names, in evaluation mode.
 
     Reads tensors only: a file that would run code when read is refused. Where `download_published_ape` left a
-    `.sha256` beside the file, the file must still agree with it.
+    `.sha256` next to the file, the file must still agree with it.
 
     Raises WeightsError when the file is missing, damaged, or not the weights of this network.
     """
@@ -104,7 +104,7 @@ def load_published_ape(path: str | Path) -> PublishedApe:
             f"{path} has changed since it was downloaded (its SHA-256 is not the one in {_record_of(path).name}); "
             "delete both files and download it again."
         )
-    with torch.device("meta"):  # no point in drawing 31 million random numbers first
+    with torch.device("meta"):  # skips drawing 31 million random numbers
         model = PublishedApe()
     state = _published_state(path, model, shown_as=str(path))
     model.load_state_dict(state, assign=True)
@@ -112,9 +112,7 @@ def load_published_ape(path: str | Path) -> PublishedApe:
 
 
 def download_published_ape(
-    destination: str | Path,
-    url: str = URL,
-    progress: Callable[[int, int | None], None] | None = None,
+    destination: str | Path, url: str = URL, progress: Callable[[int, int | None], None] | None = None
 ) -> Path:
     """Fetch the published weights (125 MB, pinned revision) to `destination`; only ever called at a user's request.
 
@@ -122,7 +120,7 @@ def download_published_ape(
     and origin are then recorded in `<destination>.sha256`, in the form `sha256sum -c` reads; a later download to
     the same place must agree with the record. A file that is already there is kept.
 
-    progress: called with the bytes received and the bytes expected (None where the server does not say).
+    progress: called with the bytes received and the bytes expected (None where unknown).
 
     Raises WeightsError when the server cannot be reached, the file is incomplete, or it is not what it should be.
     """
@@ -180,7 +178,8 @@ def _body_box(hu: torch.Tensor) -> tuple[slice, slice, slice] | None:
     if len(blocks) == 0:
         return None
     first, last = blocks.amin(0).tolist(), blocks.amax(0).tolist()
-    return tuple(slice(a * n, (b + 1) * n) for a, b, n in zip(first, last, _BODY_BLOCK, strict=True))
+    k, j, i = (slice(a * n, (b + 1) * n) for a, b, n in zip(first, last, _BODY_BLOCK, strict=True))
+    return k, j, i
 
 
 def _published_state(path: Path, model: PublishedApe, shown_as: str) -> dict[str, torch.Tensor]:
@@ -250,7 +249,7 @@ def _recorded_hash(path: Path) -> str | None:
         return None
     lines = [line for line in record.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     if not lines:
-        raise WeightsError(f"{record} holds no SHA-256; delete it and the weights beside it and download them again.")
+        raise WeightsError(f"{record} holds no SHA-256; delete it and the weights next to it and download them again.")
     return lines[0].split()[0]
 
 

@@ -1,6 +1,4 @@
-"""Weights: which there are, reading them with their hash checked, writing them with their card."""
-
-from __future__ import annotations
+"""Weights: listing, reading with their hash checked, writing with their card."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from safetensors.torch import save_file
 from ...errors import WeightsError
 from ...files import atomic_path, file_sha256
 from ...resources import resource, weights_file
-from ..calibration import SUFFIX, Calibration, beside, find_calibration
+from ..calibration import SUFFIX, Calibration, calibration_file, find_calibration
 from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
 
@@ -60,7 +58,7 @@ def find_weights(name: str = "auto") -> Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read a weights file of ours. A card beside it (same name, .json) that states a SHA-256 must agree with it."""
+    """Read a weights file of ours. Its card (same name, .json), where it states a SHA-256, must agree with it."""
     if not path.is_file():
         raise WeightsError(f"{path}: no such file; give the path of a weights file.")
     sha256 = file_sha256(path)
@@ -85,8 +83,8 @@ def read_weights(path: Path) -> Weights:
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
-    """What lies beside the weights; that of other weights under the same name is none of theirs."""
-    path = beside(weights)
+    """The file next to the weights if it is for them, else the shipped one."""
+    path = calibration_file(weights)
     found = Calibration.load(path) if path.exists() else None
     return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib import Hierarchy
-from AnatomicalEmbeddingLib.Boxes.BoxLogic import BoxLogic, Cell
-from AnatomicalEmbeddingLib.Boxes.BoxNodes import ABSENT, CUT
-from AnatomicalEmbeddingLib.Boxes.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.Boxes.CropLogic import CropLogic
-from AnatomicalEmbeddingLib.Boxes.StructureNames import titled
+from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic, Cell
+from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
+from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.scene.boxes.StructureNames import titled
 
 if TYPE_CHECKING:
     from .session import Session
@@ -136,7 +136,12 @@ def _shown(cell: Cell | None, scan) -> dict:
     if cell is None or cell.found is None:
         return {**about, "status": "", "words": "–", "tip": "It was not looked for in this scan."}
     status, tip = cell.found.status, cell.found.text
-    words = {ABSENT: "not in scan", CUT: "cut"}.get(status, "found")
+    words = {ABSENT: "not in scan", CUT: "cut", UNCERTAIN: "perhaps cut"}.get(status, "found")
     if cell.edited:
         return {**about, "status": "moved", "words": f"{words}, edited", "tip": f"{tip}; changed by hand"}
-    return {**about, "status": {ABSENT: "absent", CUT: "uncertain"}.get(status, "matched"), "words": words, "tip": tip}
+    return {
+        **about,
+        "status": {ABSENT: "absent", CUT: "uncertain", UNCERTAIN: "uncertain"}.get(status, "matched"),
+        "words": words,
+        "tip": tip,
+    }

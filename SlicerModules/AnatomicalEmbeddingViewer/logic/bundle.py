@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 import slicer.util
 
-from AnatomicalEmbeddingLib.SceneNodes import nodesOf
-from AnatomicalEmbeddingLib.VolumeNodes import hasVoxels, ijkToRas
+from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
+from AnatomicalEmbeddingLib.scene.VolumeNodes import hasVoxels, ijkToRas
 
 from .session import file_name
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import slicer.util
 
-from AnatomicalEmbeddingLib.Landmarks.AnswerList import ABSENT, REMOVED
-from AnatomicalEmbeddingLib.Landmarks.ControlPoints import fromNode, worldOf
-from AnatomicalEmbeddingLib.Landmarks.ResultsTable import COLUMNS, rowOf
-from AnatomicalEmbeddingLib.VolumeNodes import ijkToRas
+from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import ABSENT, REMOVED
+from AnatomicalEmbeddingLib.scene.landmarks.ControlPoints import fromNode, worldOf
+from AnatomicalEmbeddingLib.scene.landmarks.ResultsTable import COLUMNS, rowOf
+from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas
 
 from . import bundle
 from .session import file_name

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.FollowUp import ActionRules as Rules
-from AnatomicalEmbeddingLib.FollowUp.AxisLines import LONG, SHORT, axisLines
-from AnatomicalEmbeddingLib.FollowUp.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.FollowUp.LesionChoice import LesionChoice
-from AnatomicalEmbeddingLib.FollowUp.LesionImport import importRecord
-from AnatomicalEmbeddingLib.FollowUp.Pairing import Pairing
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import Patient, patients, setDate
+from AnatomicalEmbeddingLib.scene.followup import ActionRules as Rules
+from AnatomicalEmbeddingLib.scene.followup.AxisLines import LONG, SHORT, axisLines
+from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice
+from AnatomicalEmbeddingLib.scene.followup.LesionImport import importRecord
+from AnatomicalEmbeddingLib.scene.followup.Pairing import Pairing
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import Patient, patients, setDate
 
 from .follow_up_page import page_of
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from AnatomicalEmbedding.followup import response as recist
 from AnatomicalEmbedding.followup.trend_chart import trend_svg
-from AnatomicalEmbeddingLib.FollowUp import ActionRules as Rules
-from AnatomicalEmbeddingLib.FollowUp.LesionCells import categoryText, cellOf, lesionText, lesionTip, numberText
-from AnatomicalEmbeddingLib.FollowUp.NextStep import nextStep
-from AnatomicalEmbeddingLib.Panels.CellColours import DOUBTFUL, GOOD, NOTHING
+from AnatomicalEmbeddingLib.scene.CellColours import DOUBTFUL, GOOD, NOTHING
+from AnatomicalEmbeddingLib.scene.followup import ActionRules as Rules
+from AnatomicalEmbeddingLib.scene.followup.LesionCells import categoryText, cellOf, lesionText, lesionTip, numberText
+from AnatomicalEmbeddingLib.scene.followup.NextStep import nextStep
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.followup.record import FollowUp
-    from AnatomicalEmbeddingLib.FollowUp.Pairing import Pairing
+    from AnatomicalEmbeddingLib.scene.followup.Pairing import Pairing
 
     from .follow_up import FollowUps
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib import Hierarchy
-from AnatomicalEmbeddingLib.Landmarks.AnswerList import (
+from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import (
     ABSENT,
     MATCHED,
     MOVED,
@@ -14,10 +14,10 @@ from AnatomicalEmbeddingLib.Landmarks.AnswerList import (
     UNCERTAIN,
     VOLUME_ROLE,
 )
-from AnatomicalEmbeddingLib.Landmarks.ControlPoints import worldOf
-from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.Maps.MapStore import FAILED, READY
-from AnatomicalEmbeddingLib.SceneNodes import nodesOf
+from AnatomicalEmbeddingLib.scene.landmarks.ControlPoints import worldOf
+from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY
+from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
 
 if TYPE_CHECKING:
     from .session import Session

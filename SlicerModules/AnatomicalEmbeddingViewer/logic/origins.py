@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import slicer
 
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import setDate
-from AnatomicalEmbeddingLib.Hierarchy import itemOf
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import setDate
+from AnatomicalEmbeddingLib.scene.Hierarchy import itemOf
 
 if TYPE_CHECKING:
     from pydicom import Dataset

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import slicer.util
 
-from AnatomicalEmbeddingLib import Hierarchy
-from AnatomicalEmbeddingLib.Maps.MapStore import FAILED, READY, WAITING, WORKING
-from AnatomicalEmbeddingLib.Maps.Worker import Worker
+from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY, WAITING, WORKING
+from AnatomicalEmbeddingLib.scene.maps.Worker import Worker
 
 from .origins import UNKNOWN, Origin, origin_in, place
 

@@ -13,9 +13,9 @@ import slicer
 import vtk
 from trame_slicer.core import SlicerApp
 
-from AnatomicalEmbeddingLib.Maps.Engine import Choice, Engine
-from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
-from AnatomicalEmbeddingLib.Signal import Signal
+from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.scene.Signal import Signal
 
 from .origins import Origin
 

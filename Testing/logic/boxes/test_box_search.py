@@ -10,8 +10,8 @@ from box_bench import rois
 from scans import add_patient, finish
 
 from AnatomicalEmbedding.resources import resource
-from AnatomicalEmbeddingLib.Boxes.StructureNames import readable
-from AnatomicalEmbeddingLib.Maps.Engine import Choice
+from AnatomicalEmbeddingLib.scene.boxes.StructureNames import readable
+from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
 
@@ -99,7 +99,7 @@ def test_nothing_to_look_for_is_said(bench, volume, volumes, structures, sentenc
 def test_a_recall_that_cannot_be_promised_is_refused_before_long_work(bench, volume):
     assert bench.logic.find([volume], ["liver"], 0.9999)
     bench.finish()
-    assert "cannot be promised" in bench.said[0]
+    assert "cannot be guaranteed" in bench.said[0]
     assert bench.store.state(volume).status == "empty"
 
 

@@ -9,8 +9,8 @@ from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.embedding.coverage import find_coverage
 from AnatomicalEmbedding.embedding.orientation import FAULTS
-from AnatomicalEmbeddingLib.Boxes.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.Maps.Engine import Choice
+from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
 
 
 class CoverageBench:

@@ -7,11 +7,11 @@ import vtk
 
 from AnatomicalEmbedding.followup.lesions import NO_SIZE, Guess
 from AnatomicalEmbedding.followup.record import Proposal
-from AnatomicalEmbeddingLib.FollowUp.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.FollowUp.StudyOrder import patients
-from AnatomicalEmbeddingLib.Hierarchy import removeNode
-from AnatomicalEmbeddingLib.Maps.Engine import Engine
-from AnatomicalEmbeddingLib.Maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
+from AnatomicalEmbeddingLib.scene.Hierarchy import removeNode
+from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
+from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
 
 LISTS, LINES = "vtkMRMLMarkupsFiducialNode", "vtkMRMLMarkupsLineNode"
 LONG = ((-10.0, 0.0, 0.0), (10.0, 0.0, 0.0))

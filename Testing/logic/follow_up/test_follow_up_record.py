@@ -142,7 +142,7 @@ def test_a_follow_up_that_cannot_be_read_is_told_and_left_alone(bench, pair):
     bench.logic.setPatient(None)
     bench.open()
     assert bench.said
-    assert bench.said[-1].startswith("Broken: is no follow-up of this program")
+    assert bench.said[-1].startswith("Broken: is not a follow-up of this program")
     bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
     assert broken.GetText() == '{"format": "something else"}'
     assert len(bench.nodes(TEXTS)) == 2

@@ -5,7 +5,7 @@ import slicer
 import vtk
 from scans import add_points, finish, make_store, patient
 
-from AnatomicalEmbeddingLib.Landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 
 NAMES = ("carina", "diaphragm_dome_right", "kidney_left_lower_pole")
 

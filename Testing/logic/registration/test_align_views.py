@@ -4,8 +4,8 @@ import pytest
 from scans import add_patient
 from view_nodes import add_view, remove_views
 
-from AnatomicalEmbeddingLib.Registration.AlignmentViews import areLaidOver, layOver, takeAway
-from AnatomicalEmbeddingLib.Views import compositeOf, volumeIn
+from AnatomicalEmbeddingLib.scene.registration.AlignmentViews import areLaidOver, layOver, takeAway
+from AnatomicalEmbeddingLib.scene.Views import compositeOf, volumeIn
 
 
 @pytest.fixture

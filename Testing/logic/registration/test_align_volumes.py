@@ -6,8 +6,8 @@ import slicer.util
 from align_bench import bent_pair, through
 from scans import add_transform, turned
 
-from AnatomicalEmbeddingLib.Registration.AlignmentNodes import alignmentOf
-from AnatomicalEmbeddingLib.VolumeNodes import ijkToRas, scans, toWorld
+from AnatomicalEmbeddingLib.scene.registration.AlignmentNodes import alignmentOf
+from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas, scans, toWorld
 
 
 def body_points(bench, fixed) -> np.ndarray:
@@ -167,7 +167,7 @@ def test_scans_that_show_too_little_of_the_same_say_so(bench, scene, pair, monke
     monkeypatch.setattr(affine, "_FEWEST", {"rigid": 10**6, "affine": 10**6})
     before = scene.GetNumberOfNodes()
     assert bench.run(*pair) is None
-    assert "the two show too little of the same" in bench.said[0]
+    assert "they share too little" in bench.said[0]
     assert scene.GetNumberOfNodes() == before
 
 

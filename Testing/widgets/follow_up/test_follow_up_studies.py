@@ -1,8 +1,11 @@
 """The studies in the follow-up panel: patients, dates, prior and current."""
 
+import pytest
 import qt_labels
-from follow_up_actions import choose, column, entries
+from follow_up_actions import Reader, choose, column, entries
 from scans import add_patient
+
+from AnatomicalEmbeddingLib.scene import Views
 
 
 def test_studies_are_listed_by_date_and_first_and_last_are_chosen(panel, three):
@@ -112,6 +115,28 @@ def test_side_by_side_shows_prior_and_current(kit, panel, three):
     assert 'item name="A"' in shown
     assert 'item name="C"' in shown
     assert 'item name="B"' not in shown
+
+
+def test_the_panel_leaves_room_for_the_views_on_a_small_screen(panel):
+    """At 1280 pixels three slice views of 280 need what the panel leaves."""
+    assert panel.parent.minimumSizeHint.width() <= 420
+
+
+def test_the_other_studies_views_go_to_a_new_lesion_once_it_is_proposed(kit, module, three):
+    kit.open_window()
+    panel = kit.open(module)
+    reader = Reader(kit, panel)
+    reader.prepare()
+    kit.click(panel.ui.showButton)
+    reader.mark("carina")
+    (lesion,) = panel.logic.record.lesions
+    for study, volume in ((reader.keys[0], three[0]), (reader.keys[2], three[2])):
+        views = Views.viewsOf(kit.scene, volume)
+        assert len(views) == 3
+        for view in views:
+            matrix = view.GetSliceToRAS()
+            assert [matrix.GetElement(n, 3) for n in range(3)] == pytest.approx(panel.logic.placeOf(lesion.id, study))
+            assert min(view.GetFieldOfView()[:2]) == pytest.approx(150)
 
 
 def test_without_views_side_by_side_says_so(kit, panel):

@@ -8,7 +8,7 @@ from view_nodes import remove_views
 @pytest.fixture
 def panel(kit, map_folder):
     """The module on three scans, its maps kept from test to test."""
-    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")

@@ -2,7 +2,6 @@
 
 import slicer
 import slicer.util
-from PySide6.QtCore import Qt
 
 
 def node(name):
@@ -16,6 +15,8 @@ def item_of(panel, title):
 
 
 def tick(panel, *titles):
+    from PySide6.QtCore import Qt  # loads libraries that the system may lack
+
     for title in titles:
         item_of(panel, title).setCheckState(Qt.CheckState.Checked)
 

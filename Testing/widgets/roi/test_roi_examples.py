@@ -1,7 +1,6 @@
 """Examples of a user's own in the ROI panel: drawn, placed, taken from segmentations, and removed."""
 
 from box_bench import add_roi, add_segmentation, truth
-from PySide6.QtCore import Qt
 from roi_actions import cells, find, node
 
 CHOSEN = ["liver", "spleen"]
@@ -96,6 +95,8 @@ def test_a_found_box_that_was_put_right_can_be_an_example(kit, panel):
 
 
 def test_examples_are_unticked_and_removed(kit, panel):
+    from PySide6.QtCore import Qt
+
     ui = panel.ui
     ui.structureTabs.currentIndex = 1
     for name in CHOSEN:

@@ -1,10 +1,14 @@
 """The panel of Anatomical ROI: scans, crops, coverage and scenes, on the real scene, logic and engine."""
 
+import pytest
 import slicer
 import slicer.util
 from box_bench import add_roi, truth
 from roi_actions import boxes, cells, find, node, tick
 from scans import add_patient
+from view_nodes import add_view, remove_views
+
+from AnatomicalEmbeddingLib.scene.Views import volumeIn
 
 # -- scans
 
@@ -86,6 +90,20 @@ def test_crops_are_made_and_what_fails_is_named(kit, panel):
     assert not kit.dialogs
 
 
+def test_what_was_cropped_is_shown_where_its_scan_was(kit, panel):
+    find(kit, panel, "Liver", "Spleen")
+    views = add_view(kit.scene, "Red", node("Prior")), add_view(kit.scene, "Green", node("Current"), "Coronal")
+    kit.click(panel.ui.cropButton)
+    kit.spin(lambda: not panel.crops.busy)
+    for view, name in zip(views, ("Prior crop", "Current crop"), strict=True):
+        assert volumeIn(kit.scene, view) is node(name)
+        bounds = [0.0] * 6
+        node(name).GetRASBounds(bounds)
+        middle = [sum(bounds[n : n + 2]) / 2 for n in (0, 2, 4)]
+        assert slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3] == pytest.approx(middle)
+    remove_views(kit.scene)
+
+
 # -- coverage
 
 
@@ -107,6 +125,7 @@ def test_orientation_is_checked_in_the_background(kit, panel):
     find(kit, panel, "Liver")
     kit.click(panel.ui.orientationButton)
     assert panel.ui.orientationButton.text == "Cancel"
+    assert "seconds a scan" in panel.ui.statusLabel.text
     assert not panel.ui.orientationProgressBar.isHidden()
     kit.spin(lambda: not panel.coverage.busy, 120)
     assert [row[2] for row in cells(panel.ui.coverageTable)] == ["no fault found", "no fault found"]

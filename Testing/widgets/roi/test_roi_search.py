@@ -4,6 +4,9 @@ import numpy as np
 import slicer
 import slicer.util
 from roi_actions import boxes, cells, find, node, tick
+from view_nodes import add_view, remove_views
+
+from AnatomicalEmbeddingLib.scene.Views import volumeIn
 
 # -- library
 
@@ -25,7 +28,7 @@ def test_the_library_is_listed_searched_and_ticked(panel):
 
 
 def test_weights_without_a_library_are_told_and_those_with_one_bring_it_back(panel):
-    from AnatomicalEmbeddingLib.Panels import ModuleSettings
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
 
     tick(panel, "Liver")
     ModuleSettings.setWeights("ape-ct-v3")
@@ -74,7 +77,8 @@ def test_find_boxes_prepares_the_scans_and_finishes_by_itself(kit, panel):
         ["Brain", "\u2013 not in scan", "\u2013 not in scan"],
         ["Liver", "\u2713 whole", "\u2713 whole"],
     ]
-    assert "recall of 0.99" in panel.ui.boxTable.item(2, 1).toolTip()
+    assert "recall of 0.95, about" in panel.ui.boxTable.item(2, 1).toolTip()
+    assert "times the structure's own box" in panel.ui.boxTable.item(2, 1).toolTip()
     assert sorted(boxes(kit)) == ["aorta in Current", "aorta in Prior", "liver in Current", "liver in Prior"]
     assert not kit.dialogs
     assert panel.ui.statusLabel.text == ""
@@ -92,7 +96,7 @@ def test_find_boxes_can_be_cancelled(kit, panel):
 
 def test_the_recall_of_the_slider_is_asked_for(kit, panel):
     slider = panel.ui.recallSlider
-    assert (slider.minimum, slider.maximum, slider.value) == (0.5, 0.995, 0.99)
+    assert (slider.minimum, slider.maximum, slider.value) == (0.5, 0.995, 0.95)
     slider.value = 0.8
     find(kit, panel, "Liver")
     assert "recall of 0.8" in panel.ui.boxTable.item(0, 1).toolTip()
@@ -116,6 +120,19 @@ def test_a_double_click_jumps_to_the_box(kit, panel):
     finally:
         for each in (view, composite):
             kit.scene.RemoveNode(each)
+
+
+def test_a_double_click_on_a_scan_that_is_not_shown_shows_it(kit, panel):
+    find(kit, panel, "Liver")
+    view = add_view(kit.scene, "Red", node("Prior"))
+    assert not node("liver in Current").GetDisplayNode().GetVisibility2D(), "no view shows its scan"
+    panel.ui.boxTable.cellDoubleClicked.emit(0, 2)
+    assert volumeIn(kit.scene, view) is node("Current")
+    centre = node("liver in Current").GetCenter()
+    np.testing.assert_allclose(slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3], centre, atol=1e-3)
+    kit.spin(lambda: node("liver in Current").GetDisplayNode().GetVisibility2D())
+    assert not node("liver in Prior").GetDisplayNode().GetVisibility2D()
+    remove_views(kit.scene)
 
 
 def test_a_box_changed_with_the_mouse_is_shown_so_and_kept_unless_asked_otherwise(kit, panel):
@@ -154,7 +171,7 @@ def test_scans_that_cannot_be_used_are_named_below(kit, panel):
 
 
 def test_missing_packages_are_told_in_a_sentence(kit, panel, monkeypatch):
-    from AnatomicalEmbeddingLib.Maps.Engine import Engine
+    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
 
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))
     tick(panel, "Liver")

@@ -120,7 +120,7 @@ def test_the_section_loads_no_torch(open_panel, engine, settings, refuse_torch):
 
 
 def test_the_warning_comes_once_torch_is_loaded(kit, open_panel, engine, monkeypatch):
-    from AnatomicalEmbeddingLib.Panels import SetupPanel
+    from AnatomicalEmbeddingLib.panels import SetupPanel
 
     engine.warning = "The GPU has 1.0 of 2.0 GB free."
     loaded = []
@@ -227,3 +227,29 @@ def test_a_closed_panel_hears_nothing(kit, open_panel, settings):
     panel.close()
     settings.setDevice("cpu")
     assert panel.ui.deviceSelector.currentText == "Automatic"
+
+
+def test_a_package_counts_as_imported_only_at_the_end_of_its_import(kit, tmp_path, monkeypatch):
+    """Whoever asks torch while a worker still imports it waits for the worker: the panel must not."""
+    import importlib
+    import sys
+    import threading
+
+    from AnatomicalEmbeddingLib.panels.SetupPanel import isImported
+
+    (tmp_path / "half_imported.py").write_text("import builtins\nbuiltins.entered.set()\nbuiltins.go_on.wait(30)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entered, go_on = threading.Event(), threading.Event()
+    monkeypatch.setattr("builtins.entered", entered, raising=False)
+    monkeypatch.setattr("builtins.go_on", go_on, raising=False)
+    worker = threading.Thread(target=lambda: importlib.import_module("half_imported"))
+    worker.start()
+    try:
+        assert entered.wait(30)
+        assert "half_imported" in sys.modules
+        assert not isImported("half_imported")
+    finally:
+        go_on.set()
+        worker.join()
+    assert isImported("half_imported")
+    sys.modules.pop("half_imported")

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from AnatomicalEmbeddingLib.Signal import Signal
-from AnatomicalEmbeddingLib.Training.TrainingProcess import TrainingProgress, TrainingResult
-from AnatomicalEmbeddingLib.Training.TrainingRun import rememberRun
-from AnatomicalEmbeddingLib.Training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.scene.Signal import Signal
+from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProgress, TrainingResult
+from AnatomicalEmbeddingLib.scene.training.TrainingRun import rememberRun
+from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
 
 MODULE = "AnatomicalEmbeddingTraining"
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbeddingLib.Training.TrainingCurves import COLOURS
-from AnatomicalEmbeddingLib.Training.TrainingLog import LossCurve, Validations
+from AnatomicalEmbeddingLib.scene.training.TrainingCurves import COLOURS
+from AnatomicalEmbeddingLib.scene.training.TrainingLog import LossCurve, Validations
 
 WIDTH = 480
 NOTHING = Validations(np.array([], dtype=int), {})
@@ -15,7 +15,7 @@ def drawn(kit):
     """Draw curves; returns the picture as (row, column, rgb) and its background."""
     import qt
 
-    from AnatomicalEmbeddingLib.Training.TrainingPicture import draw
+    from AnatomicalEmbeddingLib.panels.training.TrainingPicture import draw
 
     def draw_it(losses=None, validations=NOTHING, background="#ffffff", ratio=1.0):
         palette = qt.QPalette()

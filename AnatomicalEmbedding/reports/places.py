@@ -1,0 +1,94 @@
+"""The page of places: each place that words name in a scan, its region shaded in three planes. One HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..files import atomic_path
+from ..scan.volume import Volume
+from ..words.placing import Place
+from . import pictures
+from .page import load_page
+from .pictures import PLANES, Plane
+
+_AROUND_MM = 120.0
+_PIXEL_MM = 0.8
+_COLOURS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))  # share of the region, colour, how opaque
+_CROSS_PIXELS = range(4, 11)
+
+
+@dataclass(frozen=True)
+class _Picture:
+    plane: Plane
+    source: str
+
+
+@dataclass(frozen=True)
+class _Card:
+    words: str
+    title: str
+    status: str
+    where: str
+    pictures: list[_Picture]
+
+
+def write_places_report(
+    path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]], most: int = 60
+) -> Path:
+    """Write one page for a scan. found: the words and the place of each answer; pictures of the first `most`.
+
+    Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed. The page is complete or not written.
+    """
+    page = load_page("reports/places.html.j2")
+    cards = [_card(volume, words, place, n < most) for n, (words, place) in enumerate(found)]
+    html = page.render(name=name, cards=cards, size=" × ".join(map(str, volume.shape[::-1])))
+    path = Path(path)
+    with atomic_path(path) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return path
+
+
+def _card(volume: Volume, words: str, place: Place, drawn: bool) -> _Card:
+    if place.point_ras is None:
+        side = f", it would be {place.side} of it" if place.side else ""
+        return _Card(words, place.title, place.status, f"not in this scan{side}", [])
+    where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, {place.probability:.0%}"
+    if place.side:
+        where += f"; the rest is {place.side} of the scan"
+    if place.negated:
+        where += "; the words say that nothing is there"
+    shown = [_Picture(plane, _drawn(volume, place, plane)) for plane in PLANES] if drawn else []
+    return _Card(words, place.title, place.status, where, shown)
+
+
+def _drawn(volume: Volume, place: Place, plane: Plane) -> str:
+    hu = pictures.slice_hu(volume, place.point_ras, plane, _AROUND_MM, _PIXEL_MM)
+    grey = pictures.choose_window(volume, place.point_ras).to_grey(hu)
+    colours = np.repeat(grey[..., None].astype(np.float32), 3, axis=2)
+    points = pictures.slice_points(place.point_ras, plane, _AROUND_MM, _PIXEL_MM)
+    for share, colour, opaque in _COLOURS:
+        inside = _read(place, place.mask(share).values, points).reshape(grey.shape)
+        colours[inside] = (1 - opaque) * colours[inside] + opaque * np.array(colour)
+    middle = len(grey) // 2
+    for step in _CROSS_PIXELS:
+        for row, column in (
+            (middle, middle + step),
+            (middle, middle - step),
+            (middle + step, middle),
+            (middle - step, middle),
+        ):
+            colours[row, column] = _COLOURS[1][1]
+    return pictures.data_uri(np.rint(colours).astype(np.uint8))
+
+
+def _read(place: Place, mask: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(n,) bool: is the cell of each point in a mask over the place's region?"""
+    cell = np.rint((points - place.grid.origin) / place.grid.step).astype(int) - place.region.first
+    inside = ((cell >= 0) & (cell < mask.shape[::-1])).all(axis=1)
+    i, j, k = cell[inside].T
+    inside[inside] = mask[k, j, i] > 0
+    return inside

@@ -1,0 +1,128 @@
+"""How often each structure is found at each place of the common body frame: one small file, statistics of many bodies.
+
+Places are those that the network states, so that what it usually gets wrong is in them. No scan is in the file, and
+none can be had from it.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import WeightsError
+from ..files import atomic_path
+from ..resources import resource
+
+SUFFIX = ".atlas.npz"
+FORMAT_VERSION = 1
+STEP_MM = 6.0
+LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell: right, anterior, superior
+SHAPE = (173, 66, 83)  # k, j, i
+
+
+@dataclass(frozen=True, eq=False)
+class Occupancy:
+    """One structure. first: (3,) index i, j, k in the frame of the first cell of `share`. share: uint8 (k, j, i), how
+    often, of 255, a place in the cell lies in the structure. examples: bodies it was counted in. real: of these, real
+    patients. volume_ml: usual size, in the frame.
+    """
+
+    first: tuple[int, int, int]
+    share: np.ndarray
+    examples: int
+    real: int
+    volume_ml: float
+
+    def points_mm(self, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Cell centres (n, 3) in the frame and their shares (n,) of the whole, evenly thinned to about `most`."""
+        k, j, i = np.nonzero(self.share)
+        weight = self.share[k, j, i].astype(np.float64)
+        index = np.stack([i, j, k], axis=1) + self.first
+        if len(index) > most:
+            # systematic sampling: every step-th of the cumulated share
+            at = (np.arange(most) + 0.5) / most * weight.sum()
+            chosen = np.searchsorted(np.cumsum(weight), at)
+            return LOW_MM + STEP_MM * index[chosen], np.full(most, 1 / most)
+        return LOW_MM + STEP_MM * index, weight / weight.sum()
+
+    @property
+    def centre_mm(self) -> np.ndarray:
+        """(3,) mean place in the frame."""
+        points, weight = self.points_mm(2000)
+        return weight @ points
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas:
+    """occupancies: by canonical name. weights_hash: of the network whose coordinates these are. about: its sources."""
+
+    weights_hash: str
+    occupancies: dict[str, Occupancy]
+    about: dict = field(default_factory=dict)
+
+    def save(self, path: str | Path) -> None:
+        """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
+        names = sorted(self.occupancies)
+        index = [
+            {
+                "name": name,
+                "first": list(found.first),
+                "examples": found.examples,
+                "real": found.real,
+                "volume_ml": round(found.volume_ml, 2),
+            }
+            for name, found in ((name, self.occupancies[name]) for name in names)
+        ]
+        about = {
+            "format_version": FORMAT_VERSION,
+            "weights_sha256": self.weights_hash,
+            "structures": index,
+            "about": self.about,
+        }
+        arrays = {f"share_{n}": self.occupancies[name].share for n, name in enumerate(names)}
+        try:
+            with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **arrays)
+        except OSError:
+            raise WeightsError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Atlas:
+        """Read a file written by `save`. Raises WeightsError when it is no atlas, damaged, or of a newer format."""
+        if not Path(path).is_file():
+            raise WeightsError(f"{path}: no such file; give the path of an atlas.")
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                about = json.loads(file["about"].tobytes())
+                if about["format_version"] > FORMAT_VERSION:
+                    raise WeightsError(f"{path}: written by a newer version of this program; update it.")
+                found = {
+                    of["name"]: Occupancy(
+                        tuple(of["first"]), file[f"share_{n}"], of["examples"], of["real"], of["volume_ml"]
+                    )
+                    for n, of in enumerate(about["structures"])
+                }
+            return cls(about["weights_sha256"], found, about["about"])
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile):
+            raise WeightsError(f"{path}: not an atlas of words, or damaged; fetch it again.") from None
+
+
+@lru_cache(maxsize=2)
+def _loaded(path: Path) -> Atlas:
+    return Atlas.load(path)
+
+
+def shipped_atlas(weights_hash: str) -> Atlas:
+    """The atlas that ships for these weights; else one of other weights, whose frame is the same.
+
+    Raises WeightsError when none ships.
+    """
+    found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
+    if not found:
+        raise WeightsError("no atlas of words ships with this installation; build one with `anatemb structures atlas`.")
+    return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[-1])

@@ -1,0 +1,153 @@
+"""Where one structure lies in a scan: the atlas read at each cell's place in the body, sharpened by CT numbers.
+
+The CT numbers of the structure in this patient are learnt from the patient: from those places that the atlas is sure
+of, and from what tissue the structure is made of; those of its surroundings likewise (two histograms, a few rounds of
+expectation and maximisation).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .atlas import LOW_MM, STEP_MM, Occupancy
+from .fields import Field, Grid
+
+_BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1
+_PREFILTER = 3  # cells of which one is looked at to find the box
+_MARGIN_MM = 24.0
+_EDGES = np.array(
+    [
+        *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0, *range(10, 110, 10)),
+        *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
+    ],
+    dtype=np.float32,
+)
+_MIDDLES = ((_EDGES[:-1] + _EDGES[1:]) / 2).clip(-1000, 1500)
+_WIDTHS = np.diff(_EDGES).clip(10, 200)
+# HU that a tissue may have, over the cells' size, the softness of these limits, and how much this is worth in cells
+_TISSUES: dict[str, tuple[float, float, float]] = {
+    "bone": (110, 900, 60),
+    "lung": (-960, -500, 80),
+    "air": (-1100, -550, 150),
+    "fat": (-150, -30, 30),
+    "soft": (-5, 200, 25),
+    "vessel": (10, 420, 20),
+    "muscle": (5, 130, 25),
+    "fluid": (-20, 130, 20),
+    "brain": (0, 90, 20),
+}
+_ROUNDS = 3
+_MOST_LEARNT = 30_000  # cells that CT numbers are learnt from
+_LEAST = 0.004
+_UNIFORM = ("soft", "vessel", "muscle", "fluid", "brain")
+_UNIFORM_SIGMA = (15.0, 35.0)  # HU
+_LOG_LIMIT = 2.5
+
+
+def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
+    """The share of an atlas at each cell of a grid.
+
+    shift_mm: added to the cells' body heights before reading. fading: less so in front of the spine (see `faded`).
+    """
+    low = LOW_MM + STEP_MM * (np.array(found.first) - 0.5) - [0, 0, max(shift_mm, 0)]
+    high = LOW_MM + STEP_MM * (np.array(found.first) - 0.5 + found.share.shape[::-1]) - [0, 0, min(shift_mm, 0)]
+    if grid.body is None:
+        return Field(found.first, found.share.astype(np.float32) / 255)
+    p = _PREFILTER
+    coarse = grid.body[:, ::p, ::p, ::p]
+    near = grid.tissue[::p, ::p, ::p].copy()
+    for axis in range(3):
+        near &= (coarse[axis] > low[axis] - _MARGIN_MM) & (coarse[axis] < high[axis] + _MARGIN_MM)
+    if not near.any():
+        return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+    box = []
+    for axis in range(3):
+        at = np.flatnonzero(near.any(axis=tuple(n for n in range(3) if n != axis)))
+        box.append(slice(max(int(at[0] - 1) * p, 0), min(int(at[-1] + 2) * p, grid.shape[axis])))
+    crop = tuple(box)
+    place = torch.from_numpy(np.ascontiguousarray(grid.body[(slice(None), *crop)]))
+    size = torch.tensor(found.share.shape[::-1], dtype=torch.float32)
+    if shift_mm:
+        place[2] += torch.from_numpy(faded(shift_mm, place[1].numpy())) if fading else shift_mm
+    first = torch.from_numpy(LOW_MM + STEP_MM * np.array(found.first)).float()
+    index = (place - first[:, None, None, None]) / STEP_MM
+    relative = (2 * index + 1) / size[:, None, None, None] - 1
+    share = torch.from_numpy(found.share).float()[None, None] / 255
+    value = F.grid_sample(share, relative.permute(1, 2, 3, 0)[None], align_corners=False, padding_mode="zeros")
+    values = value[0, 0].numpy() * grid.tissue[crop]
+    return Field(tuple(int(s.start) for s in crop[::-1]), values)
+
+
+def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
+    """A shift of the spine as ribs take part in it: whole at the back, hardly at the front."""
+    return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
+
+
+def sharpened(grid: Grid, prior: Field, tissue: str) -> Field:
+    """The chance of each cell to be in the structure, by the atlas's share and the scan's CT numbers."""
+    if grid.hu is None or prior.total < 0.5:
+        return prior
+    crop = grid.crop(prior)
+    counted = grid.tissue[crop] & (prior.values > _LEAST)
+    if not counted.any():
+        return prior
+    known = _Numbers(grid.hu[crop][counted], prior.values[counted], tissue)
+    learnt = known.thinned()
+    r = learnt.p * learnt.plausible
+    for _ in range(_ROUNDS):
+        ratio = learnt.table(r)
+        r = learnt.posterior(ratio)
+    values = np.zeros_like(prior.values)
+    values[counted] = known.posterior(learnt.table(r))
+    return grid.with_values(prior, values)
+
+
+class _Numbers:
+    """CT numbers and atlas shares of some cells, in bins."""
+
+    def __init__(self, hu: np.ndarray, share: np.ndarray, tissue: str) -> None:
+        self.hu, self.p, self.tissue = hu, share.clip(0, 0.98), tissue
+        self.bins = (np.digitize(hu, _EDGES) - 1).clip(0, len(_EDGES) - 2)
+        self.plausible = tissue_likelihood(_MIDDLES, tissue)[self.bins]
+
+    def thinned(self) -> _Numbers:
+        every = max(len(self.hu) // _MOST_LEARNT, 1)
+        return self if every == 1 else _Numbers(self.hu[::every], self.p[::every], self.tissue)
+
+    def table(self, r: np.ndarray) -> np.ndarray:
+        """Log likelihood ratio, inside against outside, of each bin, when cells are inside with chance r."""
+        size = len(_EDGES) - 1
+        outside = np.bincount(self.bins, 1 - r, size)
+        outside = outside / outside.sum() / _WIDTHS + 1e-6
+        if self.tissue in _UNIFORM:
+            weight = r**2  # the sure places count
+            middle = _weighted_median(self.hu, weight)
+            spread = 1.48 * _weighted_median(np.abs(self.hu - middle), weight)
+            sigma = float(np.clip(spread, *_UNIFORM_SIGMA))
+            inside = np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
+        else:
+            counts = np.bincount(self.bins, r, size)
+            padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
+            inside = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
+        inside = inside * (tissue_likelihood(_MIDDLES, self.tissue) + 0.01)
+        return np.clip(np.log((inside + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
+
+    def posterior(self, ratio: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-(np.log((self.p + 1e-4) / (1 - self.p)) + ratio[self.bins])))
+
+
+def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+    order = np.argsort(values)
+    share = np.cumsum(weight[order])
+    return float(values[order[min(int(np.searchsorted(share, share[-1] / 2)), len(order) - 1)]])
+
+
+def tissue_likelihood(hu: np.ndarray, tissue: str) -> np.ndarray:
+    """0..1, how well CT numbers agree with a kind of tissue; 1 for "any"."""
+    if tissue not in _TISSUES:
+        return np.ones_like(hu, dtype=np.float32)
+    low, high, soft = _TISSUES[tissue]
+    beyond = np.maximum(np.maximum(low - hu, hu - high), 0)
+    return np.exp(-((beyond / soft) ** 2) / 2).astype(np.float32)

@@ -1,0 +1,200 @@
+"""Places of one patient: where in a scan a named place is, and what lies at a point of it.
+
+finder = PlaceFinder(model.embed(volume), volume)
+for mention in parse("12th rib on the right"):
+    places = finder.find(mention)
+finder.name_at([12.0, -30.5, 410.0])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..embedding.map import EmbeddingMap, as_points
+from ..errors import PointsError
+from ..scan.volume import Volume
+from .atlas import LOW_MM, STEP_MM, Atlas, shipped_atlas
+from .fields import Field, Grid
+from .occupancy import read_occupancy, sharpened, tissue_likelihood
+from .phrases import Mention
+from .presence import Presence, frame_fields, uses_atlas
+from .qualifiers import Qualifier
+from .recipes import blob, cook, qualify
+from .scan_grid import make_scan_grid
+from .spine import between_bounds, find_spine, numbered_place
+from .terms import load_terms
+
+INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
+_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
+_PEAK_MM = 3.5  # over which the chance of being right is averaged to find the best point
+_TRUST = 0.85  # of a probability; see RESULTS
+_NAMED = 0.05
+_DISC_MM = 7.0
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a place is in one scan.
+
+    name: of the term. title: in words. status: "inside", "partly" or "outside" the scan. side: where the rest lies,
+    of "partly" and "outside". probability: that the point lies in the place (of "outside": that it is outside).
+    point_ras: (3,) RAS mm, the best point, or None where outside. region: chance of each cell of `grid` to be in the
+    place. negated: the text says that a finding is not there.
+    """
+
+    name: str
+    title: str
+    status: str
+    side: str
+    probability: float
+    point_ras: np.ndarray | None
+    region: Field
+    grid: Grid
+    negated: bool = False
+
+    def mask(self, share: float) -> Field:
+        """1 in the smallest region that holds this share (0.5, 0.9) of the place's chance, else 0."""
+        values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
+        total = values.cumsum()
+        if total[-1] <= 0:
+            return self.region
+        least = values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]
+        return Field(self.region.first, (self.region.values >= max(least, 1e-6)).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Named:
+    """name: of a place at a point. title: in words. probability: that the point lies in it."""
+
+    name: str
+    title: str
+    probability: float
+
+
+class PlaceFinder:
+    """All places of one scan; each is worked out when it is first asked for, and kept.
+
+    volume: the scan itself, which sharpens what its map says. atlas: default the shipped one.
+    Raises MapError for a map without coordinates in mm of the common frame.
+    """
+
+    def __init__(self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None) -> None:
+        self.embedding = embedding
+        self.grid = make_scan_grid(embedding, volume)
+        self._atlas = atlas or shipped_atlas(embedding.provenance.weights_hash)
+        self._frame = frame_fields(self._atlas)
+        self._presence = Presence(embedding)
+        self._terms = load_terms()
+        self._fields: dict[str, Field] = {}
+        self._spine = find_spine(self.grid, self._atlas, volume)
+
+    def find(self, mention: Mention) -> list[Place]:
+        """The places of a mention: one, or both sides of a pair."""
+        return [self.place(name, mention.qualifier, mention.negated) for name in mention.places]
+
+    def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False) -> Place:
+        """Where a term's place is. Raises AnatomicalEmbeddingError for a name that is no term."""
+        term = self._terms[name]
+        field, frame = self._field(name), self._frame.field(name)
+        title = term.title
+        if qualifier is not None:
+            field = qualify(self.grid, field, qualifier, term.side, self._field)
+            frame = qualify(self._frame.grid, frame, qualifier, term.side, self._frame.field)
+            title = f"{qualifier.text} {title}"
+        share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
+        point, chance = self._best_point(field)
+        if self._spine is not None and qualifier is None:
+            level = numbered_place(self._spine, name)
+            if level is not None:
+                share, point, chance = level.share, level.point_ras, _TRUST * level.chance
+        if share <= _OUTSIDE_SHARE or point is None:
+            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, field, self.grid, negated)
+        status = INSIDE if share >= _INSIDE_SHARE else PARTLY
+        return Place(name, title, status, "" if status == INSIDE else side, chance, point, field, self.grid, negated)
+
+    def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:
+        """What lies at a point (3,) RAS mm, the likeliest first. Raises PointsError for a point outside the scan."""
+        point = as_points(point_ras)[0]
+        if not self.embedding.contains(point[None])[0]:
+            raise PointsError(f"point {tuple(np.round(point, 1))} lies outside the scan; choose a point inside it.")
+        cell = self.grid.nearest(point)
+        i, j, k = (int(np.clip(n, 0, size - 1)) for n, size in zip(cell, self.grid.shape[::-1], strict=True))
+        index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
+        found = []
+        for name, occupancy in self._atlas.occupancies.items():
+            term = self._terms.by_name.get(name)
+            at = index - occupancy.first
+            if term is None or (at < 0).any() or (at >= occupancy.share.shape[::-1]).any():
+                continue
+            if occupancy.share[at[2], at[1], at[0]] < 255 * _NAMED or not self.grid.tissue[k, j, i]:
+                continue
+            chance = _value_at(self._field(name), (i, j, k))
+            if chance >= _NAMED:
+                found.append(Named(name, term.title, round(_TRUST * chance, 3)))
+        parents = {n for each in found for n in self._terms.ancestors(each.name)}
+        found.sort(key=lambda each: (each.probability < 0.3, each.name in parents, -each.probability))
+        return found[:most]
+
+    def _field(self, name: str) -> Field:
+        if name not in self._fields:
+            self._fields[name] = self.grid.trimmed(self._made(name))
+        return self._fields[name]
+
+    def _made(self, name: str) -> Field:
+        term = self._terms.by_name.get(name)
+        tissue = "any" if term is None else term.tissue
+        occupancy = self._atlas.occupancies.get(name)
+        if occupancy is not None and uses_atlas(term, occupancy.real):
+            prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
+            if name.startswith("rib_"):
+                prior = self._apart(name, prior)
+            if name.startswith("vertebrae_") and self._spine is not None:
+                prior = between_bounds(self.grid, prior, self._spine, name[10:])
+            return sharpened(self.grid, prior, tissue)
+        if name.startswith("disc_") and self._spine is not None:
+            level = numbered_place(self._spine, name)
+            if level.point_ras is not None:
+                return blob(self.grid, level.point_ras, _DISC_MM)
+        if term is None or not term.recipe:
+            return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+        field = cook(term.recipe, self.grid, self._field, term.side)
+        if self.grid.hu is None or term.recipe.split()[0] in ("part", "union", "half", "edge"):
+            return field
+        likely = 0.05 + 0.95 * tissue_likelihood(self.grid.hu[self.grid.crop(field)], tissue)
+        return self.grid.with_values(field, field.values * likely)
+
+    def _shift(self, name: str) -> float:
+        """What this patient's coordinates along the body lack, at a rib or vertebra, to be the usual ones, mm."""
+        if self._spine is None:
+            return 0.0
+        if name.startswith("vertebrae_"):
+            return self._spine.shift_of(name[10:])
+        return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
+
+    def _apart(self, name: str, prior: Field) -> Field:
+        """A rib's share where it is likelier than its neighbours."""
+        stem, number = name.rsplit("_", 1)
+        total = prior.values + 0.03
+        for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
+            occupancy = self._atlas.occupancies.get(other)
+            if occupancy is not None:
+                total = total + self.grid.taken(read_occupancy(self.grid, occupancy, self._shift(other), True), prior)
+        return self.grid.with_values(prior, prior.values * prior.values / total)
+
+    def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
+        """The place (3,) RAS mm where the chance, averaged a little, is largest; and that chance."""
+        if field.total < 0.05:
+            return None, 0.0
+        smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)
+        k, j, i = np.unravel_index(int(smooth.argmax()), smooth.shape)
+        point = self.grid.origin + self.grid.step * (np.array([i, j, k]) + field.first)
+        return point, float(np.clip(_TRUST * (smooth[k, j, i] + field.values[k, j, i]) / 2, 0, 1))
+
+
+def _value_at(field: Field, cell: tuple[int, int, int]) -> float:
+    i, j, k = (n - f for n, f in zip(cell, field.first, strict=True))
+    size = field.values.shape
+    inside = 0 <= k < size[0] and 0 <= j < size[1] and 0 <= i < size[2]
+    return float(field.values[k, j, i]) if inside else 0.0

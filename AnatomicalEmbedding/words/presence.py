@@ -1,0 +1,134 @@
+"""How much of a place lies in a scan: the body frame's cells, laid on the scan and beyond its borders."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from ..embedding.coverage import body_points, robust_affine
+from ..embedding.map import EmbeddingMap
+from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
+from .fields import Field, Grid
+from .occupancy import faded
+from .recipes import cook
+from .scan_grid import make_frame_grid
+from .terms import Term, load_terms
+
+_EVERY = 3  # cells of the frame of which one is laid on the scan
+_BLOCK = 2  # cells of the map whose mean says where the frame's cells are
+_MOST_BLOCKS = 2000
+_DIRECTIONS = ("left", "right", "posterior", "anterior", "inferior", "superior")
+_CHUNK = 8192
+
+
+class FrameFields:
+    """Fields of all places on the body frame itself, by an atlas."""
+
+    def __init__(self, atlas: Atlas) -> None:
+        self.grid: Grid = make_frame_grid()
+        self._atlas = atlas
+        self._fields: dict[str, Field] = {}
+
+    def field(self, name: str) -> Field:
+        """Of a place; all zero where nothing is known of it."""
+        if name not in self._fields:
+            term = load_terms().by_name.get(name)
+            self._fields[name] = self._made(name, term)
+        return self._fields[name]
+
+    def _made(self, name: str, term: Term | None) -> Field:
+        found = self._atlas.occupancies.get(name)
+        if found is not None and uses_atlas(term, found.real):
+            return Field(found.first, found.share.astype(np.float32) / 255)
+        if term is None or not term.recipe:
+            return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+        return cook(term.recipe, self.grid, self.field, term.side)
+
+    def names(self) -> list[str]:
+        return sorted(self._atlas.occupancies)
+
+
+def uses_atlas(term: Term | None, real: int) -> bool:
+    """Is a place read from the atlas? One with a recipe only where enough patients show it."""
+    return term is None or not term.recipe or real >= 3
+
+
+@lru_cache(maxsize=2)
+def frame_fields(atlas: Atlas) -> FrameFields:
+    """Shared by all scans."""
+    return FrameFields(atlas)
+
+
+class Presence:
+    """The frame's cells as they lie about one scan."""
+
+    def __init__(self, embedding: EmbeddingMap) -> None:
+        ras, body = body_points(embedding)
+        affine, _ = robust_affine(ras, body)
+        back = np.linalg.pinv(affine[:3])
+        ras, body = _blocks(embedding, ras, body)
+        k, j, i = (np.arange(0, n, _EVERY) for n in SHAPE)
+        index = np.stack(np.meshgrid(k, j, i, indexing="ij"), axis=-1).reshape(-1, 3)[:, ::-1]
+        places = LOW_MM + STEP_MM * index
+        cells = torch.from_numpy(body - body.mean(axis=0)).float()
+        half_squares = cells.square().sum(1) / 2
+        wanted = torch.from_numpy(places - body.mean(axis=0)).float()
+        nearest = torch.cat(
+            [torch.addmm(half_squares, part, cells.T, alpha=-1).argmin(1) for part in wanted.split(_CHUNK)]
+        ).numpy()
+        laid = ras[nearest] + (places - body[nearest]) @ back
+        inside = embedding.contains(laid)
+        shape = tuple(len(axis) for axis in (k, j, i))
+        self._inside = inside.reshape(shape)
+        self._laid = laid.reshape(*shape, 3)
+        self._bounds = _bounds(embedding)
+
+    def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
+        """How much (0..1) of a field of the frame lies in the scan, and on which side of the scan the rest lies.
+
+        shift_mm: what this patient's coordinates along the body lack there to be the usual ones. fading: see `faded`.
+        """
+        k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
+        if not len(k):
+            return 0.0, ""
+        weight = field.values[k, j, i].astype(np.float64)
+        if shift_mm:
+            ahead = LOW_MM[1] + STEP_MM * (j + field.first[1])
+            shift = faded(shift_mm, ahead) if fading else shift_mm
+            k = np.maximum(k - np.rint(shift / STEP_MM).astype(int), -field.first[2])
+        at = tuple(
+            np.minimum((n + f) // _EVERY, size - 1)
+            for n, f, size in zip((k, j, i), field.first[::-1], self._inside.shape, strict=True)
+        )
+        inside = self._inside[at]
+        total = weight.sum()
+        share = float((weight * inside).sum() / total)
+        rest = weight * ~inside
+        if rest.sum() <= 0:
+            return 1.0, ""
+        laid = self._laid[at]
+        low, high = self._bounds
+        beyond = np.concatenate([low - laid, laid - high], axis=1)[:, [0, 3, 1, 4, 2, 5]]
+        side = (rest[:, None] * np.maximum(beyond, 0)).sum(axis=0).argmax()
+        return share, _DIRECTIONS[int(side)]
+
+
+def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means of neighbouring cells: RAS mm (n, 3) and places in the frame (n, 3); a part of them where they are many."""
+    block = embedding.body_index.numpy() // _BLOCK
+    _, of, count = np.unique(block, axis=0, return_inverse=True, return_counts=True)
+    of = of.ravel()
+    means = [
+        np.stack([np.bincount(of, values[:, axis]) / count for axis in range(3)], axis=1) for values in (ras, body)
+    ]
+    every = -(-len(count) // _MOST_BLOCKS)
+    return means[0][::every], means[1][::every]
+
+
+def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    size = np.array(embedding.scan_shape[::-1])
+    corners = np.array(np.meshgrid(*[(0, n - 1) for n in size], indexing="ij")).reshape(3, -1)
+    ras = (embedding.scan_to_ras @ np.vstack([corners, np.ones(corners.shape[1])]))[:3]
+    return ras.min(axis=1), ras.max(axis=1)

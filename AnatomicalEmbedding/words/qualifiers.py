@@ -1,0 +1,100 @@
+"""What words say about a place: a zone of it, or where another place lies from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Qualifier:
+    """kind: "zone" (detail: one or two of `DIRECTIONS`), "between" (detail: the other place), or a relation: "above",
+    "below", "before", "behind", "medial", "lateral", "left_of", "right_of", "around", "inside".
+    """
+
+    kind: str
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """In words, before the name of the place."""
+        if self.kind == "zone":
+            return f"{self.detail} part of"
+        if self.kind == "between":
+            return f"between {self.detail.replace('_', ' ')} and"
+        return {"before": "anterior to", "behind": "posterior to", "left_of": "left of", "right_of": "right of"}.get(
+            self.kind, f"{self.kind} to" if self.kind in ("medial", "lateral") else self.kind
+        )
+
+
+DIRECTIONS = ("upper", "lower", "middle", "anterior", "posterior", "medial", "lateral", "proximal", "distal")
+ZONES = {
+    "upper": "upper", "superior": "upper", "cranial": "upper", "apical": "upper", "top": "upper", "high": "upper",
+    "lower": "lower", "inferior": "lower", "caudal": "lower", "basal": "lower", "low": "lower", "bottom": "lower",
+    "mid": "middle", "middle": "middle", "central": "middle", "interpolar": "middle",
+    "anterior": "anterior", "ventral": "anterior", "front": "anterior",
+    "posterior": "posterior", "dorsal": "posterior", "rear": "posterior",
+    "medial": "medial", "inner": "medial", "lateral": "lateral", "outer": "lateral",
+    "proximal": "proximal", "distal": "distal",
+}  # fmt: skip
+ZONE_NOUNS = frozenset(
+    [
+        "pole",
+        "third",
+        "half",
+        "part",
+        "portion",
+        "aspect",
+        "zone",
+        "region",
+        "end",
+        "tip",
+        "wall",
+        "surface",
+        "margin",
+        "border",
+        "limb",
+        "quarter",
+        "segment",
+        "side",
+        "area",
+        "level",
+        "section",
+        "edge",
+        "part",
+    ]
+)
+AFTER_ZONE = frozenset(ZONES.values())
+# Words before a place that move the place meant next to it; the longest first.
+RELATIONS: dict[tuple[str, ...], str] = {
+    ("in", "front"): "before",
+    ("superior", "to"): "above",
+    ("cranial", "to"): "above",
+    ("cephalad", "to"): "above",
+    ("inferior", "to"): "below",
+    ("caudal", "to"): "below",
+    ("anterior", "to"): "before",
+    ("ventral", "to"): "before",
+    ("posterior", "to"): "behind",
+    ("dorsal", "to"): "behind",
+    ("medial", "to"): "medial",
+    ("lateral", "to"): "lateral",
+    ("adjacent", "to"): "around",
+    ("next", "to"): "around",
+    ("close", "to"): "around",
+    ("above",): "above",
+    ("below",): "below",
+    ("beneath",): "below",
+    ("under",): "below",
+    ("behind",): "behind",
+    ("near",): "around",
+    ("around",): "around",
+    ("surrounding",): "around",
+    ("abutting",): "around",
+    ("between",): "between",
+}
+PREFIXES = {
+    "peri": "around", "para": "around", "juxta": "around", "circum": "around",
+    "retro": "behind", "post": "behind", "pre": "before", "ante": "before",
+    "supra": "above", "epi": "above", "infra": "below", "sub": "below",
+    "inter": "inside", "intra": "inside", "endo": "inside", "trans": "inside",
+}  # fmt: skip

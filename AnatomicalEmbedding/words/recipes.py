@@ -1,0 +1,209 @@
+"""Places that are given by others: the recipes of the terms, and qualifiers of phrases.
+
+A recipe is a word and its arguments, mm and shares:
+
+    at X Y Z SD                 a blob in the body frame (X sideways; of a place with a side, away from the middle)
+    box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
+    part NAME X0 X1 Y0 Y1 Z0 Z1 the part of a place between shares of its extent along R, A, S; of a place with a side,
+                                X runs from the middle outwards
+    half NAME SIDE              its left or right half
+    end NAME DIRECTION SD       a blob at its end; edge NAME DIRECTION: the layer at that side
+    shift NAME X Y Z SD         a blob so far from its middle
+    shell NAME MM               the layer about its surface
+    between NAME NAME           what lies between two places
+    union NAME ...              all of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .fields import Field, Grid
+from .qualifiers import Qualifier
+
+_SOFT_SHARE = 0.06  # over which a part fades at its ends
+_EXTENT = (0.02, 0.98)  # shares of a field that its extent is measured between
+_END_SHARE = 0.06
+_EDGE_SHARE = 0.25
+_BETWEEN_MM = 7.0
+_AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
+_LEVEL = 0.5  # of its peak, that bounds a field
+_ALONG = {
+    "left": (0, -1), "right": (0, 1), "posterior": (1, -1), "anterior": (1, 1), "inferior": (2, -1), "superior": (2, 1),
+}  # fmt: skip
+_ZONES = {
+    "upper": (2, 0.64, 1.0), "proximal": (2, 0.64, 1.0), "lower": (2, 0.0, 0.36), "distal": (2, 0.0, 0.36),
+    "middle": (2, 0.3, 0.7), "anterior": (1, 0.62, 1.0), "posterior": (1, 0.0, 0.38),
+    "medial": (0, 0.0, 0.38), "lateral": (0, 0.62, 1.0),
+}  # fmt: skip
+_RELATIONS = {
+    "above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior", "left_of": "left",
+    "right_of": "right",
+}  # fmt: skip
+
+Finder = Callable[[str], Field]
+
+
+def cook(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
+    """The field of a recipe on a grid. field_of: fields of other places there. side: of the place."""
+    kind, *words = recipe.split()
+    names = [word for word in words if not _is_number(word)]
+    values = [float(word) for word in words if _is_number(word)]
+    outward = -1.0 if side == "left" else 1.0
+    if kind == "at":
+        centre = np.array([values[0] * (outward if side else 1.0), *values[1:3]])
+        return _body_blob(grid, centre, values[3])
+    if kind == "box":
+        return _body_box(grid, np.array(values).reshape(3, 2))
+    if kind == "union":
+        return grid.joined([field_of(name) for name in names])
+    if kind == "part":
+        return part_of(grid, field_of(names[0]), np.array(values).reshape(3, 2), side)
+    if kind == "half":
+        shares = np.array([[0.0, 0.5], [0, 1], [0, 1]]) if names[1] == "left" else np.array([[0.5, 1], [0, 1], [0, 1]])
+        return part_of(grid, field_of(names[0]), shares, "")
+    of = field_of(names[0])
+    if kind == "shell":
+        return _shell(grid, of, values[0])
+    if kind == "between":
+        return between(grid, of, field_of(names[1]))
+    if kind == "shift":
+        return blob(grid, grid.mean(of) + np.array([values[0] * outward, *values[1:3]]), values[3])
+    direction = _outward(names[1], side, of, grid)
+    if kind == "end":
+        return blob(grid, _end_of(grid, of, *direction), values[0])
+    axis, sign = direction
+    shares = np.tile([0.0, 1.0], (3, 1))
+    shares[axis] = (1 - _EDGE_SHARE, 1) if sign > 0 else (0, _EDGE_SHARE)
+    return part_of(grid, of, shares, "")
+
+
+def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str, field_of: Finder) -> Field:
+    """A zone of a place, or where another place lies from it."""
+    if qualifier.kind == "zone":
+        shares = np.tile([0.0, 1.0], (3, 1))
+        for word in qualifier.detail.split():
+            axis, low, high = _ZONES.get(word, (2, 0.0, 1.0))
+            if axis == 0 and not side:
+                continue
+            shares[axis] = (low, high)
+        return part_of(grid, field, shares, side)
+    if qualifier.kind == "between":
+        return between(grid, field, field_of(qualifier.detail))
+    if qualifier.kind == "inside":
+        return field
+    wide = grid.grown(field, 3 * _AROUND_MM)
+    distance = grid.distance(wide, _LEVEL * float(field.values.max()))
+    values = np.exp(-(((distance - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2)
+    if qualifier.kind in ("medial", "lateral"):
+        outward = -1 if side == "left" or (not side and grid.mean(field)[0] < 0) else 1
+        direction = (0, outward if qualifier.kind == "lateral" else -outward)
+    elif qualifier.kind in _RELATIONS:
+        direction = _ALONG[_RELATIONS[qualifier.kind]]
+    else:
+        return grid.with_values(wide, values * _within(grid, wide))
+    axis, sign = direction
+    low, high = grid.span(field, 0.1, 0.9)[:, axis]
+    edge = high if sign > 0 else low
+    beyond = sign * (grid.position(wide, axis) - edge)
+    across = 1.0
+    for other in {0, 1, 2} - {axis}:
+        a, b = grid.span(field, 0.1, 0.9)[:, other]
+        off = np.maximum(np.maximum(a - grid.position(wide, other), grid.position(wide, other) - b), 0)
+        across = across * np.exp(-((off / 8.0) ** 2) / 2)
+    return grid.with_values(wide, values * across / (1 + np.exp(-beyond / 3.0)) * _within(grid, wide))
+
+
+def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
+    """The part of a field between shares (3, 2) of its extent along R, A, S; with a side, R runs outwards."""
+    low, high = grid.span(field, *_EXTENT)
+    values = field.values
+    for axis in range(3):
+        a, b = shares[axis]
+        if axis == 0 and side == "left":
+            a, b = 1 - b, 1 - a
+        if (a, b) == (0, 1):
+            continue
+        at = (grid.position(field, axis) - low[axis]) / max(high[axis] - low[axis], 1.0)
+        weight = np.ones_like(at)
+        if a > 0:
+            weight = weight / (1 + np.exp(-(at - a) / (_SOFT_SHARE / 2)))
+        if b < 1:
+            weight = weight / (1 + np.exp((at - b) / (_SOFT_SHARE / 2)))
+        values = values * weight
+    return grid.with_values(field, values)
+
+
+def between(grid: Grid, one: Field, other: Field) -> Field:
+    """What lies half-way between two places."""
+    if one.total < 0.5 or other.total < 0.5:
+        return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+    near = grid.grown(grid.joined([one, other]), 4.0)
+    far = []
+    for field in (one, other):
+        held = grid.with_values(near, grid.taken(field, near))
+        far.append(np.maximum(grid.distance(held, _LEVEL * float(field.values.max())), 0))
+    gap = float((far[0] + far[1]).min())
+    values = np.exp(-(((far[0] - far[1]) / _BETWEEN_MM) ** 2) / 2)
+    values = values * np.exp(-((far[0] + far[1] - gap) / _BETWEEN_MM))
+    return grid.trimmed(grid.with_values(near, values * _within(grid, near)))
+
+
+def _shell(grid: Grid, field: Field, mm: float) -> Field:
+    wide = grid.grown(field, mm + 6)
+    distance = grid.distance(wide, _LEVEL * float(max(field.values.max(), 1e-3)))
+    values = np.exp(-(((distance - mm / 2) / mm) ** 2) * 2)
+    return grid.with_values(wide, values * _within(grid, wide))
+
+
+def _within(grid: Grid, field: Field) -> np.ndarray:
+    return grid.tissue[grid.crop(field)]
+
+
+def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
+    whole = Field((0, 0, 0), np.zeros(grid.shape, dtype=np.float32))
+    if grid.body is None:
+        return blob(grid, centre, sd)
+    square = sum(np.square(grid.body[axis] - np.float32(centre[axis])) for axis in range(3))
+    values = np.exp(-square / np.float32(2 * sd**2)) * grid.tissue
+    return grid.trimmed(grid.with_values(whole, values))
+
+
+def _body_box(grid: Grid, limits: np.ndarray) -> Field:
+    whole = Field((0, 0, 0), np.zeros(grid.shape, dtype=np.float32))
+    values = grid.tissue.astype(np.float32)
+    for axis in range(3):
+        at = grid.position(whole, axis) if grid.body is None else grid.body[axis]
+        low, high = limits[axis]
+        middle, half = (low + high) / 2, (high - low) / 2
+        values = values / (1 + np.exp(np.clip((np.abs(at - middle) - half) / 4.0, -30, 30)))
+    return grid.trimmed(grid.with_values(whole, np.where(values < 0.02, 0, values)))
+
+
+def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
+    """A Gaussian about a place (3,), mm."""
+    box = grid.around(centre - 3 * sd, centre + 3 * sd)
+    square = sum(np.square(grid.position(box, axis) - centre[axis]) for axis in range(3))
+    return grid.with_values(box, np.exp(-square / (2 * sd**2)) * _within(grid, box))
+
+
+def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
+    """(3,) middle of the outermost layer of a field in a direction."""
+    low, high = grid.span(field, _END_SHARE, 1 - _END_SHARE)
+    at = grid.position(field, axis)
+    outer = field.values * (at >= high[axis] if sign > 0 else at <= low[axis])
+    return grid.mean(grid.with_values(field, outer)) if outer.sum() > 0 else grid.mean(field)
+
+
+def _outward(direction: str, side: str, field: Field, grid: Grid) -> tuple[int, int]:
+    if direction in _ALONG:
+        return _ALONG[direction]
+    left = side == "left" or direction.endswith("_left")
+    lateral = direction.startswith("lateral")
+    return (0, -1) if left == lateral else (0, 1)
+
+
+def _is_number(word: str) -> bool:
+    return word.lstrip("-").replace(".", "", 1).isdigit()

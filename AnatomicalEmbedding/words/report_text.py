@@ -1,0 +1,61 @@
+"""The text of a radiology report: a plain text file, or the text of a DICOM structured report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AnatomicalEmbeddingError
+
+if TYPE_CHECKING:
+    from pydicom import Dataset
+
+_DICOM_AT = 128
+_MOST_BYTES = 4_000_000
+
+
+def read_report(path: str | Path) -> str:
+    """The text of a report. Raises AnatomicalEmbeddingError for a file that is missing, too large or no report."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise AnatomicalEmbeddingError(f"{path}: is too large for a report; give the text of one report.")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from None
+    except OSError as error:
+        raise AnatomicalEmbeddingError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
+    if content[_DICOM_AT : _DICOM_AT + 4] == b"DICM":
+        return _sr_text(path)
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return content.decode("latin-1")
+
+
+def _sr_text(path: Path) -> str:
+    try:
+        import pydicom
+    except ImportError:
+        raise AnatomicalEmbeddingError(
+            f'{path}: reading DICOM needs pydicom; run: pip install "AnatomicalEmbedding[followup]".'
+        ) from None
+    try:
+        document = pydicom.dcmread(path, stop_before_pixels=True)
+        pieces = list(_texts(document))
+    except (pydicom.errors.InvalidDicomError, OSError, AttributeError, ValueError, KeyError):
+        raise AnatomicalEmbeddingError(f"{path}: is a damaged DICOM file; export the report again.") from None
+    if not pieces:
+        raise AnatomicalEmbeddingError(f"{path}: is DICOM but holds no text; give a structured report.")
+    return "\n".join(pieces)
+
+
+def _texts(item: Dataset) -> Iterator[str]:
+    """Every text of a structured report, in its order (DICOM PS3.3 C.17.3, Text Value 0040,A160)."""
+    if "TextValue" in item:
+        yield str(item.TextValue)
+    for child in item.get("ContentSequence", ()):
+        yield from _texts(child)

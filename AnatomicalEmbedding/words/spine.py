@@ -1,0 +1,356 @@
+"""Which vertebra is which: the boundaries between all vertebrae laid on the spine of a scan at once.
+
+Coordinates say where in the body a height is within about a vertebra; discs say where boundaries are, not which. An
+ordered sequence of all boundaries, also of those beyond the scan, is fitted to both by dynamic programming: each
+boundary is near its usual coordinate, far from the next by a usual vertebra, and on a disc (darker than the end plates
+on both sides of it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..scan.volume import Volume
+from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
+from .fields import Field, Grid
+from .names import VERTEBRAE
+
+_STEP_MM = 1.5  # along the spine
+_NEAR_MM = 8.0  # of the usual course of the spine in the body frame
+_MOVE_MM = 12.0  # of its course, to bone
+_RADIUS_MM = 9.0  # of the discs that are looked at
+_END_PLATE_MM = (4.5, 6.0)  # from a disc's middle
+_BLUR_MM = 1.5
+# Usual height of a vertebra with its disc, mm, and the error of a coordinate along the spine there, mm: medians and
+# spreads over the label maps of the atlas, rounded.
+_HEIGHT_MM = dict(
+    zip(
+        VERTEBRAE,
+        (
+            14,
+            17,
+            17,
+            16,
+            16,
+            16.5,
+            18,
+            20,
+            22,
+            23,
+            23.5,
+            24,
+            24.5,
+            25,
+            25,
+            26,
+            27.5,
+            29,
+            31,
+            33,
+            34,
+            34.5,
+            34.5,
+            33,
+            30,
+        ),
+        strict=True,
+    )
+)
+_COORDINATE_MM = dict(
+    zip(VERTEBRAE, (*[11] * 7, *[14] * 4, *[17] * 4, *[20] * 3, *[22] * 3, 19, 15, 11, 9), strict=True)
+)
+_COORDINATE_WORTH = 0.6  # neighbouring boundaries err alike
+_SPACING_SHARE = 0.1  # spread of the heights of vertebrae of one patient
+_SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # of patients
+_DISC_WORTH = 2.0
+_DISC_LIMIT = 2.0
+_CORRELATED = 4.0  # boundaries whose coordinates err alike
+_BONE_HU = 250.0
+_FEWEST_SLICES = 6
+_LEAST_SHOWN_MM = 5.0  # of a vertebra at the scan's end
+
+
+@dataclass(frozen=True, eq=False)
+class Spine:
+    """names: of vertebrae, head first. centres_ras: (n, 3) middles of their bodies. bounds_s: (n, 2) world heights of
+    their lower and upper boundary. whole: (n,) bool, that lie in the scan with their middle. chance: (n,) that the
+    level is right. shift_mm: (n,) what has to be added to a coordinate along the body, at that level, to be the usual
+    one. course: (m, 3) RAS mm of the spine's middle, upwards.
+    """
+
+    names: tuple[str, ...]
+    centres_ras: np.ndarray
+    bounds_s: np.ndarray
+    whole: np.ndarray
+    chance: np.ndarray
+    shift_mm: np.ndarray
+    course: np.ndarray
+
+    def at_height(self, s: float) -> np.ndarray:
+        """(3,) RAS mm, the middle of the spine at a world height."""
+        return np.array([np.interp(s, self.course[:, 2], self.course[:, axis]) for axis in range(2)] + [s])
+
+    def shift_of(self, name: str) -> float:
+        """Of a vertebra; of the nearest one found where it is not in the scan."""
+        order = np.array([VERTEBRAE.index(each) for each in self.names])
+        return float(self.shift_mm[np.abs(order - VERTEBRAE.index(name)).argmin()])
+
+
+def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
+    """The vertebrae whose middles lie in a scan; None where there is too little spine, or no volume."""
+    usual = _usual_course(atlas)
+    if usual is None or volume is None:
+        return None
+    names, frame = usual
+    course = _course(grid, frame)
+    if course is None:
+        return None
+    heights, path, body_z = course
+    disc = _discness(volume, heights, path)
+    return _fitted(names, frame, heights, path, body_z, disc)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """A vertebra or disc by a spine. share: of it in the scan. point_ras: (3,) its middle, or None where outside."""
+
+    share: float
+    point_ras: np.ndarray | None
+    chance: float
+
+
+def numbered_place(spine: Spine, name: str) -> Level | None:
+    """Where a term's vertebra or disc is; None for another term, and for levels that the fit does not number."""
+    kind, _, level = name.partition("_")
+    first = level.split("_")[0]
+    if kind not in ("vertebrae", "disc") or first in VERTEBRAE[:1] + VERTEBRAE[-1:]:
+        return None
+    if first not in spine.names:
+        return Level(0.0, None, 0.0)
+    n = spine.names.index(first)
+    low, high = spine.course[0, 2], spine.course[-1, 2]
+    bottom, top = spine.bounds_s[n]
+    if kind == "disc":
+        held = low <= bottom <= high
+        return Level(float(held), spine.at_height(bottom) if held else None, float(spine.chance[n]))
+    share = (min(top, high) - max(bottom, low)) / (top - bottom)
+    middle = spine.centres_ras[n] if spine.whole[n] else spine.at_height((max(bottom, low) + min(top, high)) / 2)
+    return Level(float(share), middle, float(spine.chance[n]))
+
+
+def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
+    """A vertebra's field, less beyond its boundaries; its processes reach below it."""
+    if vertebra not in spine.names:
+        return field
+    bottom, top = spine.bounds_s[spine.names.index(vertebra)]
+    height = grid.position(field, 2)
+    below, above = np.maximum(bottom - height, 0), np.maximum(height - top, 0)
+    return grid.with_values(field, field.values * np.exp(-((below / 8) ** 2) / 2 - (above / 4) ** 2 / 2))
+
+
+def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
+    """Names of the vertebrae and the middles of their bodies (n, 3) in the frame, head first."""
+    found = {name: atlas.occupancies.get(f"vertebrae_{name}") for name in VERTEBRAE}
+    names = [name for name, occupancy in found.items() if occupancy is not None]
+    if len(names) < 3:
+        return None
+    return names, np.array([_densest(found[name]) for name in names])
+
+
+def _densest(occupancy: Occupancy) -> np.ndarray:
+    """(3,) middle of the cells that lie most often in a structure: of a vertebra, its body."""
+    share = occupancy.share.astype(np.float64)
+    weight = np.where(share > 0.7 * share.max(), share, 0)
+    k, j, i = np.nonzero(weight)
+    return np.average(np.stack([i, j, k], axis=1) + occupancy.first, axis=0, weights=weight[k, j, i]) * STEP_MM + LOW_MM
+
+
+def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """World heights (m,) of slices with spine, upwards; its middle (m, 2) R, A mm there, and body height (m,)."""
+    order = np.argsort(frame[:, 2])
+    z = grid.body[2]
+    x = np.interp(z, frame[order, 2], frame[order, 0]).astype(np.float32)
+    y = np.interp(z, frame[order, 2], frame[order, 1]).astype(np.float32)
+    square = np.square(grid.body[0] - x) + np.square(grid.body[1] - y)
+    within = grid.tissue & (z > frame[:, 2].min() - 40) & (z < frame[:, 2].max() + 20)
+    weight = np.exp(-square / (2 * _NEAR_MM**2)) * within
+    total = weight.sum(axis=(1, 2))
+    held = np.flatnonzero(total > 2.0)
+    if len(held) < _FEWEST_SLICES:
+        return None
+    held = np.arange(held[0], held[-1] + 1)
+    weight, total = weight[held], np.maximum(total[held], 1e-6)
+    right, ahead, up = grid.axes
+    middle = np.stack([(weight * right).sum(axis=(1, 2)), (weight * ahead[:, None]).sum(axis=(1, 2))], axis=1)
+    middle /= total[:, None]
+    body_z = (weight * z[held]).sum(axis=(1, 2)) / total
+    if grid.hu is not None:
+        middle = _to_bone(grid, held, middle)
+    return up[held].astype(np.float64), _smoothed(middle, 14.0 / grid.step[2]), _smoothed(body_z[:, None], 3.0)[:, 0]
+
+
+def _to_bone(grid: Grid, held: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """The course moved to where bone is, by the same way in neighbouring slices."""
+    whole = Field((0, 0, int(held[0])), grid.hu[held[0] : held[-1] + 1].clip(-100, _BONE_HU))
+    bone = grid.blurred(whole, 7.0)
+    steps = np.arange(-_MOVE_MM, _MOVE_MM + 1, 3.0)
+    moves = np.stack(np.meshgrid(steps, steps, indexing="ij"), axis=-1).reshape(-1, 2)
+    wanted = middle[:, None] + moves
+    index = np.rint((wanted - grid.origin[:2]) / grid.step[:2]).astype(int)
+    i = index[..., 0].clip(0, grid.shape[2] - 1)
+    j = index[..., 1].clip(0, grid.shape[1] - 1)
+    score = bone[np.arange(len(held))[:, None], j, i] - 0.25 * np.square(moves).sum(axis=1)
+    score = _smoothed(score, 24.0 / grid.step[2])
+    return middle + moves[score.argmax(axis=1)]
+
+
+def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
+    """(m, c) smoothed along the first axis, ends extended."""
+    reach = int(3 * sigma) + 1
+    kernel = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma**2))
+    kernel /= kernel.sum()
+    padded = np.pad(values, ((reach, reach), (0, 0)), mode="edge")
+    return np.stack([np.convolve(column, kernel, mode="valid") for column in padded.T], axis=1)
+
+
+def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """World heights every 1.5 mm, and how much darker than the plates on both sides it is there."""
+    at = np.arange(heights[0] - 2, heights[-1] + 2, _STEP_MM)
+    centre = np.stack([np.interp(at, heights, path[:, 0]), np.interp(at, heights, path[:, 1]), at], axis=1)
+    tangent = np.gradient(centre, axis=0)
+    tangent = _smoothed(tangent, 8.0)
+    tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
+    across = np.cross(tangent, [1.0, 0.0, 0.0])
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    side = np.cross(across, tangent)
+    radius, angle = np.meshgrid(np.array([0, 3, 6, _RADIUS_MM]), np.linspace(0, 2 * np.pi, 8, endpoint=False))
+    u, v = (radius * np.cos(angle)).ravel(), (radius * np.sin(angle)).ravel()
+    points = centre[:, None] + u[None, :, None] * side[:, None] + v[None, :, None] * across[:, None]
+    hu = volume.sample(points.reshape(-1, 3), outside=np.nan).reshape(points.shape[:2])
+    mean = np.nanmean(np.clip(np.where(np.isnan(hu).all(axis=1, keepdims=True), 0.0, hu), -50, 600), axis=1)
+    mean = _smoothed(np.nan_to_num(mean)[:, None], _BLUR_MM / _STEP_MM)[:, 0]
+    plates = np.zeros_like(mean)
+    for away in _END_PLATE_MM:
+        n = round(away / _STEP_MM)
+        low, high = np.roll(mean, n), np.roll(mean, -n)
+        low[:n], high[-n:] = mean[0], mean[-1]
+        plates = np.maximum(plates, np.minimum(low, high))
+    dark = plates - mean
+    inside = np.zeros(len(dark), dtype=bool)
+    inside[4:-4] = True
+    scale = max(float(np.percentile(np.abs(dark[inside]), 75)), 8.0)
+    return at, np.where(inside, np.clip(dark / scale, -_DISC_LIMIT, _DISC_LIMIT), 0.0)
+
+
+def _fitted(
+    names: list[str],
+    frame: np.ndarray,
+    heights: np.ndarray,
+    path: np.ndarray,
+    body_z: np.ndarray,
+    disc: tuple[np.ndarray, np.ndarray],
+) -> Spine | None:
+    slope = max(float(np.polyfit(heights, body_z, 1)[0]), 0.3)  # body mm a world mm
+    slope = float(np.clip(slope, 0.75, 1.35))
+    bounds = (frame[:-1, 2] + frame[1:, 2]) / 2  # head first
+    top = heights[-1] + max(bounds[0] - body_z[-1], 0) / slope + 90
+    bottom = heights[0] - max(body_z[0] - bounds[-1], 0) / slope - 90
+    at = np.arange(top, bottom, -_STEP_MM)
+    z = np.interp(at, heights, body_z)
+    z = np.where(at > heights[-1], body_z[-1] + (at - heights[-1]) * slope, z)
+    z = np.where(at < heights[0], body_z[0] + (at - heights[0]) * slope, z)
+    evidence = np.interp(at, *disc, left=0.0, right=0.0)
+    errors = np.array([_COORDINATE_MM[name] for name in names[:-1]])
+    held = (at >= heights[0] - _STEP_MM) & (at <= heights[-1] + _STEP_MM)  # beyond the scan nothing is known
+    unary = np.square((z[None] - bounds[:, None]) / errors[:, None]) * (held / 2 * _COORDINATE_WORTH)
+    unary = unary - _DISC_WORTH * evidence[None]
+    sizes = np.array([_HEIGHT_MM[name] for name in names[1:-1]])
+    best = None
+    for scale in _SCALES:
+        down, up = _best_paths(unary, scale * sizes)
+        cost = float(down[-1].min()) + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2
+        if best is None or cost < best[0]:
+            best = cost, down + up - unary, _traced(down, scale * sizes)
+    _, marginal, chosen = best
+    low, high = heights[0], heights[-1]
+    found = []
+    for n in range(1, len(names) - 1):
+        upper, lower = at[chosen[n - 1]], at[chosen[n]]
+        middle = (upper + lower) / 2
+        if min(upper, high) - max(lower, low) < _LEAST_SHOWN_MM:
+            continue
+        usual = frame[n, 2] - np.interp(np.clip(middle, low, high), heights, body_z)
+        found.append((names[n], np.clip(middle, low, high), lower, upper, _chance(marginal, chosen, n), usual, middle))
+    if not found:
+        return None
+    columns = [np.array(column) for column in list(zip(*found, strict=True))[1:]]
+    middles, lower, upper, chance, shift, meant = columns
+    course = np.column_stack([path, heights])
+    centres = np.stack([np.interp(middles, heights, course[:, axis]) for axis in range(3)], axis=1)
+    return Spine(
+        tuple(each[0] for each in found),
+        centres,
+        np.stack([lower, upper], axis=1),
+        (meant >= low) & (meant <= high),
+        chance,
+        _steadied(shift, (meant >= low) & (meant <= high)),
+        course,
+    )
+
+
+def _steadied(shift: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Shifts of the vertebrae, those of cut ones as of the nearest whole one."""
+    held = np.flatnonzero(whole)
+    if not len(held):
+        return shift
+    return np.array([shift[held[np.abs(held - n).argmin()]] for n in range(len(shift))])
+
+
+def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Least cost of reaching each place of each boundary from the head, and from the feet; own cost included."""
+    down, up = unary.copy(), unary.copy()
+    for n in range(1, len(unary)):
+        down[n] += _least_before(down[n - 1], usual[n - 1])
+    for n in range(len(unary) - 2, -1, -1):
+        up[n] += _least_before(up[n + 1][::-1], usual[n])[::-1]
+    return down, up
+
+
+def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
+    """Distances to the next boundary, in places, and what each costs."""
+    places = np.arange(max(int(0.7 * usual / _STEP_MM), 1), int(1.35 * usual / _STEP_MM) + 2)
+    return places, np.square((places * _STEP_MM - usual) / (_SPACING_SHARE * usual)) / 2
+
+
+def _least_before(cost: np.ndarray, usual: float) -> np.ndarray:
+    result = np.full(len(cost), np.inf)
+    for places, price in zip(*_steps(usual), strict=True):
+        result[places:] = np.minimum(result[places:], cost[: len(cost) - places] + price)
+    return result
+
+
+def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
+    """The best place of each boundary."""
+    chosen = [int(down[-1].argmin())]
+    for n in range(len(down) - 2, -1, -1):
+        places, price = _steps(usual[n])
+        before = chosen[-1] - places
+        cost = np.where(before >= 0, down[n][np.maximum(before, 0)] + price, np.inf)
+        chosen.append(max(int(before[int(cost.argmin())]), 0))
+    return chosen[::-1]
+
+
+def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
+    """That a vertebra is not the one above or below it: by the costs of its boundaries one level off."""
+    costs = []
+    for step in (-1, 0, 1):
+        total = 0.0
+        for bound in (n - 1, n):
+            at = chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]
+            near = marginal[bound][max(at - 2, 0) : at + 3]
+            total += float(near.min()) / 2
+        costs.append(total)
+    weight = np.exp(-np.clip((np.array(costs) - min(costs)) / _CORRELATED, 0, 50))
+    return float(weight[1] / weight.sum())

@@ -1,0 +1,121 @@
+"""The places that words can name: `Resources/Terms/*.csv`, one line a place."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ..errors import AnatomicalEmbeddingError, did_you_mean
+from ..resources import resource
+
+
+@dataclass(frozen=True)
+class Term:
+    """One place. words: ways to name it, the first to show. adjectives: words that mean it before a noun. side: "left",
+    "right" or "". code: "SCT:...", "UBERON:..." or "". parent: what it is part of, or "". recipe: how its place is
+    found (see `recipes`), "" for the atlas. tissue: what it is made of. labels: other names in label maps. group: file.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    adjectives: tuple[str, ...]
+    side: str
+    code: str
+    parent: str
+    recipe: str
+    tissue: str
+    labels: tuple[str, ...]
+    group: str
+
+    @property
+    def title(self) -> str:
+        """For people: "left adrenal gland"."""
+        if self.name.startswith("vertebrae_"):
+            return f"{self.name[10:]} vertebra"
+        if self.name.startswith("disc_"):
+            return f"{self.name[5:].replace('_', '/')} disc"
+        plain = [word for word in self.name.split("_") if word != self.side]
+        return " ".join([self.side, *plain]).strip().replace("clavicula", "clavicle")
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """All places, by name."""
+
+    by_name: dict[str, Term]
+    _ancestors: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
+
+    def __getitem__(self, name: str) -> Term:
+        """Raises AnatomicalEmbeddingError for a name that is none."""
+        try:
+            return self.by_name[name]
+        except KeyError:
+            hint = did_you_mean(name, self.by_name)
+            raise AnatomicalEmbeddingError(f"{name}: no such place{hint}; see Resources/Terms.") from None
+
+    def of_label(self, canonical: str) -> Term | None:
+        """The place that a label of a label map stands for, or None."""
+        return self.by_name.get(canonical) or self._by_label.get(canonical)
+
+    @property
+    def _by_label(self) -> dict[str, Term]:
+        return _label_index()
+
+    def ancestors(self, name: str) -> list[str]:
+        """What a place is part of, nearest first; left and right of a parent without a side both."""
+        if name not in self._ancestors:
+            self._ancestors[name] = self._above(name)
+        return self._ancestors[name]
+
+    def _above(self, name: str) -> list[str]:
+        found: list[str] = []
+        waiting = [self.by_name[name].parent]
+        while waiting:
+            parent = waiting.pop(0)
+            sided = [p for p in (parent, f"{parent}_left", f"{parent}_right") if p in self.by_name]
+            for each in sided:
+                if each not in found:
+                    found.append(each)
+                    waiting.append(self.by_name[each].parent)
+        return found
+
+
+@lru_cache(maxsize=1)
+def load_terms() -> Terms:
+    """The shipped places. Raises AnatomicalEmbeddingError when they are missing."""
+    terms: dict[str, Term] = {}
+    for path in sorted(resource("Terms").glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                terms[row["name"]] = Term(
+                    row["name"],
+                    _several(row["words"]),
+                    _several(row["adjective"]),
+                    row["side"],
+                    row["code"],
+                    row["parent"],
+                    row["place"],
+                    row["tissue"],
+                    _several(row["labels"]),
+                    path.stem,
+                )
+    if not terms:
+        raise AnatomicalEmbeddingError("the lists of places (Resources/Terms) are missing; install the package again.")
+    return Terms(terms)
+
+
+@lru_cache(maxsize=1)
+def _label_index() -> dict[str, Term]:
+    return {label: term for term in load_terms().by_name.values() for label in term.labels}
+
+
+def _several(cell: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in cell.split("|") if part.strip())
+
+
+@lru_cache(maxsize=1)
+def plain_words() -> frozenset[str]:
+    """Common words of reports that are near to a word of anatomy but no slip of it: they are never corrected."""
+    path = resource("Terms") / "plain_words.txt"
+    return frozenset(path.read_text(encoding="utf-8").split()) if path.exists() else frozenset()

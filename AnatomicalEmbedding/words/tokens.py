@@ -1,0 +1,117 @@
+"""Text as sentences of plain words: lower case, no accents, numbers and levels ("T12", "4R") in one piece."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+MOST_CHARACTERS = 100_000
+_LONGEST_SENTENCE = 800  # characters; longer ones are read in pieces, so that no text takes long
+_SENTENCE_END = re.compile(r"(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$)|[;\n\r]+")
+_WORD = re.compile(
+    r"[0-9]+[.,][0-9]+"
+    r"|th[0-9]{1,2}(?![a-z0-9])|[ctlsd][0-9]{1,2}(?![a-z0-9])"
+    r"|[0-9]{1,2}(?:st|nd|rd|th)\b"
+    r"|[0-9]{1,2}[rlabp](?![a-z0-9])"
+    r"|[0-9]+|[a-z]+|[^\s_]"
+)
+_ROMAN = {
+    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "iva": "4a", "ivb": "4b",
+}  # fmt: skip
+_NUMBERED = ("segment", "level", "station")
+_NODE = {
+    "lymph", "node", "nodes", "nodal", "lymphadenopathy", "lymphadenopathies", "adenopathy", "adenopathies", "lap",
+    "laps", "ln", "lns", "lymphnode", "lymphnodes", "lymphonodus",
+}  # fmt: skip
+_SAME = {
+    "oesophagus": "esophagus", "oesophageal": "esophageal", "caecum": "cecum", "coeliac": "celiac", "rt": "right",
+    "lt": "left", "vertebra": "vertebra", "hemi": "hemi", "abdominopelvic": "abdomen", "hepatis": "hepatis",
+    "hiler": "hilar", "seg": "segment", "sg": "segment", "segments": "segment", "stations": "station",
+    "levels": "level", "ribs": "rib", "vertebrae": "vertebra", "vertebras": "vertebra", "bilaterally": "bilateral",
+    "dextra": "right", "dexter": "right", "dextrum": "right", "sinistra": "left", "sinister": "left",
+    "sinistrum": "left", "lobi": "lobe", "lobus": "lobe", "lobes": "lobe",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Token:
+    """word: as compared. start, end: in the text."""
+
+    word: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """A sentence: start and end in the text."""
+
+    start: int
+    end: int
+
+
+def split_sentences(text: str) -> list[Span]:
+    """The sentences of a text; empty ones are left out."""
+    ends = [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
+    spans, start = [], 0
+    for end in ends:
+        while end - start > _LONGEST_SENTENCE:
+            cut = text.rfind(" ", start + 1, start + _LONGEST_SENTENCE)
+            cut = start + _LONGEST_SENTENCE if cut < 0 else cut
+            spans += _stripped(text, start, cut)
+            start = cut
+        spans += _stripped(text, start, end)
+        start = end
+    return spans
+
+
+def _stripped(text: str, start: int, end: int) -> list[Span]:
+    """The span without space at its ends, or none."""
+    piece = text[start:end]
+    plain = piece.strip()
+    first = start + len(piece) - len(piece.lstrip())
+    return [Span(first, first + len(plain))] if plain else []
+
+
+def tokenise(text: str, offset: int = 0) -> list[Token]:
+    """The words of a sentence; `offset` is added to where they stand. Lymph nodes in any words become "node"."""
+    plain, origin = _plain(text)
+    found: list[Token] = []
+    for match in _WORD.finditer(plain):
+        word = match.group()
+        start, end = origin[match.start()] + offset, origin[match.end() - 1] + 1 + offset
+        if word in _ROMAN and found and _before_a_number(found):
+            word = _ROMAN[word]
+        word = word[0] + word[2:] if word[:2] == "th" and word[2:].isdigit() else _SAME.get(word, word)
+        if word in _NODE:
+            if found and found[-1].word == "node":
+                found[-1] = Token("node", found[-1].start, end)
+                continue
+            word = "node"
+        found.append(Token(word, start, end))
+    return found
+
+
+def _before_a_number(found: list[Token]) -> bool:
+    """Is a Roman number to be expected now, as after "segment" or after "segments 5 and"?"""
+    if found[-1].word in _NUMBERED:
+        return True
+    listed = found[-1].word in ("-", "/", "and", ",") and len(found) > 2 and found[-2].word[:1].isdigit()
+    return listed and any(token.word in _NUMBERED for token in found[-5:])
+
+
+def _plain(text: str) -> tuple[str, list[int]]:
+    """Lower case without accents, and where each of its characters stands in the text."""
+    letters, origin = [], []
+    for position, letter in enumerate(text):
+        if letter < "\x80":
+            letters.append(letter.lower())
+            origin.append(position)
+            continue
+        for part in unicodedata.normalize("NFKD", letter).lower():
+            if unicodedata.combining(part):
+                continue
+            letters.append("-" if part in "–—−‐‑" else "'" if part in "’‘" else part)
+            origin.append(position)
+    return "".join(letters), origin

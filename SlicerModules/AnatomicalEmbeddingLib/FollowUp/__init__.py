@@ -1,1 +1,0 @@
-"""Studies of a patient in the order of their dates."""

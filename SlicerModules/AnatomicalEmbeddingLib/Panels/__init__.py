@@ -1,1 +1,0 @@
-"""What all panels share: the session, settings, set-up, and small parts."""

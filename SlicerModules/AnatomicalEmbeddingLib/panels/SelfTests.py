@@ -1,0 +1,28 @@
+"""What the self-tests of the modules begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from unittest import SkipTest, TestCase
+
+
+def startSelfTest(test: TestCase, scene, missing: Sequence[str]) -> None:
+    """An empty scene; the test is skipped where packages are missing, as on computers that only build extensions."""
+    scene.Clear()
+    if missing:
+        test.skipTest(f"{', '.join(missing)}: not installed; see the set-up of the modules.")
+
+
+def runSelfTests(test, *tests: Callable[[], None]) -> None:
+    """What Reload and Test does: each test after `test.setUp`. A test that is skipped says why, as an error box would
+    be the wrong answer.
+    """
+    for each in tests:
+        try:
+            test.setUp()
+            each()
+        except SkipTest as why:
+            test.delayDisplay(str(why))
+            return
+        finally:
+            test.doCleanups()

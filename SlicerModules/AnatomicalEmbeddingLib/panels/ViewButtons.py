@@ -1,0 +1,106 @@
+"""Buttons that lay scans out in the window and give them a CT window, and what else needs the window's slice views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import qt
+import slicer
+import vtk
+from slicer.i18n import tr as _
+
+from ..scene import SideBySide, Views
+from ..scene.CtWindow import PRESETS, CtWindows, setWindow
+from ..scene.followup.StudyOrder import patients
+from ..scene.Signal import Signal
+
+_MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # scans: more would make views too small to see anything
+
+
+class ViewButtons:
+    """laidOut(sentence): scans were shown side by side; what to know about it, or "".
+
+    parentLayout: gets a row with the usual CT windows. volumes(): the scans, in their order.
+    """
+
+    def __init__(self, parentLayout, scene, volumes: Callable[[], Sequence]) -> None:
+        self.scene, self._volumes = scene, volumes
+        self.laidOut = Signal()
+        self._windows = CtWindows(self._ofOnePatient)
+        parentLayout.addWidget(qt.QLabel(_("Window:")))
+        self.windowButtons = {}
+        for name, title in _titles().items():
+            button = qt.QPushButton(title)
+            button.setObjectName(f"window{name.replace(' ', '')}Button")
+            button.setToolTip(_("Show all scans with window {window:g} and level {level:g} HU.").format(**_hu(name)))
+            button.setMinimumWidth(1)
+            button.connect("clicked(bool)", self._setter(name))
+            parentLayout.addWidget(button)
+            self.windowButtons[name] = button
+
+    def update(self) -> None:
+        """Scans have come or gone."""
+        for button in self.windowButtons.values():
+            button.enabled = bool(self._volumes())
+
+    def poll(self) -> None:
+        """To be called a few times a second: scans just loaded are shown as soft tissue, one patient's scans alike."""
+        self._windows.poll(self._volumes())
+
+    def layOut(self, number: int = SideBySide.ROWS) -> None:
+        """Show the scans side by side, in ROWS of three views or one AXIAL view each; all of each is seen."""
+        nodes = list(self._volumes())[: _MOST[number]]
+        if not SideBySide.showSideBySide(self.scene, nodes, number):
+            self.laidOut.emit(_("There are no views to lay out."))
+            return
+        # views that have just been made take their size, and offset 0, when the next events are processed
+        slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
+        for node in nodes:
+            Views.fit(self.scene, node)
+        left = len(self._volumes()) - len(nodes)
+        text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
+        self.laidOut.emit(text if left else "")
+
+    def _setter(self, name: str) -> Callable[[], None]:
+        return lambda: setWindow(self._volumes(), *PRESETS[name])
+
+    def _ofOnePatient(self, volumes: Sequence) -> list[list]:
+        return [[node for node in patient.volumes if node in volumes] for patient in patients(self.scene)]
+
+
+def writeInViews(scene, texts: Mapping[str, str]) -> None:
+    """Write a text at the top of the slice views of each volume, by its ID; views of others get none."""
+    manager = slicer.app.layoutManager()
+    if manager is None:  # no main window
+        return
+    for node in Views.sliceNodes(scene):
+        widget = manager.sliceWidget(node.GetLayoutName())
+        volume = Views.volumeIn(scene, node)
+        if widget is None:
+            continue
+        corners, text = widget.sliceView().cornerAnnotation(), texts.get("" if volume is None else volume.GetID(), "")
+        if (corners.GetText(vtk.vtkCornerAnnotation.UpperEdge) or "") != text:
+            corners.SetText(vtk.vtkCornerAnnotation.UpperEdge, text)  # Slicer's own texts are in the corners
+            widget.sliceView().scheduleRender()
+
+
+def drawSliceViewsSoon() -> None:
+    """Let all slice views draw themselves once the events under way are processed: those of a scene just loaded stay
+    black until someone asks.
+    """
+    qt.QTimer.singleShot(0, _drawSliceViews)
+
+
+def _drawSliceViews() -> None:
+    manager = slicer.app.layoutManager()
+    if manager is not None:
+        for name in manager.sliceViewNames():
+            manager.sliceWidget(name).sliceView().scheduleRender()
+
+
+def _titles() -> dict[str, str]:
+    return {"Soft tissue": _("Soft tissue"), "Lung": _("Lung"), "Bone": _("Bone"), "Brain": _("Brain")}
+
+
+def _hu(name: str) -> dict[str, float]:
+    return dict(zip(("window", "level"), PRESETS[name], strict=True))

@@ -1,0 +1,62 @@
+"""Window and level of CTs, HU: the usual ones, one for a scan just loaded, and one for all scans of a patient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .VolumeNodes import hasVoxels
+
+PRESETS = {"Soft tissue": (400.0, 40.0), "Lung": (1500.0, -600.0), "Bone": (1800.0, 400.0), "Brain": (80.0, 40.0)}
+_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # of a display node: we need not choose again
+_AIR_HU = -200.0  # a scan that holds nothing below is no CT with air around, and is left alone
+
+
+def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
+    """Show scans with this window and level."""
+    for node in volumeNodes:
+        if node.GetDisplayNode() is not None:
+            node.GetDisplayNode().SetAutoWindowLevel(False)
+            node.GetDisplayNode().SetWindowLevel(window, level)
+
+
+class CtWindows:
+    """Keeps the windows of scans in step. together(volumes): the groups that share a window.
+
+    `poll` gives a CT whose window MRML has guessed (from air to metal: tissues look all alike) that of soft tissue,
+    once; and gives a change of one scan's window to its group.
+    """
+
+    def __init__(self, together: Callable[[Sequence], list[list]]) -> None:
+        self._together = together
+        self._last: dict[str, tuple[float, float]] = {}
+
+    def poll(self, volumeNodes: Sequence) -> None:
+        """To be called a few times a second."""
+        shown = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
+        for node in shown:
+            _chooseOnce(node)
+        now = {node.GetID(): _windowOf(node) for node in shown}
+        changed = [node for node in shown if self._last.get(node.GetID(), now[node.GetID()]) != now[node.GetID()]]
+        if changed:
+            for group in self._together(shown):
+                if changed[-1] in group:
+                    setWindow(
+                        [node for node in group if _windowOf(node) != now[changed[-1].GetID()]],
+                        *now[changed[-1].GetID()],
+                    )
+            now = {node.GetID(): _windowOf(node) for node in shown}
+        self._last = now
+
+
+def _windowOf(volumeNode) -> tuple[float, float]:
+    display = volumeNode.GetDisplayNode()
+    return display.GetWindow(), display.GetLevel()
+
+
+def _chooseOnce(volumeNode) -> None:
+    display = volumeNode.GetDisplayNode()
+    if display.GetAttribute(_CHOSEN) is not None:
+        return
+    display.SetAttribute(_CHOSEN, "1")
+    if display.GetAutoWindowLevel() and volumeNode.GetImageData().GetScalarRange()[0] < _AIR_HU:
+        setWindow([volumeNode], *PRESETS["Soft tissue"])

@@ -1,0 +1,108 @@
+"""Layouts that show scans next to each other: a row of three views for each, or one axial view each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+
+from .Views import compositeOf, sliceNodes
+
+ROWS, AXIAL = 5201, 5202  # numbers of our layout descriptions; Slicer's own stay below 1000
+_NAMES = "AnatomicalEmbedding.Rows"  # of the layout node, saved with it: the scans that are shown
+_VIEW_PREFIX = "AE"
+_ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))
+_FIRST_GROUP = 520  # view groups of our rows: views of one scan move together, scans do not
+
+
+def layoutOf(names: Sequence[str], number: int = ROWS) -> str:
+    """Layout description for volumes of these names: ROWS, or one AXIAL view each, as square as can be."""
+    if number == ROWS:
+        rows = [[_view(row, *each) for each in _ORIENTATIONS] for row in range(len(names))]
+    else:
+        columns = math.ceil(math.sqrt(len(names)))
+        views = [_view(row, *_ORIENTATIONS[0]) for row in range(len(names))]
+        rows = [views[first : first + columns] for first in range(0, len(views), columns)]
+    items = [
+        f'<item name="{escape(names[n])}"><layout type="horizontal">{"".join(row)}</layout></item>'
+        for n, row in enumerate(rows)
+    ]
+    return f'<layout type="vertical" split="true">{"".join(items)}</layout>'
+
+
+def viewTag(row: int, orientation: str) -> str:
+    """Singleton tag, and layout name, of a view of our layouts."""
+    return f"{_VIEW_PREFIX}{row + 1}{orientation}"
+
+
+def offerLayouts(scene, loaded: Callable[[], object] = lambda: None) -> None:
+    """Make our layouts known, for two scans, before they are used: a scene saved in one would open without views. One
+    that was saved with more scans gets them once it is loaded. loaded(): called then.
+    """
+    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
+        return
+    for number in (ROWS, AXIAL):
+        _describe(layoutNode, number, ["", ""])
+    scene.AddObserver(scene.EndImportEvent, lambda *_: _restore(scene, loaded))
+
+
+def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS) -> bool:
+    """Show each volume in views of its own, with ruler and orientation marker; False where the scene has no layout (no
+    main window). New views get their place in the window, and their offset, only when events are processed: fit the
+    volumes after that.
+    """
+    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    if layoutNode is None or not volumeNodes:
+        return False
+    names = [volume.GetName() for volume in volumeNodes]
+    _describe(layoutNode, number, names)
+    layoutNode.SetAttribute(_NAMES, json.dumps(names))
+    layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
+    layoutNode.SetViewArrangement(number)
+    for row, volume in enumerate(volumeNodes):
+        tags = {viewTag(row, orientation) for orientation, _ in _ORIENTATIONS}
+        for node in sliceNodes(scene):
+            if node.GetLayoutName() in tags:
+                _showIn(scene, node, row, volume)
+    return True
+
+
+def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
+    sliceNode.SetViewGroup(_FIRST_GROUP + row)
+    sliceNode.SetOrientationMarkerType(sliceNode.OrientationMarkerTypeHuman)
+    sliceNode.SetOrientationMarkerSize(sliceNode.OrientationMarkerSizeSmall)
+    sliceNode.SetRulerType(sliceNode.RulerTypeThin)
+    composite = compositeOf(scene, sliceNode)
+    if composite is not None:
+        composite.SetLinkedControl(True)
+        composite.SetBackgroundVolumeID(volumeNode.GetID())
+        composite.SetForegroundVolumeID(None)
+        composite.SetLabelVolumeID(None)
+
+
+def _view(row: int, orientation: str, colour: str) -> str:
+    return (
+        f'<item><view class="vtkMRMLSliceNode" singletontag="{viewTag(row, orientation)}">'
+        f'<property name="orientation" action="default">{orientation}</property>'
+        f'<property name="viewlabel" action="default">{row + 1}{orientation[0]}</property>'
+        f'<property name="viewcolor" action="default">{colour}</property>'
+        f'<property name="viewgroup" action="default">{_FIRST_GROUP + row}</property></view></item>'
+    )
+
+
+def _describe(layoutNode, number: int, names: Sequence[str]) -> None:
+    if layoutNode.IsLayoutDescription(number):
+        layoutNode.SetLayoutDescription(number, layoutOf(names, number))
+    else:
+        layoutNode.AddLayoutDescription(number, layoutOf(names, number))
+
+
+def _restore(scene, loaded: Callable[[], object]) -> None:
+    """The layout of a scene that was loaded, which MRML does not save."""
+    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)
+    if names and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
+        _describe(layoutNode, layoutNode.GetViewArrangement(), json.loads(names))
+        loaded()

@@ -1,0 +1,153 @@
+"""Slice views on MRML nodes alone: which show a volume, moving them to a point, and what is drawn in which of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from .SceneNodes import nodesOf
+
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node: by us, while no view shows its volume
+
+
+def sliceNodes(scene) -> list:
+    """All slice nodes of the scene."""
+    return nodesOf(scene, "vtkMRMLSliceNode")
+
+
+def compositeOf(scene, sliceNode):
+    """What a slice view shows, or None before the application has made the view."""
+    name = sliceNode.GetLayoutName()
+    return next((node for node in _compositeNodes(scene) if node.GetLayoutName() == name), None)
+
+
+def volumeIn(scene, sliceNode):
+    """The volume in the background of a slice view, or None."""
+    composite = compositeOf(scene, sliceNode)
+    volumeId = None if composite is None else composite.GetBackgroundVolumeID()
+    return scene.GetNodeByID(volumeId) if volumeId else None
+
+
+def viewsOf(scene, volumeNode) -> list:
+    """Slice nodes of the views with this volume in the background."""
+    shown = dict(backgrounds(scene))
+    return [node for node in sliceNodes(scene) if shown.get(node.GetLayoutName()) == volumeNode.GetID()]
+
+
+def backgrounds(scene) -> list[tuple]:
+    """(layout name, volume ID) of what each slice view has in its background: tells whether that has changed."""
+    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in _compositeNodes(scene)]
+
+
+def showInstead(scene, exchanges: Iterable[tuple]) -> None:
+    """(before, after): the views that show one volume show the other; what no view shows is in none afterwards."""
+    found = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
+    for view, after in found:  # looked up before: two volumes may change places
+        compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
+
+
+def jump(
+    scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, besides=None, atMostMm: float | None = None
+) -> None:
+    """Move the volume's views to a world point; `besides` stays where it is, the view under the mouse.
+
+    atMostMm: views that show more mm than this across their shorter side are zoomed in to it.
+    """
+    for node in viewsOf(scene, volumeNode):
+        if node is besides:
+            continue
+        if centre:
+            node.JumpSliceByCentering(*pointWorld)
+        else:
+            node.JumpSliceByOffsetting(*pointWorld)
+        if atMostMm is not None and min(node.GetFieldOfView()[:2]) > atMostMm:
+            _zoom(node, atMostMm)
+
+
+def fit(scene, volumeNode) -> None:
+    """Centre the views of a volume on it, each as large as it fits, where its transforms have put it."""
+    bounds = [0.0] * 6
+    volumeNode.GetRASBounds(bounds)
+    low, high = np.array(bounds[::2]), np.array(bounds[1::2])
+    if not (low < high).all():  # no image yet
+        return
+    for node in viewsOf(scene, volumeNode):
+        toRas = node.GetSliceToRAS()
+        across = [sum(abs(toRas.GetElement(n, axis)) * (high - low)[n] for n in range(3)) for axis in range(2)]
+        pixels = node.GetDimensions()
+        perPixel = max(mm / max(count, 1) for mm, count in zip(across, pixels[:2], strict=True))
+        node.SetXYZOrigin(0, 0, 0)
+        node.SetFieldOfView(perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2])
+        node.JumpSliceByCentering(*((low + high) / 2))
+
+
+def _zoom(node, shorterMm: float) -> None:
+    width, height, depth = node.GetFieldOfView()
+    factor = shorterMm / min(width, height)
+    node.SetFieldOfView(width * factor, height * factor, depth)
+
+
+def show(scene, volumeNode, insteadOf=None) -> None:
+    """Put a volume into the background of the views that show another one, or of all if none does, and fit them."""
+    wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
+    for node in wanted or sliceNodes(scene):
+        composite = compositeOf(scene, node)
+        if composite is not None:
+            composite.SetBackgroundVolumeID(volumeNode.GetID())
+    fit(scene, volumeNode)
+
+
+def showOnlyIn(displayNode, scene, volumeNode) -> None:
+    """Draw a display node in the slice views of a volume, and in the 3-D views where these are of that volume; in none
+    while no slice view shows it.
+    """
+    wanted = [node.GetID() for node in viewsOf(scene, volumeNode)]
+    if wanted and volumeIn3d(scene) is volumeNode:
+        wanted += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
+    if list(displayNode.GetViewNodeIDs()) != wanted:
+        displayNode.SetViewNodeIDs(wanted)
+    _hide(displayNode, not wanted)  # an empty list of views means all of them
+
+
+def showEverywhere(displayNode) -> None:
+    """Draw a display node in all views."""
+    displayNode.SetViewNodeIDs([])
+    _hide(displayNode, False)
+
+
+def _hide(displayNode, hidden: bool) -> None:
+    """In 2-D and 3-D. What the user has hidden (the eye, which is another switch) stays so."""
+    if hidden != (displayNode.GetAttribute(_HIDDEN) is not None):
+        displayNode.SetVisibility2D(not hidden)
+        displayNode.SetVisibility3D(not hidden)
+        displayNode.SetAttribute(_HIDDEN, "1" if hidden else None)
+
+
+def volumeIn3d(scene):
+    """The volume that 3-D views are of, so that they do not mix scans: that of the first slice view; None: of none."""
+    return next((volume for node in sliceNodes(scene) if (volume := volumeIn(scene, node)) is not None), None)
+
+
+def isPlacing(scene) -> bool:
+    """Does a click place a point now?"""
+    mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
+    return mouse is not None and mouse.GetCurrentInteractionMode() == mouse.Place
+
+
+@contextmanager
+def keepingPlaceNode(scene) -> Iterator[None]:
+    """What is made inside does not become the list that the mouse places in, as every new markups node does."""
+    selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
+    before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
+    try:
+        yield
+    finally:
+        if selection is not None and selection.GetActivePlaceNodeID() != before[1]:
+            selection.SetReferenceActivePlaceNodeClassName(before[0])
+            selection.SetReferenceActivePlaceNodeID(before[1])
+
+
+def _compositeNodes(scene) -> list:
+    return nodesOf(scene, "vtkMRMLSliceCompositeNode")

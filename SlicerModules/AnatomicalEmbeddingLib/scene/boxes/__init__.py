@@ -1,0 +1,1 @@
+"""Boxes of structures, crops to them, and which part of the body a scan holds."""

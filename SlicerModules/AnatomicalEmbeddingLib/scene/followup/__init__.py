@@ -1,0 +1,1 @@
+"""A patient's studies by date, and lesions over time."""

@@ -1,0 +1,54 @@
+"""Maps whose descriptors are a known function of place: alike where near, unlike where far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from small_models import analytic_map
+
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+
+LENGTH_MM = 8.0  # over which descriptors lose their likeness
+CHANNELS = 96
+
+
+def waves(place: np.ndarray, length_mm: float, seed: int) -> np.ndarray:
+    """(N, d) mm -> (N, 96) unit vectors whose scalar product falls with distance as a Gaussian of that length."""
+    frequency = np.random.default_rng(seed).normal(size=(place.shape[1], CHANNELS // 2)) / length_mm
+    phase = place @ frequency
+    return np.concatenate([np.cos(phase), np.sin(phase)], axis=1) / np.sqrt(CHANNELS / 2)
+
+
+def described(
+    coordinate_of=lambda p: p, moved=(0.0, 0.0, 0.0), period_mm=None, coordinates=True, **options
+) -> EmbeddingMap:
+    """A map with descriptors of the place `p - moved`, repeated every `period_mm` along S where given."""
+    made = analytic_map(lambda p: coordinate_of(p - np.array(moved)), **options)
+
+    def grid(per_cell: float, length_mm: float, seed: int) -> torch.Tensor:
+        shape = tuple(-(-int(n * per_cell * 2) // 2) if per_cell >= 1 else -(-n // 2) for n in made.body.shape)
+        k, j, i = np.indices(shape)
+        cells = (np.stack([i, j, k], -1).reshape(-1, 3) + 0.5) / per_cell - 0.5
+        place = cells * made.cell_mm + made.cell_to_ras[:3, 3] - np.array(moved)
+        if period_mm is not None:
+            angle = place[:, 2] * 2 * np.pi / period_mm
+            ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) * period_mm / (2 * np.pi)
+            place = np.concatenate([place[:, :2], ring], axis=1)
+        values = waves(place, length_mm, seed)
+        return torch.from_numpy(values.T.reshape(CHANNELS, *shape)).half()
+
+    found = replace(made, global_=grid(0.5, 60.0, 1), local=grid(2, LENGTH_MM, 0))
+    return found if coordinates else replace(found, coordinate=None)
+
+
+def inner_points(count: int = 40, rim_mm: float = 40.0) -> np.ndarray:
+    made = analytic_map(lambda p: p)
+    low = made.cell_to_ras[:3, 3] + rim_mm
+    high = made.cell_to_ras[:3, 3] + made.cell_mm * (np.array(made.body.shape[::-1]) - 1) - rim_mm
+    return np.random.default_rng(3).uniform(low, high, size=(count, 3))
+
+
+def errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(found - truth, axis=1)

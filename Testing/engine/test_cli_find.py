@@ -1,0 +1,93 @@
+"""anatemb find and anatemb name: the files they write, and what they refuse."""
+
+import csv
+import json
+
+import pytest
+from cli_runs import assert_refused
+
+from AnatomicalEmbedding.scan.points import read_points
+
+pytestmark = pytest.mark.usefixtures("kept_maps")
+
+
+def rows_of(folder):
+    with (folder / "places.csv").open(newline="", encoding="utf-8") as file:
+        assert file.readline() == "words,scan,place,status,probability,r,a,s\n".replace("\n", "\r\n")
+        file.seek(0)
+        return list(csv.DictReader(file))
+
+
+def test_words_in_two_scans(anatemb, place, tmp_path):
+    words = "liver and left kidney"
+    outcome = anatemb("find", words, place.template, place.target, "-o", tmp_path, *place.model)
+    assert outcome.code == 0
+    rows = rows_of(tmp_path)
+    assert [(row["words"], row["scan"], row["place"]) for row in rows] == [
+        (words, str(scan), name) for scan in (place.template, place.target) for name in ("liver", "kidney_left")
+    ]
+    for row in rows:
+        assert row["status"] in ("inside", "partly", "outside")
+        assert 0 <= float(row["probability"]) <= 1
+        assert (row["r"] == "") == (row["status"] == "outside")
+    for scan in (place.template, place.target):
+        name = scan.name.removesuffix(".nii.gz")
+        assert "<html" in (tmp_path / f"{name}.places.html").read_text(encoding="utf-8")
+        assert (tmp_path / f"{name}.places.mrk.json").exists()
+
+
+def test_a_report_is_read_sentence_by_sentence(anatemb, place, tmp_path):
+    (tmp_path / "report.txt").write_text("The liver is normal. No mass in the spleen.\nNothing else.", encoding="utf-8")
+    outcome = anatemb(
+        "find", "--report", tmp_path / "report.txt", place.target, "-o", tmp_path, "--no-report", "--json", *place.model
+    )
+    found = json.loads(outcome.out)["places"]
+    assert [(row["words"], row["place"], row["negated"]) for row in found] == [
+        ("The liver is normal.", "liver", False),
+        ("No mass in the spleen.", "spleen", True),
+    ]
+    assert [row["place"] for row in rows_of(tmp_path)] == ["liver", "spleen"]
+
+
+def test_points_are_those_of_the_table(anatemb, place, tmp_path):
+    anatemb("find", "liver", place.target, "-o", tmp_path, "--no-report", *place.model)
+    shown = [row for row in rows_of(tmp_path) if row["r"]]
+    path = tmp_path / "target.places.mrk.json"
+    if shown:
+        points = read_points(path).points_ras
+        assert points[0] == pytest.approx([float(shown[0][axis]) for axis in "ras"], abs=0.01)
+
+
+def test_text_of_a_dicom_report(anatemb, place, tmp_path):
+    pydicom = pytest.importorskip("pydicom")
+    from pydicom.uid import ExplicitVRLittleEndian
+
+    document = pydicom.Dataset()
+    document.file_meta = pydicom.dataset.FileMetaDataset()
+    document.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    document.file_meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.88.11"
+    document.file_meta.MediaStorageSOPInstanceUID = "1.2.3"
+    item = pydicom.Dataset()
+    item.ValueType, item.TextValue = "TEXT", "Cyst in the left kidney."
+    document.ContentSequence = pydicom.Sequence([item])
+    document.save_as(tmp_path / "sr.dcm", enforce_file_format=True)
+    outcome = anatemb(
+        "find", "--report", tmp_path / "sr.dcm", place.target, "-o", tmp_path, "--no-report", "--json", *place.model
+    )
+    assert [row["place"] for row in json.loads(outcome.out)["places"]] == ["kidney_left"]
+
+
+def test_words_without_a_place_are_refused(anatemb, place, tmp_path):
+    assert_refused(anatemb("find", "qwerty", place.target, "-o", tmp_path, *place.model), "names no place")
+    assert_refused(anatemb("find", "liver", "-o", tmp_path, *place.model), "no scan")
+    missing = anatemb("find", "--report", tmp_path / "none.txt", place.target, "-o", tmp_path, *place.model)
+    assert_refused(missing, "none.txt", "no such file")
+
+
+def test_the_name_of_a_point(anatemb, place):
+    r, a, s = place.points_ras[0]
+    outcome = anatemb("name", place.template, "--point", f"{r},{a},{s}", "--json", *place.model)
+    assert outcome.code == 0
+    assert all({"name", "title", "probability"} == set(row) for row in json.loads(outcome.out))
+    assert_refused(anatemb("name", place.template, "--point", "1,2", *place.model), "three numbers")
+    assert_refused(anatemb("name", place.template, "--point", "9999,0,0", *place.model), "outside")

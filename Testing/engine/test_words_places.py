@@ -1,0 +1,223 @@
+"""Places by words in synthetic patients whose coordinates are known exactly, and an atlas of others."""
+
+import numpy as np
+import pytest
+import torch
+
+from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.scan.volume import transform_points
+from AnatomicalEmbedding.words import INSIDE, OUTSIDE, PARTLY, Atlas, PlaceFinder, load_terms, parse, shipped_atlas
+from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy
+from AnatomicalEmbedding.words.label_names import whole_name
+from AnatomicalEmbedding.words.names import VERTEBRAE
+from AnatomicalEmbedding.words.spine import _HEIGHT_MM, _fitted
+
+SPACING = (4.0, 4.0, 4.0)
+RANGE = (60.0, 480.0)
+CELLS = (3, 3, 4)  # voxels of a cell
+SPREAD = {"background", "body_other", "muscle", "subcutaneous_fat", "visceral_fat"}
+
+
+def patient(seed: int, coverage=RANGE):
+    return make_phantom(seed, SPACING, coverage, contrast="portal")
+
+
+def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
+    """A map that states where in the canonical body each cell is; `error` changes these places (n, 3)."""
+    k, j, i = (-(-n // c) for n, c in zip(phantom.volume.shape, CELLS[::-1], strict=True))
+    to_ras = phantom.volume.ijk_to_ras
+    flip = np.sign(np.diag(to_ras)[:3])  # maps run along R, A, S
+    low = np.minimum(
+        *(transform_points(to_ras, np.array([c]))[0] for c in (np.zeros(3), np.array(phantom.volume.shape[::-1]) - 1))
+    )
+    cell = np.array(CELLS) * np.abs(np.diag(to_ras)[:3])
+    cell_to_ras = np.diag([*cell, 1.0])
+    cell_to_ras[:3, 3] = low + (cell - np.abs(np.diag(to_ras)[:3])) / 2
+    assert (np.abs(flip) == 1).all()
+    index = np.stack(np.meshgrid(np.arange(k), np.arange(j), np.arange(i), indexing="ij"), axis=-1)[..., ::-1]
+    ras = transform_points(cell_to_ras, index.reshape(-1, 3))
+    body = error(phantom.to_body(ras)).reshape(k, j, i, 3)
+    held = phantom.volume.sample(ras, outside=-1000.0).reshape(k, j, i) > -950
+    return EmbeddingMap(
+        torch.from_numpy(np.moveaxis(body, -1, 0).copy()).float(),
+        torch.from_numpy(held),
+        cell_to_ras,
+        to_ras,
+        phantom.volume.shape,
+        Provenance("exact", "exact", phantom.volume.name, phantom.volume.name),
+    )
+
+
+def labelled(phantom) -> LabelledBody:
+    k, j, i = np.nonzero(phantom.labels)
+    body = phantom.to_body(transform_points(phantom.volume.ijk_to_ras, np.stack([i, j, k], axis=1)))
+    names = {value: whole_name(name) for value, name in phantom.label_names.items() if name not in SPREAD}
+    return LabelledBody(phantom.volume.name, body, phantom.labels[k, j, i], names, frozenset(), "real")
+
+
+@pytest.fixture(scope="module")
+def atlas() -> Atlas:
+    return Atlas(
+        "exact", count_occupancy([labelled(patient(seed, None)) for seed in (401, 402, 403)]), {"made": "here"}
+    )
+
+
+@pytest.fixture(scope="module")
+def target():
+    return patient(404)
+
+
+@pytest.fixture(scope="module")
+def finder(target, atlas) -> PlaceFinder:
+    return PlaceFinder(exact_map(target), target.volume, atlas)
+
+
+def label_at(phantom, point) -> str:
+    i, j, k = np.rint(transform_points(phantom.volume.ras_to_ijk, np.array([point]))[0]).astype(int)
+    return whole_name(phantom.label_names[int(phantom.labels[k, j, i])])
+
+
+def distance_to(phantom, name, point) -> float:
+    values = [value for value, label in phantom.label_names.items() if whole_name(label) == name]
+    ijk = np.argwhere(np.isin(phantom.labels, values))[:, ::-1]
+    return float(np.linalg.norm(transform_points(phantom.volume.ijk_to_ras, ijk) - point, axis=1).min())
+
+
+ORGANS = ("liver", "spleen", "kidney_left", "kidney_right", "stomach", "heart_ventricle_left", "aorta", "sacrum",
+          "gallbladder", "iliopsoas_left", "autochthon_right", "trachea")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORGANS)
+def test_the_point_of_an_organ_lies_in_it(finder, target, name):
+    place = finder.place(name)
+    assert place.status in (INSIDE, PARTLY)
+    assert distance_to(target, name, place.point_ras) <= 4.0
+    assert 0 < place.probability <= 1
+
+
+@pytest.mark.parametrize("name", ["T8", "T10", "T12", "L1", "L3", "L4"])
+def test_vertebrae_are_within_a_vertebra(finder, target, name):
+    # synthetic spines have other proportions than the real ones that the fit expects
+    place = finder.place(f"vertebrae_{name}")
+    assert distance_to(target, f"vertebrae_{name}", place.point_ras) < 12.0
+
+
+@pytest.mark.parametrize("error", [-14.0, 0.0, 14.0])
+def test_levels_are_right_where_coordinates_are_half_a_vertebra_off(error):
+    names = list(VERTEBRAE)
+    sizes = np.array([_HEIGHT_MM[name] for name in names])
+    edges = 100.0 + np.append(0, np.cumsum(sizes[::-1]))  # from the feet
+    middles = ((edges[1:] + edges[:-1]) / 2)[::-1]
+    frame = np.stack([np.zeros(len(names)), np.zeros(len(names)), middles], axis=1)
+    heights = np.arange(110.0, 420.0, 4.0)
+    at = np.arange(108.0, 422.0, 1.5)
+    disc = 2.0 * np.exp(-np.square(np.abs(at[:, None] - edges[None]).min(axis=1) / 3.0)) - 0.5
+    spine = _fitted(names, frame, heights, np.zeros((len(heights), 2)), heights + error, (at, disc))
+    for name, centre in zip(spine.names, spine.centres_ras, strict=True):
+        if spine.whole[spine.names.index(name)]:
+            assert abs(centre[2] - middles[names.index(name)]) < 6.0
+    assert np.allclose(spine.shift_mm, -error, atol=6.0)
+
+
+def test_discs_lie_between_their_vertebrae(finder):
+    above, below = (finder.place(f"vertebrae_{name}").point_ras[2] for name in ("L2", "L3"))
+    assert below < finder.place("disc_L2_L3").point_ras[2] < above
+
+
+@pytest.mark.parametrize("number", [6, 8, 10, 11])
+def test_ribs_are_within_a_rib_and_on_their_side(finder, target, number):
+    place = finder.place(f"rib_left_{number}")
+    assert distance_to(target, f"rib_left_{number}", place.point_ras) < 20.0
+    assert target.to_body(place.point_ras[None])[0, 0] < 0
+
+
+@pytest.mark.parametrize(("name", "side"), [("brain", "superior"), ("eye_left", "superior"), ("mandible", "superior")])
+def test_what_the_scan_does_not_show_is_outside_it(finder, name, side):
+    place = finder.place(name)
+    assert (place.status, place.side, place.point_ras) == (OUTSIDE, side, None)
+
+
+def test_a_place_that_the_scan_cuts_is_partly_in_it(finder):
+    assert finder.place("spinal_cord").status == PARTLY
+
+
+def test_regions_hold_their_share(finder):
+    place = finder.place("liver")
+    half, most = place.mask(0.5).values.astype(bool), place.mask(0.9).values.astype(bool)
+    values = place.region.values
+    assert half.sum() < most.sum()
+    assert values[half].sum() >= 0.5 * values.sum()
+    assert values[most].sum() >= 0.9 * values.sum()
+
+
+def test_qualifiers_move_the_place(finder):
+    (whole,), (upper,), (lower,) = (
+        finder.find(parse(words)[0])
+        for words in ("right kidney", "upper pole of the right kidney", "right kidney lower pole")
+    )
+    assert lower.point_ras[2] < whole.point_ras[2] < upper.point_ras[2]
+    (before,) = finder.find(parse("anterior to the sacrum")[0])
+    assert before.point_ras[1] > finder.place("sacrum").point_ras[1]
+
+
+def test_every_place_has_an_answer(finder):
+    for name in load_terms().by_name:
+        place = finder.place(name)
+        assert place.status in (INSIDE, PARTLY, OUTSIDE)
+        assert (place.point_ras is None) == (place.status == OUTSIDE)
+        assert place.point_ras is None or finder.embedding.contains(place.point_ras[None])[0]
+
+
+def test_a_point_has_a_name(finder):
+    point = finder.place("liver").point_ras
+    assert finder.name_at(point)[0].name == "liver"
+    with pytest.raises(PointsError, match="outside"):
+        finder.name_at([1e5, 0, 0])
+
+
+def test_without_a_volume_the_map_suffices(target, atlas):
+    finder = PlaceFinder(exact_map(target), None, atlas)
+    assert label_at(target, finder.place("liver").point_ras) == "liver"
+
+
+def test_an_unknown_place_is_named(finder):
+    with pytest.raises(AnatomicalEmbeddingError, match="did you mean"):
+        finder.place("livr")
+
+
+def test_maps_without_a_common_frame_are_refused(target, atlas):
+    made = exact_map(target)
+    bare = EmbeddingMap(
+        made.coordinate,
+        made.body,
+        made.cell_to_ras,
+        made.scan_to_ras,
+        made.scan_shape,
+        Provenance("x", "x", metric=False),
+    )
+    with pytest.raises(MapError, match="common body frame"):
+        PlaceFinder(bare, None, atlas)
+
+
+def test_an_atlas_is_read_as_it_was_written(atlas, tmp_path):
+    atlas.save(tmp_path / "a.atlas.npz")
+    read = Atlas.load(tmp_path / "a.atlas.npz")
+    assert read.occupancies.keys() == atlas.occupancies.keys()
+    assert np.array_equal(read.occupancies["liver"].share, atlas.occupancies["liver"].share)
+    assert (read.weights_hash, read.about) == (atlas.weights_hash, atlas.about)
+
+
+def test_damaged_atlases_are_refused(tmp_path):
+    (tmp_path / "a.atlas.npz").write_bytes(b"nothing")
+    with pytest.raises(WeightsError, match="damaged"):
+        Atlas.load(tmp_path / "a.atlas.npz")
+    with pytest.raises(WeightsError, match="no such file"):
+        Atlas.load(tmp_path / "b.atlas.npz")
+
+
+def test_the_shipped_atlas_knows_every_structure_without_a_recipe():
+    held = shipped_atlas("").occupancies
+    for term in load_terms().by_name.values():
+        assert term.recipe or term.name in held, term.name

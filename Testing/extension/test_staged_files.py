@@ -1,0 +1,37 @@
+"""What is staged is what belongs into the extension, each file with the module that it serves."""
+
+from __future__ import annotations
+
+from staging import ROOT, Staged
+
+MODULES = ROOT / "SlicerModules"
+
+
+def _files(folder: str, below: str = ".") -> set[str]:
+    """Files in a folder of the checkout, relative to another of its folders; no byte code, no hidden files."""
+    paths = [path.relative_to(ROOT / below) for path in (ROOT / folder).rglob("*") if path.is_file()]
+    return {
+        path.as_posix()
+        for path in paths
+        if "__pycache__" not in path.parts and not any(part.startswith(".") for part in path.parts)
+    }
+
+
+def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
+    shared = ["AnatomicalEmbedding", *(f"Resources/{name}" for name in ("Icons", "Models", "Recipes", "Structures"))]
+    expected = set().union(*(_files(folder) for folder in [*shared, "Resources/SampleData"]))
+    expected |= {path.name for path in MODULES.glob("*.py")}
+    for folder in ("AnatomicalEmbeddingLib", "Resources"):
+        expected |= _files(f"SlicerModules/{folder}", "SlicerModules")
+    assert expected - staged.files == set(), "not staged"
+    assert staged.files - expected == set(), "staged without need"
+
+
+def test_resources_go_with_the_module_whose_name_they_begin_with(staged: Staged) -> None:
+    owners = {name: owner for name, owner in staged.owners.items() if name.startswith("Resources/")}
+    assert owners["Resources/UI/AnatomicalROI.ui"] == "AnatomicalROI"
+    assert owners["Resources/Icons/LesionFollowUp.svg"] == "LesionFollowUp"
+    assert owners["Resources/UI/AnatomicalEmbeddingTraining.ui"] == "AnatomicalEmbeddingTraining"
+    assert owners["Resources/UI/AnatomicalEmbeddingSetup.ui"] == "AnatomicalEmbeddingLib"
+    assert owners["Resources/requirements.txt"] == "AnatomicalEmbeddingLib"
+    assert owners["Resources/Icons/AnatomicalEmbedding.svg"] == "AnatomicalEmbeddingEngine"

@@ -1,0 +1,87 @@
+"""Synthetic patients in the scene: as volumes, and as DICOM series that were imported."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import slicer
+
+SEEDS = (71, 72, 73, 74)  # no weights were trained on them
+DATES = ("20240115", "20240411")
+TORSO_MM = (150.0, 480.0)
+
+
+@cache
+def patient(number: int, coverage_mm: tuple[float, float] = TORSO_MM):
+    """The torso of a synthetic patient, 4 mm, with labels and named points."""
+    from AnatomicalEmbedding.phantom import make_phantom
+
+    return make_phantom(SEEDS[number], spacing=(4.0, 4.0, 4.0), coverage_mm=coverage_mm)
+
+
+def add_patient(number: int, name: str, coverage_mm: tuple[float, float] = TORSO_MM):
+    """The same as a volume node."""
+    volume = patient(number, coverage_mm).volume
+    node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name)
+    node.CreateDefaultDisplayNodes()
+    slicer.app.processEvents()
+    return node
+
+
+def add_large(count: int) -> list:
+    """Volume nodes of 512 x 512 x 150 voxels, of as many patients."""
+    from AnatomicalEmbedding.phantom import make_phantom
+
+    nodes = []
+    for seed in SEEDS[:count]:
+        volume = make_phantom(seed, spacing=(3.0, 3.0, 3.0), coverage_mm=(120.0, 570.0)).volume
+        k, j, i = (
+            np.linspace(0, n - 1, wanted).round().astype(int)
+            for n, wanted in zip(volume.voxels.shape, (150, 512, 512), strict=True)
+        )
+        steps = [(n - 1) / (wanted - 1) for n, wanted in zip(volume.voxels.shape[::-1], (512, 512, 150), strict=True)]
+        voxels = np.ascontiguousarray(volume.voxels[np.ix_(k, j, i)])
+        nodes.append(
+            slicer.util.addVolumeFromArray(voxels, volume.ijk_to_ras @ np.diag([*steps, 1.0]), name=f"CT-{seed}")
+        )
+    return nodes
+
+
+def box_of(number: int, organ: str) -> np.ndarray:
+    """(2, 3) lowest and highest RAS mm of an organ's voxels in a patient's torso."""
+    made = patient(number)
+    label = next(value for value, name in made.label_names.items() if name == organ)
+    voxels = np.argwhere(made.labels == label)[:, ::-1]
+    matrix = made.volume.ijk_to_ras
+    places = voxels @ matrix[:3, :3].T + matrix[:3, 3]
+    return np.stack([places.min(axis=0), places.max(axis=0)])
+
+
+@cache
+def followed():
+    """A synthetic patient with lesions, scanned on both DATES; what became of each lesion is known."""
+    from AnatomicalEmbedding.phantom.followup import make_follow_up
+
+    return make_follow_up(57, len(DATES))
+
+
+def visible_lesions() -> list[tuple[np.ndarray, np.ndarray]]:
+    """Places, (3,) RAS mm, of the lesions that both studies of `followed` show."""
+    states = [lesion.states for lesion in followed().lesions]
+    return [
+        (prior.point_ras, current.point_ras) for prior, current in states if prior.state == current.state == "visible"
+    ]
+
+
+def write_studies(folder: Path) -> Path:
+    """The follow-up's studies as DICOM series below a folder, a folder each; returns the folder."""
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "followup"))
+    from dicom_series import write_ct_series
+
+    if not folder.is_dir():
+        for day, volume in zip(DATES, followed().volumes, strict=True):
+            write_ct_series(folder / day, volume, StudyDate=day, SeriesDescription=f"CT {day}", StudyDescription=day)
+    return folder

@@ -1,0 +1,41 @@
+"""Preparation is cancelled and goes on; the scene is closed in mid-work, and at last Slicer is ended in mid-work."""
+
+from driver.landmarks import answer, new_list, place_point
+from driver.scans import add_patient, patient
+from driver.settings import keep_no_maps
+from driver.waiting import pause
+
+ENDS_AT_WORK = True
+
+
+def run(user):
+    keep_no_maps()
+    panel = user.open("AnatomicalLandmarks")
+    for round_ in range(2):
+        prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+        pause(0.5)
+        button = panel.preparation.button
+        user.click(button)
+        user.wait(lambda: panel.session.store.busy, 5)
+        assert button.text == "Cancel"
+        user.views.scroll(prior, 3)  # slices can be looked at meanwhile
+        user.click(button)
+        user.wait(lambda: not panel.session.store.busy, 60, "Cancel ends the work")
+        assert button.text == "Prepare scans"
+        user.click(button)
+        user.wait(lambda: panel.session.store.busy, 5)
+        if round_ == 0:
+            new_list(panel)
+            place_point(user, panel, prior, patient(0).points_ras["carina"])
+            user.close_scene()
+            user.wait(lambda: not panel.session.store.busy, 60, "closing the scene ends the work")
+            assert panel.matchTable.widget.rowCount == 0
+            assert panel.ui.templateSelector.currentNode() is None
+    user.wait_until_prepared(panel)
+    new_list(panel)
+    place_point(user, panel, prior, patient(0).points_ras["carina"])
+    user.wait(lambda: answer(panel, current) is not None)
+    add_patient(2, "Third")
+    pause(0.5)
+    user.click(panel.preparation.button)
+    user.wait(lambda: panel.session.store.busy, 5)  # Slicer ends now

@@ -1,0 +1,35 @@
+"""Points are placed, renamed in the table, and deleted in the view with the Delete key; every step can be undone."""
+
+from driver.landmarks import answer, answer_place, cell, new_list, place_point, world
+from driver.scans import add_patient, patient
+
+
+def run(user):
+    prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+    panel = user.open("AnatomicalLandmarks")
+    user.prepare(panel)
+    user.click(panel.ui.gridButton)
+    points, table = new_list(panel), panel.matchTable.widget
+    for name in ("carina", "heart_apex"):
+        place_point(user, panel, prior, patient(0).points_ras[name])
+    user.wait(lambda: answer(panel, current, 1) is not None)
+    assert (table.rowCount, table.columnCount) == (2, 2)
+
+    user.type_in_cell(table, 0, 0, "bifurcation")
+    assert points.GetNthControlPointLabel(0) == "bifurcation"
+    assert panel.logic.answersIn(current).node.GetNthControlPointLabel(0) == "bifurcation"
+
+    user.click_cell(table, 0, 1, twice=True)  # all views go to the first point again
+    user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "a double click shows the point")
+
+    user.views.hover(prior, world(points, 0))
+    user.views.press(prior, "Delete")
+    user.wait(lambda: points.GetNumberOfControlPoints() == 1, 5, "Delete removes the point under the mouse")
+    assert table.rowCount == 1
+    assert cell(panel, 0, 0) != "bifurcation"
+    user.click(panel.ui.undoButton)
+    user.wait(lambda: points.GetNumberOfControlPoints() == 2, 5, "Undo brings it back")
+    assert "bifurcation" in [cell(panel, row, 0) for row in range(2)]
+    user.click(panel.ui.redoButton)
+    assert points.GetNumberOfControlPoints() == 1
+    user.picture("one-point-left")

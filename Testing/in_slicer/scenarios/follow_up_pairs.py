@@ -1,0 +1,49 @@
+"""Lesions marked in both studies separately are paired; names and deletions in the Markups list are followed."""
+
+from driver.follow_up import keys, mark, point_list, state, volumes
+from driver.scans import add_patient, patient
+from driver.waiting import pause
+
+
+def dated_pair(user):
+    """Two studies of a patient, dated in the table of studies."""
+    add_patient(0, "Prior")
+    add_patient(1, "Current")
+    panel = user.open("LesionFollowUp")
+    table = panel.studyTable.widget
+    user.wait(lambda: table.rowCount == 2, 10)
+    for name, day in (("Prior", "2024-01-15"), ("Current", "2024-04-11")):
+        row = next(n for n in range(2) if table.item(n, 1).text() == name)
+        user.type_in_cell(table, row, 0, day)
+        pause(0.5)
+    user.wait(lambda: [volume.GetName() for volume in volumes(panel)] == ["Prior", "Current"], 10)
+    return panel
+
+
+def run(user):
+    panel = dated_pair(user)
+    ui = panel.ui
+    user.prepare(panel)
+    user.click(ui.showButton)
+    one = mark(user, panel, patient(0).points_ras["carina"], 0)
+    other = mark(user, panel, patient(1).points_ras["carina"], 1)
+    user.wait(lambda: ui.pairButton.enabled, 10)
+    user.click(ui.pairButton)
+    user.wait(lambda: not ui.pairArea.isHidden(), 10, "an offer is made")
+    assert len(panel.logic.record.lesions) == 2, "nothing is done before the user agrees"
+    user.picture("offer")
+    user.click(ui.agreeButton)
+    assert [each.id for each in panel.logic.record.lesions] == [one]
+    user.click(ui.undoButton)
+    assert [each.id for each in panel.logic.record.lesions] == [one, other]
+    user.click(ui.redoButton)
+
+    # in the Markups module: a new name is the lesion's, a deleted point comes back with a sentence
+    points = point_list(panel, volumes(panel)[0])
+    points.SetNthControlPointLabel(0, "hilar")
+    user.wait(lambda: "hilar" in panel.logic.record.lesion(one).label, 5, "the lesion has the name")
+    points.RemoveNthControlPoint(0)
+    user.wait(lambda: points.GetNumberOfControlPoints() == 1, 5, "the point comes back")
+    user.wait(lambda: bool(ui.statusLabel.text), 5, "a sentence says so")
+    assert state(panel, one, 0) == "marked"
+    assert len(keys(panel)) == 2

@@ -1,0 +1,38 @@
+"""Reading at 1280 x 800: both rows of views are on the screen, in soft tissue, and a lesion is seen close up."""
+
+import slicer
+from driver.follow_up import mark, place, state, volumes
+from driver.scans import add_patient, patient
+from driver.waiting import pause
+
+
+def run(user):
+    add_patient(0, "Prior").SetAttribute("AnatomicalEmbedding.StudyDate", "2024-01-15")
+    add_patient(1, "Current").SetAttribute("AnatomicalEmbedding.StudyDate", "2024-04-11")
+    panel = user.open("LesionFollowUp")
+    user.wait(lambda: len(volumes(panel)) == 2, 10)
+    prior, current = volumes(panel)
+    user.prepare(panel)
+    user.click(panel.ui.showButton)
+    user.views.assert_none_is_black([prior, current])
+    pause(0.5)
+    window = slicer.util.mainWindow()
+    assert (window.width, window.height) == (1280, 800), f"the window grew to {window.width} x {window.height}"
+    for volume in (prior, current):
+        for widget in user.views.all_of(volume):
+            corner = widget.mapTo(window, widget.rect.bottomRight())
+            assert corner.x() <= 1280, f"a view of {volume.GetName()} ends at {corner.x()} px"
+            assert corner.y() <= 800, f"a view of {volume.GetName()} ends at {corner.y()} px"
+        display = volume.GetDisplayNode()
+        assert (display.GetWindow(), display.GetLevel()) == (400, 40), "the window is not soft tissue"
+    user.picture("side-by-side")
+
+    # after marking, the other study's views go to the proposal; J shows it close up
+    lesion = mark(user, panel, patient(0).points_ras["liver_dome"])
+    user.wait(lambda: state(panel, lesion, 1) == "proposed", 30)
+    there = place(panel, lesion, 1)
+    user.wait(lambda: user.views.shows(current, there, 3.0), 5, "the views go to the proposal when it comes")
+    user.press("J")
+    user.wait(lambda: user.views.field_of_view(current) < 220, 5, "J shows the lesion close up")
+    assert user.views.shows(current, there, 3.0)
+    user.picture("close-up")

@@ -1,0 +1,32 @@
+"""The zip of `make package` is installed from the file; after the restart the four modules are there and work."""
+
+import os
+
+FROM_PACKAGE = True
+NEEDS_PACKAGES = False
+
+
+def run(user):
+    import slicer
+
+    slicer.app.extensionsInstallPath = str(user.folder / "extensions")
+    model = slicer.app.extensionsManagerModel()
+    package = os.environ["ANATEMB_PACKAGE"]
+    assert model.installExtension(package, False, True), f"{package} was not installed"
+    assert model.isExtensionInstalled("AnatomicalEmbedding")
+    user.picture("installed")
+
+
+def run_after_restart(user):
+    import slicer
+    from driver.user import MODULES
+
+    assert slicer.app.extensionsManagerModel().isExtensionInstalled("AnatomicalEmbedding")
+    for name in MODULES:
+        assert hasattr(slicer.modules, name.lower()), f"{name} is not there after the restart"
+        assert str(user.folder) in slicer.util.modulePath(name), f"{name} comes from elsewhere"
+        user.open(name)
+        user.picture(name)
+    user.load_sample("Phantom pair")
+    panel = user.open("AnatomicalLandmarks")
+    assert [volume.GetName() for volume in panel.logic.targets] == ["PhantomB"]

@@ -1,0 +1,27 @@
+"""Reload and Test of each module passes; without the packages it says so in a sentence, and in no error box."""
+
+import slicer
+from driver.user import MODULES
+from driver.waiting import pause
+
+
+def run(user):
+    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
+
+    slicer.app.userSettings().setValue("Developer/SelfTestDisplayMessageDelay", 100)
+    _reload_and_test(user)
+    before = vars(Engine)["missingPackages"]
+    Engine.missingPackages = staticmethod(lambda: ["torch"])
+    try:
+        _reload_and_test(user)
+    finally:
+        Engine.missingPackages = before
+
+
+def _reload_and_test(user):
+    for name in MODULES[:3]:  # the training module's own is played by train_weights
+        user.open(name)
+        # what the button of the panel calls, in developer mode; any exception is shown in an error box
+        slicer.util.getModuleWidget(name).onReloadAndTest()
+        pause(0.5)
+        assert not user.dialogs.unexpected, user.dialogs.unexpected

@@ -1,0 +1,61 @@
+"""Scenarios read once from end to end by the test kit: their panels, logic, scene and engine are the real ones."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import slicer
+from run import Scenario
+
+IN_SLICER = Path(__file__).resolve().parents[1] / "in_slicer"
+DRIVEN = ("tutorial", "landmarks_scene", "follow_up")  # each takes a minute
+SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(f"in_slicer_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def start(kit, tmp_path, map_folder):
+    """start(): a person at the kit's application, freshly started. Maps are kept from test to test."""
+    from kit_user import KitUser
+
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
+
+    pictures = Path(__file__).resolve().parents[2] / "build" / "scenarios"
+    pictures.mkdir(parents=True, exist_ok=True)
+    started = []
+
+    def run():
+        end()
+        kit.reset(tmp_path / "Slicer.ini")
+        ModuleSettings.setCacheFolder(str(map_folder))
+        ModuleSettings.setDevice("cpu")
+        started.append(KitUser(kit, tmp_path, pictures))
+        return started[-1]
+
+    def end():
+        if started:
+            started.pop().views.close()
+
+    yield run
+    end()
+    if hasattr(slicer, "dicomDatabase"):
+        del slicer.dicomDatabase
+
+
+@pytest.mark.parametrize("path", [*SCENARIOS, IN_SLICER / "bench.py"], ids=lambda path: path.stem)
+def test_every_scenario_can_be_loaded(kit, path):
+    assert callable(load(path).run if path.parent.name == "scenarios" else load(path).run_scenes)
+
+
+@pytest.mark.parametrize("name", DRIVEN)
+def test_a_scenario_from_end_to_end(start, name):
+    path = IN_SLICER / "scenarios" / f"{name}.py"
+    scenario = load(path)
+    for function in Scenario.read(path).runs:
+        getattr(scenario, function)(start())

@@ -1,0 +1,157 @@
+"""Scans in the views of a window: seen at the first press, as tissue, and where the point is."""
+
+import numpy as np
+import pytest
+import slicer.util
+import vtk
+from scans import add_patient, add_transform, patient, turned
+
+from AnatomicalEmbeddingLib.scene import SideBySide, Views
+
+
+@pytest.fixture
+def window(kit):
+    """The main window, with no view of ours yet."""
+    return kit.open_window()
+
+
+@pytest.fixture
+def panel(kit, window, map_folder):
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
+
+    ModuleSettings.setCacheFolder(str(map_folder))
+    ModuleSettings.setDevice("cpu")
+    add_patient(0, "Prior", add_transform(kit.scene, turned(0, (0, 0, 900.0))))
+    add_patient(1, "Current")
+    return kit.open(kit.load_module("AnatomicalLandmarks"))
+
+
+def node(name):
+    return slicer.util.getNode(name)
+
+
+def middle(volume):
+    bounds = [0.0] * 6
+    volume.GetRASBounds(bounds)
+    return np.array([sum(bounds[n : n + 2]) / 2 for n in (0, 2, 4)])
+
+
+def centre(view):
+    matrix = view.GetSliceToRAS()
+    return np.array([matrix.GetElement(n, 3) for n in range(3)])
+
+
+def views_of(kit, volume):
+    return Views.viewsOf(kit.scene, volume)
+
+
+def texts(window):
+    found = {
+        name: window.sliceWidget(name).sliceView().cornerAnnotation().GetText(7) for name in window.sliceViewNames()
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def prepare(kit, panel):
+    kit.click(panel.preparation.button)
+    kit.spin(lambda: not panel.session.store.busy, 60)
+
+
+def test_the_first_press_shows_every_scan(kit, panel):
+    kit.click(panel.ui.gridButton)
+    kit.process_events()
+    for name in ("Prior", "Current"):
+        views = views_of(kit, node(name))
+        assert len(views) == 3
+        for view in views:
+            assert np.allclose(centre(view), middle(node(name)))
+            assert view.GetDimensions() == (300, 200, 1)
+
+
+def test_one_view_each_shows_axial_slices(kit, panel):
+    kit.click(panel.ui.axialButton)
+    assert kit.scene.GetFirstNodeByClass("vtkMRMLLayoutNode").GetViewArrangement() == SideBySide.AXIAL
+    for name in ("Prior", "Current"):
+        (view,) = views_of(kit, node(name))
+        assert view.GetOrientation() == "Axial"
+        assert np.allclose(centre(view), middle(node(name)))
+
+
+def test_answers_that_come_late_take_all_views_there(kit, panel):
+    kit.click(panel.ui.gridButton)
+    points = panel.ui.pointsSelector.addNode()
+    place = patient(0).points_ras["carina"] + (0, 0, 900)
+    points.AddControlPointWorld(vtk.vtkVector3d(*place), "carina")
+    assert panel.logic.answersIn(node("Current")) is None, "the scans are not prepared yet"
+    kit.spin(lambda: panel.logic.answersIn(node("Current")) is not None, 60)
+    kit.spin(lambda: not panel.session.store.busy, 60)
+    answers = panel.logic.answersIn(node("Current"))
+    found = answers.worldOf(next(iter(answers.answers.values())))
+    assert all(np.allclose(centre(view), found, atol=1e-3) for view in views_of(kit, node("Current")))
+    assert all(np.allclose(centre(view), place, atol=1e-3) for view in views_of(kit, node("Prior")))
+
+
+def test_a_scan_that_does_not_show_the_point_says_so_in_its_own_views(kit, panel, window):
+    kit.click(panel.ui.gridButton)
+    prepare(kit, panel)
+    points = panel.ui.pointsSelector.addNode()
+    points.AddControlPointWorld(vtk.vtkVector3d(*(patient(0).points_ras["carina"] + (0, 0, 900))), "carina")
+    assert texts(window) == {}
+    (row,) = panel.logic.rows()
+    panel.logic.setNotVisible(row.pointId, node("Current"))
+    panel.logic.jumpTo(row.pointId)
+    own = {view.GetLayoutName() for view in views_of(kit, node("Current"))}
+    assert texts(window) == dict.fromkeys(own, "carina: not in this scan")
+    panel.ui.pointsSelector.addNode()  # another list: nothing is known of it
+    assert texts(window) == {}
+
+
+def test_what_was_said_of_one_list_is_not_shown_with_another(kit, panel):
+    panel.ui.pointsSelector.addNode()
+    panel.say("carina: outside Prior; move the point into that scan.")
+    panel.ui.pointsSelector.addNode()
+    assert not panel.ui.statusLabel.text
+
+
+def test_a_ct_is_shown_as_soft_tissue_until_the_user_says_otherwise(kit, panel):
+    def windows():
+        displays = [node(name).GetDisplayNode() for name in ("Prior", "Current")]
+        return [(display.GetWindow(), display.GetLevel()) for display in displays]
+
+    kit.spin(lambda: windows() == [(400, 40)] * 2)
+    kit.click(panel.viewButtons.windowButtons["Lung"])
+    assert windows() == [(1500, -600)] * 2
+    node("Current").GetDisplayNode().SetWindowLevel(300, 50)  # as with the mouse
+    kit.spin(lambda: windows() == [(300, 50)] * 2)
+    node("Prior").GetDisplayNode().SetAutoWindowLevel(True)
+    kit.spin(lambda: panel.session.store is not None)
+    assert node("Prior").GetDisplayNode().GetAutoWindowLevel(), "chosen by the user, after us"
+
+
+def test_a_volume_that_is_no_ct_keeps_its_window(kit, window):
+    magnetic = slicer.util.addVolumeFromArray(np.arange(8000, dtype=np.int16).reshape(20, 20, 20), name="MR")
+    magnetic.CreateDefaultDisplayNodes()
+    before = magnetic.GetDisplayNode().GetWindow()
+    panel = kit.open(kit.load_module("AnatomicalLandmarks"))
+    panel.viewButtons.poll()
+    assert magnetic.GetDisplayNode().GetWindow() == before
+
+
+def test_an_aligned_scan_stays_in_its_own_views(kit, panel):
+    kit.click(panel.ui.gridButton)
+    panel.ui.alignKindComboBox.setCurrentIndex(0)
+    kit.click(panel.ui.alignButton)
+    kit.spin(lambda: not panel.alignment.busy, 120)
+    assert abs(middle(node("Current")) - middle(node("Prior"))).max() < 50, "it was laid on a scan 900 mm away"
+    assert all(np.allclose(centre(view), middle(node("Current"))) for view in views_of(kit, node("Current")))
+    kit.click(panel.ui.alignUndoButton)
+    assert all(np.allclose(centre(view), middle(node("Current"))) for view in views_of(kit, node("Current")))
+
+
+def test_a_loaded_scene_is_drawn(kit, panel, window, tmp_path):
+    kit.click(panel.ui.gridButton)
+    path = kit.save_scene(tmp_path / "scene.mrb")
+    kit.load_scene(path)
+    before = {name: window.sliceWidget(name).sliceView().rendered for name in window.sliceViewNames()}
+    kit.process_events()
+    assert all(window.sliceWidget(name).sliceView().rendered > count for name, count in before.items())
