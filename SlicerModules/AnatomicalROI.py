@@ -21,14 +21,13 @@ from AnatomicalEmbeddingLib.panels.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.panels.boxes.StructureList import StructureList
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.panels.PathFields import connectPath
 from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
 from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.panels.Session import sharedSession
 from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.panels.StatusLines import StatusLines
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons
+from AnatomicalEmbeddingLib.panels.Widgets import StatusLines, connectPath
 from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic

@@ -30,8 +30,7 @@ from AnatomicalEmbeddingLib.panels.Session import sharedSession
 from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon
 from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice
-from AnatomicalEmbeddingLib.scene.followup.NextStep import nextStep
+from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice, nextStep
 from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.scene.SideBySide import ROWS, offerLayouts
@@ -347,7 +346,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.assertEqual(followUp.openPlaces(), [(lesion, current)])
 
     def test_LesionsMarkedApartArePaired(self):
-        from AnatomicalEmbeddingLib.scene.followup.LesionPairing import agree, offerPairing
+        from AnatomicalEmbeddingLib.scene.followup.Pairing import agree, offerPairing
 
         followUp = self.followUp
         prior, current = followUp.volumes

@@ -55,7 +55,10 @@ def test_the_engine_finds_its_data(started: dict) -> None:
 @pytest.mark.parametrize(
     ("lost", "complaint"),
     [
-        ("AnatomicalEmbedding/embedding/models/registry.py", "No module named 'AnatomicalEmbedding.embedding.models.registry'"),
+        (
+            "AnatomicalEmbedding/embedding/models/registry.py",
+            "No module named 'AnatomicalEmbedding.embedding.models.registry'",
+        ),
         ("AnatomicalEmbeddingLib/scene/Signal.py", "No module named 'AnatomicalEmbeddingLib.scene.Signal'"),
         ("Resources/UI", "Could not load UI file: file not found"),
         ("Resources/Models", "no such weights"),

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from slicer.i18n import tr as _
 
+from .. import moduleResource
 from ..scene.maps.Engine import Engine
 from . import ModuleSettings
-from .ModuleResources import moduleResource
 
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"

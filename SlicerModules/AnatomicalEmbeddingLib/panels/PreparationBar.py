@@ -10,7 +10,7 @@ from slicer.i18n import tr as _
 
 from ..scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from .Session import Session
-from .StatusText import BAD, GOOD, WARNING, coloured
+from .Widgets import BAD, GOOD, WARNING, coloured
 
 
 class PreparationBar:

@@ -15,13 +15,11 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
+from .. import moduleResource
 from . import ModuleSettings
-from .ComboBoxes import fillComboBox
-from .ModuleResources import moduleResource
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
-from .PathFields import connectPath
 from .Session import Session
-from .StatusText import BAD, GOOD, WARNING, coloured
+from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox
 
 
 class SetupPanel:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ..panels.ModuleResources import moduleResource
+from .. import moduleResource
 
 CATEGORY = "AnatomicalEmbedding"
 

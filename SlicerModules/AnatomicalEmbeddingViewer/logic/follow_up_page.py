@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from AnatomicalEmbedding.followup import response as recist
 from AnatomicalEmbedding.followup.trend_chart import trend_svg
-from AnatomicalEmbeddingLib.scene.CellColours import DOUBTFUL, GOOD, NOTHING
+from AnatomicalEmbeddingLib.scene.Colours import DOUBTFUL, GOOD, NOTHING
 from AnatomicalEmbeddingLib.scene.followup import ActionRules as Rules
 from AnatomicalEmbeddingLib.scene.followup.LesionCells import categoryText, cellOf, lesionText, lesionTip, numberText
-from AnatomicalEmbeddingLib.scene.followup.NextStep import nextStep
+from AnatomicalEmbeddingLib.scene.followup.LesionChoice import nextStep
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.followup.record import FollowUp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import (
     ABSENT,
     MATCHED,
@@ -66,7 +66,7 @@ class Landmarks:
     def _list_of(self, template):
         """The template's list, made when it is first needed."""
         if template.GetID() not in self._lists:
-            name = Hierarchy.freeName(self._session.scene, f"Points of {template.GetName()}")
+            name = SceneNodes.freeName(self._session.scene, f"Points of {template.GetName()}")
             points = self._session.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
             points.SetControlPointLabelFormat("P%d")
             points.CreateDefaultDisplayNodes()
@@ -96,7 +96,7 @@ class Landmarks:
             if each.GetNodeReference(VOLUME_ROLE) not in scans
         ]
         for each in answers + gone:
-            Hierarchy.removeNode(self._session.scene, each)
+            SceneNodes.removeNode(self._session.scene, each)
 
     def _answers_to(self, points) -> list:
         """Lists of answers, in any scan, to the points of a list."""

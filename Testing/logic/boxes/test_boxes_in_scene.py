@@ -8,7 +8,7 @@ from box_bench import add_roi, add_turned, corners, known_in, roi_corners_world,
 from scans import add_patient, add_transform, finish, patient, turned
 
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
-from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import ABSENT, CUT, WHOLE
 from slicer_kit.scene import read_mrb, write_mrb
 
@@ -53,7 +53,7 @@ def test_what_is_known_of_a_box_is_on_its_node(bench, volume):
     assert "whole" in described
     assert "recall of 0.9" in described
     assert "by the library" in described
-    assert Hierarchy.parentName(bench.scene, box.node) == "Boxes"
+    assert SceneNodes.parentName(bench.scene, box.node) == "Boxes"
 
 
 def test_structures_that_the_scan_does_not_show_have_no_box(bench, volume):
@@ -272,7 +272,7 @@ def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
     assert [boxes[name].edited for name in ("liver", "spleen")] == [False, True]
     assert boxes["liver"].found.recall == 0.9
     assert bench.logic.table([volume])["brain"][volume.GetID()].found.status == ABSENT
-    assert Hierarchy.parentName(bench.scene, boxes["liver"].node) == "Boxes"
+    assert SceneNodes.parentName(bench.scene, boxes["liver"].node) == "Boxes"
     bench.find([volume], ["liver"], 0.95)
     assert len(rois(bench.scene)) == 2
 

@@ -9,7 +9,7 @@ from box_bench import BoxBench, add_roi, add_turned, corners, share_inside, trut
 from scans import add_patient, add_transform, turned
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas
 
@@ -180,7 +180,7 @@ def test_a_crop_lies_beside_its_source_in_the_hierarchy(bench, items_there):
     assert (hierarchy.GetItemName(folder), hierarchy.GetItemParent(folder)) == ("Boxes", parent)
     bench.find([volume], ["spleen"])
     assert hierarchy.GetItemParent(hierarchy.GetItemByDataNode(bench.boxes(volume)["spleen"].node)) == folder
-    assert Hierarchy.parentName(bench.scene, crop) == ("Study 1" if items_there else "")
+    assert SceneNodes.parentName(bench.scene, crop) == ("Study 1" if items_there else "")
 
 
 def test_a_batch_names_what_cannot_be_cropped_and_goes_on(bench):

@@ -10,9 +10,9 @@ from AnatomicalEmbedding.followup.lesions import MARKED, MERGED
 
 @pytest.fixture
 def pairing(scene):
-    from AnatomicalEmbeddingLib.scene.followup import LesionPairing
+    from AnatomicalEmbeddingLib.scene.followup import Pairing as Pairing
 
-    return LesionPairing
+    return Pairing
 
 
 @pytest.fixture

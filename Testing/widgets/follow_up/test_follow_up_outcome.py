@@ -182,7 +182,7 @@ def test_a_study_from_dicom_is_reported_and_the_others_are_told(prepared, three,
 def test_a_series_whose_files_are_gone_is_not_reported(prepared, three, monkeypatch):
     monkeypatch.setattr(slicer, "dicomDatabase", Database({"1.2": "/gone/1.dcm"}), raising=False)
     three[0].SetAttribute("DICOM.instanceUIDs", "1.2")
-    from AnatomicalEmbeddingLib.scene.followup.InstanceFiles import instanceFiles
+    from AnatomicalEmbeddingLib.scene.followup.FollowUpExport import instanceFiles
 
     assert instanceFiles(three[0]) == []
 

@@ -10,9 +10,9 @@ from slicer.i18n import tr as _
 from ...scene.boxes.BoxLogic import BoxLogic, Cell
 from ...scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from ...scene.boxes.StructureNames import titled
-from ...scene.CellColours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ...scene.Signal import Signal
-from ..TableCells import putCell
+from ..Widgets import putCell
 
 
 class BoxTable:

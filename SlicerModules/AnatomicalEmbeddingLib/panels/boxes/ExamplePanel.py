@@ -11,7 +11,7 @@ from ...scene.boxes.Segments import segmentIds, segmentName
 from ...scene.boxes.StructureExamples import BOX, POINTS, SEGMENT, MarkedExample, StructureExamples
 from ...scene.boxes.StructureNames import readable, titled
 from ...scene.Signal import Signal
-from ..ComboBoxes import fillComboBox
+from ..Widgets import fillComboBox
 
 _ALL_SEGMENTS = "*"
 _COLUMNS = 3

@@ -9,7 +9,7 @@ from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import cellOf, lesionText, lesionTip
 from ...scene.followup.LesionChoice import LesionChoice
 from ...scene.Signal import Signal
-from ..TableCells import putCell
+from ..Widgets import putCell
 
 _MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10

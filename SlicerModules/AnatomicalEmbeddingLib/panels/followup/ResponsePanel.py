@@ -7,12 +7,11 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup import response as recist
 
-from ...scene.CellColours import FAULT, GOOD
+from ...scene.Colours import FAULT, GOOD
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import categoryText, numberText
 from ...scene.followup.LesionChoice import LesionChoice
-from ..StatusText import WARNING, coloured
-from ..TableCells import putCell
+from ..Widgets import WARNING, coloured, putCell
 from . import TrendPicture
 from .LesionTable import fitColumns
 

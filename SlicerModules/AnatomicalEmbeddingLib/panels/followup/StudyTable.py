@@ -5,12 +5,12 @@ from __future__ import annotations
 import qt
 from slicer.i18n import tr as _
 
-from ...scene.CellColours import DOUBTFUL
+from ...scene.Colours import DOUBTFUL
 from ...scene.followup.StudyOrder import Patient, Study, setDate
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from ...scene.Signal import Signal
 from ..Session import Session
-from ..TableCells import putCell
+from ..Widgets import putCell
 
 _DATE, _SCAN, _STATE = range(3)
 _ROW_PX = 24

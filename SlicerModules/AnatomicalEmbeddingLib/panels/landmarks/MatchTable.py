@@ -7,12 +7,12 @@ from collections.abc import Callable
 import qt
 from slicer.i18n import tr as _
 
-from ...scene.CellColours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ...scene.landmarks.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
 from ...scene.landmarks.LandmarkLogic import LandmarkLogic
 from ...scene.landmarks.LandmarkMatcher import Row
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING
-from ..TableCells import putCell
+from ..Widgets import putCell
 
 _LOOKS = {  # sign, background
     MATCHED: ("\u2713", GOOD),

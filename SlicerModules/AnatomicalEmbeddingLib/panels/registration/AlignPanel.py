@@ -16,9 +16,8 @@ from ...scene.registration.AlignmentNodes import alignmentOf
 from ...scene.registration.AlignmentViews import areLaidOver, layOver, takeAway
 from ...scene.Signal import Signal
 from ...scene.Views import fit, viewsOf
-from ..ComboBoxes import fillComboBox
 from ..Session import Session
-from ..StatusText import BAD, coloured
+from ..Widgets import BAD, coloured, fillComboBox
 
 
 def _kinds() -> dict[str, tuple[str, str]]:

@@ -16,7 +16,7 @@ from ...scene.training.TrainingLog import LossCurve, Validations
 from ...scene.training.TrainingProcess import FAILED, STOPPED, TrainingProcess, TrainingProgress, TrainingResult
 from ...scene.training.TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from ...scene.training.TrainingSettings import settingsProblem
-from ..StatusText import BAD, GOOD, WARNING, coloured
+from ..Widgets import BAD, GOOD, WARNING, coloured
 from . import TrainingPicture
 from .TrainingForm import TrainingForm
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import Hierarchy, Views
+from .. import SceneNodes, Views
 from ..maps.MapStore import EMPTY, READY, MapStore
 from ..SceneNodes import nodesOf
 from ..Signal import Signal
@@ -156,7 +156,7 @@ class BoxLogic:
         """Remove the found boxes of some volumes, and what is known of absent structures."""
         for volume in volumeNodes:
             for box in boxesIn(self.scene, volume).values():
-                Hierarchy.removeNode(self.scene, box.node)
+                SceneNodes.removeNode(self.scene, box.node)
             keepAbsent(volume, dict.fromkeys(absentIn(volume)))
         self.changed.emit()
 

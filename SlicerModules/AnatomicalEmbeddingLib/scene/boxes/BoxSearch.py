@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import Hierarchy
+from .. import SceneNodes
 from ..maps.MapStore import EMPTY, FAILED, READY, MapStore
 from ..maps.Worker import Event, Worker
 from ..Signal import Signal
@@ -239,7 +239,7 @@ class BoxSearch:
             elif known.status == ABSENT:
                 absent[name] = known
                 if old is not None:
-                    Hierarchy.removeNode(self.scene, old.node)
+                    SceneNodes.removeNode(self.scene, old.node)
             else:
                 absent[name] = None
                 each = old or BoxNode.create(self.scene, name, volume, palette.colour(name))

@@ -9,7 +9,7 @@ import numpy as np
 import slicer
 import slicer.util
 
-from .. import Hierarchy
+from .. import SceneNodes
 from ..Signal import Signal
 from ..VolumeNodes import SOURCE_ROLE, copyLooks, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
@@ -142,7 +142,7 @@ class CropLogic:
         voxels, matrix = slicer.util.arrayFromVolume(volume), ijkToRas(volume)
         box = grown(box, np.full(6, marginMm - _ROUNDING_MM))
         block = voxel_block(matrix, voxels.shape, box, volume.GetName())
-        name = Hierarchy.freeName(self.scene, f"{volume.GetName()} {suffix}")
+        name = SceneNodes.freeName(self.scene, f"{volume.GetName()} {suffix}")
         crop = self.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
         _note(crop, volume, found, marginMm)  # before anyone takes it for another CT
         slicer.util.updateVolumeFromArray(crop, voxels[block].copy())
@@ -153,7 +153,7 @@ class CropLogic:
         crop.SetVoxelValueUnits(volume.GetVoxelValueUnits())
         crop.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
         copyLooks(volume, crop)
-        Hierarchy.placeBeside(self.scene, crop, volume)
+        SceneNodes.placeBeside(self.scene, crop, volume)
         return crop
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import Axis, Point
+from AnatomicalEmbedding.followup.lesions import PROPOSED, WITH_PLACE, Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
@@ -18,11 +19,10 @@ from ..Signal import Signal
 from ..VolumeNodes import toWorld
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
-from .MeasuredPlace import placedOn
 from .Proposer import Proposer
 from .RecordHistory import RecordHistory
 from .RecordNode import createRecord, findRecord, readRecord, writeRecord
-from .StudyKeys import inStudies, keyedVolumes, studiesOf
+from .StudyNodes import inStudies, keyedVolumes, studiesOf
 from .StudyOrder import Patient
 
 _LESION_MM = 150.0  # that views show across when they go to a lesion
@@ -214,7 +214,7 @@ class FollowUpLogic:
         """The axes are these. A place that nobody has looked at goes to their middle where it lies off them."""
 
         def step(record: FollowUp) -> FollowUp:
-            record = placedOn(record, lesion, study, longAxis or shortAxis)
+            record = _placedOn(record, lesion, study, longAxis or shortAxis)
             return record.measure(lesion, study, longAxis, shortAxis)
 
         return self.apply(step)
@@ -360,3 +360,16 @@ class FollowUpLogic:
 def _placed(record: FollowUp) -> set[tuple[str, str]]:
     """(lesion, study) of all places that are known."""
     return {(lesion.id, study) for lesion in record.lesions for study in lesion.findings}
+
+
+def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
+    """With a place for what is about to be measured: the axis' middle, unless a place near enough is known."""
+    found = record.finding(lesion, study)
+    if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
+        return record
+    middle = tuple(np.mean(axis, axis=0))
+    if found is None:
+        return record.mark(study, middle, lesion)
+    if found.state == PROPOSED and math.dist(found.point_ras, middle) <= math.dist(*axis) / 2:
+        return record
+    return record.move(lesion, study, middle)

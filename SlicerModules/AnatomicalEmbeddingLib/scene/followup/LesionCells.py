@@ -22,7 +22,7 @@ from AnatomicalEmbedding.followup.lesions import (
 )
 from AnatomicalEmbedding.followup.record import FollowUp
 
-from ..CellColours import DOUBTFUL, GOOD, NOTHING
+from ..Colours import DOUBTFUL, GOOD, NOTHING
 
 _SEEN, _LOOK, _GONE = "\u2713", "\u25cb", "\u2715"
 

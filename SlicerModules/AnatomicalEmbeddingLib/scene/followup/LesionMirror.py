@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from .. import Views
-from ..Hierarchy import removeNode
 from ..landmarks.ListObserver import ListObserver
+from ..SceneNodes import removeNode
 from ..Signal import Signal
 from .AxisLines import LONG, SHORT, AxisLine, showAxes
 from .LesionPoints import LesionPoints

@@ -13,10 +13,10 @@ from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
+from ..Colours import AMBER, GREEN
 from ..landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
-from ..MarkerColours import AMBER, GREEN
 from ..SceneNodes import nodesOf
-from .StudyNode import VOLUME_ROLE, addStudyNode, followVolume
+from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
 _CLASS = "vtkMRMLMarkupsFiducialNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..Hierarchy import removeNode
+from ..SceneNodes import removeNode
 from ..Signal import Signal
 
 POINT, LINE = "vtkMRMLMarkupsFiducialNode", "vtkMRMLMarkupsLineNode"

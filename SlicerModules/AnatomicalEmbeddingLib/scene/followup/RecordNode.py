@@ -11,8 +11,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import from_json, to_json
 
-from ..Hierarchy import itemOf
-from ..SceneNodes import nodesOf
+from ..SceneNodes import itemOf, nodesOf
 from .StudyOrder import Patient
 
 _CLASS = "vtkMRMLTextNode"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 import vtk
 
-from ..MarkerColours import AMBER, GREEN
+from ..Colours import AMBER, GREEN
 from ..SceneNodes import nodesOf
 from ..Views import keepingPlaceNode
 from .ControlPoints import definedIds, worldOf
