@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOOKS = {GOOD: "good", DOUBTFUL: "doubtful", NOTHING: "nothing", None: "open"}
 _CATEGORY_LOOKS = {recist.COMPLETE: "good", recist.PARTIAL: "good", recist.PROGRESSIVE: "fault"}
 _ACTIONS = (
-    Rules.NEW, Rules.CONFIRM, Rules.MOVE, Rules.INVISIBLE, Rules.BEYOND, Rules.LONG_AXIS, Rules.SHORT_AXIS,
+    Rules.NEW, Rules.CONFIRM, Rules.MOVE, Rules.NOT_VISIBLE, Rules.OUTSIDE, Rules.LONG_AXIS, Rules.SHORT_AXIS,
     Rules.ACCEPT, Rules.REMOVE, Rules.PREVIOUS, Rules.NEXT,
 )  # fmt: skip
 _CHART = (474, 170)
