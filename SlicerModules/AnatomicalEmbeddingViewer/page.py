@@ -7,6 +7,8 @@ from time import monotonic
 
 from trame.app import get_server
 
+from AnatomicalEmbeddingLib.scene.CtWindow import PRESETS
+
 from .logic.boxes import Boxes
 from .logic.crosshair import Crosshair
 from .logic.demo import patients
@@ -16,7 +18,7 @@ from .logic.follow_up import FollowUps
 from .logic.landmarks import Landmarks
 from .logic.scans import Scans
 from .logic.session import Session
-from .logic.views import WINDOWS, Views
+from .logic.views import Views
 from .ui.template import build_page
 from .web.guard import Guard
 
@@ -185,7 +187,7 @@ class Viewer:
         state = self.server.state
         if initial:
             state.trame__title = "Anatomical Embedding"
-            state.windows = list(WINDOWS)
+            state.windows = list(PRESETS)
             state.update({"sought": "", "wanted": [], "recall": "0.95", "margin": 0})
             state.client_only("sought", "wanted", "recall", "margin")
         state.tab = self.tab

@@ -9,6 +9,8 @@ import numpy as np
 
 from .SceneNodes import nodesOf
 
+ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
+FIRST_VIEW_GROUP = 520  # of our views: those of one scan move together, scans do not
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node: by us, while no view shows its volume
 
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import vtk
 from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 
+from AnatomicalEmbeddingLib.scene.CtWindow import PRESETS
+from AnatomicalEmbeddingLib.scene.Views import FIRST_VIEW_GROUP, ORIENTATIONS
+
 from .directions import edge_letters
 from .pictures import Painter, Picture, PictureFactory
 
 if TYPE_CHECKING:
     from .session import Session
 
-ORIENTATIONS = (("Axial", "#e5604d"), ("Sagittal", "#d9bf4a"), ("Coronal", "#6eb04b"))
-WINDOWS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Brain": (80, 40)}
 _MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
-_FIRST_GROUP = 520
 _CLOSE_MM = 130.0  # what a view shows across its shorter side, close up
 _SLICES_S = 0.25  # between two tellings of where the slices are, while pictures are drawn
 
@@ -74,7 +74,7 @@ class Views:
     def _make(self) -> _Slot:
         number, views = len(self._slots), {}
         for orientation, colour in ORIENTATIONS:
-            properties = ViewProps(orientation=orientation, color=colour, group=_FIRST_GROUP + number)
+            properties = ViewProps(orientation=orientation, color=colour, group=FIRST_VIEW_GROUP + number)
             definition = ViewLayoutDefinition(f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties)
             view = self._session.app.view_manager.create_view(definition)
             views[orientation] = view
@@ -163,8 +163,8 @@ class Views:
         self._activate()
 
     def set_window(self, name: str) -> None:
-        """One of WINDOWS in all scans."""
-        if name in WINDOWS:
+        """One of PRESETS in all scans."""
+        if name in PRESETS:
             self.window = name
             for scan in self._session.scans:
                 self._apply_window(scan)
@@ -185,7 +185,7 @@ class Views:
                     self._fit(slot, orientation)
 
     def _apply_window(self, scan) -> None:
-        scan.GetDisplayNode().SetWindowLevel(*WINDOWS[self.window])
+        scan.GetDisplayNode().SetWindowLevel(*PRESETS[self.window])
 
     # -- for other features ------------------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class Views:
         state.orientation = self.orientation
         state.enlarged = self._enlarged is not None
         displays = [scan.GetDisplayNode() for scan in self._session.scans]
-        chosen = WINDOWS[self.window]
+        chosen = PRESETS[self.window]
         state.window = self.window if all((d.GetWindow(), d.GetLevel()) == chosen for d in displays) else ""
 
     def publish_slices(self, state) -> None:

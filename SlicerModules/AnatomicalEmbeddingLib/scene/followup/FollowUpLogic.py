@@ -16,11 +16,11 @@ from AnatomicalEmbedding.followup.status import ABSENT, status_of
 from .. import Views
 from ..maps.MapStore import READY, MapStore
 from ..Signal import Signal
+from ..UndoStack import UndoStack
 from ..VolumeNodes import toWorld
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
 from .Proposer import Proposer
-from .RecordHistory import RecordHistory
 from .RecordNode import createRecord, findRecord, readRecord, writeRecord
 from .StudyNodes import inStudies, keyedVolumes, studiesOf
 from .StudyOrder import Patient
@@ -45,7 +45,7 @@ class FollowUpLogic:
         self.volumes: dict[str, object] = {}
         self._clicks = LesionClicks(self)
         self.placing = self._clicks.placing
-        self._history = RecordHistory()
+        self._history = UndoStack(FollowUp())
         self._node = None
         self._text = ""  # of the node, as we know it
         self._isNodeAdded = False  # to the scene, since the last poll
@@ -272,7 +272,7 @@ class FollowUpLogic:
 
     # -- keeping in step ---------------------------------------------------------------------------------------------
 
-    def _restore(self, step: Callable[[], None]) -> None:
+    def _restore(self, step: Callable[[], bool]) -> None:
         self._takeOver()
         before = self.record.studies
         loaded = [study for study in before if study.key in self.volumes]
@@ -302,7 +302,7 @@ class FollowUpLogic:
         if node is None and not other:
             return
         self._letGo()
-        self._node, self._history = node, RecordHistory(record)
+        self._node, self._history = node, UndoStack(record)
         self._text = "" if node is None else node.GetText()
         for problem in problems:
             self.said.emit(problem)
@@ -353,7 +353,7 @@ class FollowUpLogic:
         self.placing.stop()
         self._mirror.stop()
         self._proposer.forget()
-        self._history = RecordHistory()
+        self._history = UndoStack(FollowUp())
         self.patient, self._node, self.volumes, self._shown = None, None, {}, {}
 
 
