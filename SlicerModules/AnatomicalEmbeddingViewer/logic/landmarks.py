@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING
 from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import (
     ABSENT,
-    MATCHED,
-    MOVED,
-    REMOVED,
     SOURCE_ROLE,
-    UNCERTAIN,
     VOLUME_ROLE,
 )
 from AnatomicalEmbeddingLib.scene.landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY
+from AnatomicalEmbeddingLib.scene.MatchWords import statusText
 from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
 
 if TYPE_CHECKING:
     from .session import Session
 
-_WORDS = {MATCHED: "matched", UNCERTAIN: "uncertain", ABSENT: "not in scan", MOVED: "by hand", REMOVED: "not visible"}
 _LONGEST_LABEL = 60
 
 
@@ -210,7 +206,7 @@ class Landmarks:
         return {
             **about,
             "status": answer.status,
-            "words": _WORDS[answer.status] + (" (before a move)" if answer.outdated else ""),
+            "words": statusText(answer.status) + (" (before a move)" if answer.outdated else ""),
             "error": error,
             "by_hand": answer.byHand,
             "tip": answer.text,

@@ -12,6 +12,7 @@ from ...scene.landmarks.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCER
 from ...scene.landmarks.LandmarkLogic import LandmarkLogic
 from ...scene.landmarks.LandmarkMatcher import Row
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING
+from ...scene.MatchWords import statusText
 from ..Widgets import putCell
 
 _LOOKS = {  # sign, background
@@ -113,12 +114,9 @@ class MatchTable:
         return "\u2026", _("Not matched yet: prepare the scans."), None
 
     def _brief(self, answer: Answer) -> str:
-        if answer.status == MOVED:
-            return _("by hand") if not answer.outdated else _("by hand, check")
-        if answer.status == REMOVED:
-            return _("not visible")
-        if answer.status == ABSENT:
-            return _("not in scan")
+        if answer.byHand or answer.status == ABSENT:
+            words = statusText(answer.status)
+            return _("{words}, check").format(words=words) if answer.outdated else words
         return _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
 
     def _onDoubleClick(self, row: int, column: int) -> None:

@@ -15,6 +15,7 @@ from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
 from ..Colours import AMBER, GREEN
 from ..landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
+from ..MatchWords import errorText
 from ..SceneNodes import nodesOf
 from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
@@ -167,7 +168,7 @@ def _text(status: str, found: Finding) -> str:
     guess = found.guess
     if found.reviewed or guess is None or guess.error_mm is None:
         return status
-    return f"{status}: expected error {guess.error_mm:.1f} mm"
+    return f"{status}: {errorText(guess.error_mm)}"
 
 
 @contextmanager
