@@ -37,7 +37,7 @@ from AnatomicalEmbeddingLib.scene.SideBySide import ROWS, offerLayouts
 from AnatomicalEmbeddingLib.scene.Views import showInstead
 
 _LEAST_WIDTH = 340  # of the panel: more would push the views off a screen of 1280 pixels
-_TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
+_TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which reports changes as many events at once
 
 
 class LesionFollowUp(ScriptedLoadableModule):
@@ -119,8 +119,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self._isFolded = False
         self.say("")
         self.studyTable.changed.connect(self._onParameters)
-        self.studyTable.said.connect(self.say)
-        logic.said.connect(self.say)
+        self.studyTable.reported.connect(self.say)
+        logic.reported.connect(self.say)
         logic.changed.connect(self._showNextStep)
         logic.changed.connect(self._fold)
         logic.placing.changed.connect(self._showNextStep)
@@ -295,7 +295,7 @@ class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
 
 
 def _described(found):
-    """What the panel shows of the patients, to tell whether it has changed."""
+    """What the panel shows of the patients, to see whether it has changed."""
     return [(each, [volume.GetName() for volume in each.volumes]) for each in found]
 
 

@@ -1,4 +1,4 @@
-"""The features of the page, put together: what a button does, what the page is told, and the server that shows it."""
+"""The features of the page, put together: what a button does, what the page shows, and the server that shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .ui.template import build_page
 from .web.guard import Guard
 
 TABS = ("points", "organs", "lesions")
-_DRAWING_S = 0.25  # between two tellings while pictures are drawn
+_DRAWING_S = 0.25  # between two updates while pictures are drawn
 
 
 class Viewer:
@@ -152,7 +152,7 @@ class Viewer:
         return self.follow_up if self.tab == "lesions" else self.landmarks
 
     def _guarded(self, action):
-        """An action whose error, if any, is a sentence on the page; the page is told at once what has changed."""
+        """An action whose error, if any, is a sentence on the page; the page shows at once what has changed."""
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         def act(*values) -> None:
@@ -178,7 +178,7 @@ class Viewer:
         self.crosshair.poll()
         self.boxes.poll()
         if self.views.painter.busy and monotonic() - self._told < _DRAWING_S:
-            return  # pictures first: to tell costs as much as drawing one
+            return  # pictures first: an update costs as much as drawing one
         self._publish()
         self.server.state.flush()
 

@@ -59,7 +59,7 @@ class ParameterNodeBinding(VTKObservationMixin):
         self.initializeParameterNode()
 
     def initializeParameterNode(self) -> None:
-        """Take up what the scene holds."""
+        """Show what the scene holds."""
         self.setParameterNode(self._getParameterNode())
 
     def setParameterNode(self, parameterNode) -> None:
@@ -100,7 +100,7 @@ class ParameterNodeBinding(VTKObservationMixin):
             self._changing = before
 
     def _showAgain(self, caller=None, event=None) -> None:
-        """Nodes that the parameter node refers to may have come after it, which it does not tell."""
+        """Nodes that the parameter node refers to may have come after it, which it does not report."""
         if self._parameterNode is not None:
             self._parameterNode.parameterNode.InvokeEvent(vtk.vtkCommand.ModifiedEvent)
 

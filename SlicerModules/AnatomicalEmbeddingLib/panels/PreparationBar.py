@@ -121,6 +121,6 @@ def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
             sentences.setdefault(state.sentence, []).append(name)
     lines = []
     for sentence, names in sentences.items():
-        told = sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}"
-        lines.append(coloured(told, BAD))
+        line = sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}"
+        lines.append(coloured(line, BAD))
     return lines

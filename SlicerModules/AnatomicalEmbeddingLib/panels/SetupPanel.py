@@ -1,6 +1,6 @@
 """The set-up section that the modules show at the top: packages, weights, device and the maps kept on disk.
 
-Closed while all is ready, open while something is missing. What is wrong is said in the panel; the only questions
+Closed while all is ready, open while something is missing. What is wrong is stated in the panel; the only questions
 asked are those before an installation.
 """
 
@@ -162,7 +162,7 @@ class SetupPanel:
     def _onDevice(self, index: int) -> None:
         device = self.ui.deviceSelector.itemData(index)
         if device in ("cuda", "mps") and "torch" not in self._missing():
-            deviceProblem(device)  # loads torch, so that the panel can tell
+            deviceProblem(device)  # loads torch, so that the panel can say so
         ModuleSettings.setDevice(device)
         self._showDevice()
 

@@ -13,7 +13,7 @@ from slicer.i18n import tr as _
 
 
 def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | None) -> None:
-    """Entries (value, text), without telling anyone; no entry is current where `current` is none of them."""
+    """Entries (value, text), without a signal; no entry is current where `current` is none of them."""
     values = [value for value, _text in entries]
     blocked = comboBox.blockSignals(True)
     comboBox.clear()
@@ -26,7 +26,7 @@ def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | No
 def connectPath(edit, slot: Callable[[str], None]) -> None:
     """Call slot(path) whenever the text of a ctkPathLineEdit changes.
 
-    Its own signal currentPathChanged tells neither of an emptied field nor of a text that its filters refuse.
+    Its own signal currentPathChanged reports neither an emptied field nor a text that its filters refuse.
     """
     for line in slicer.util.findChildren(edit, className="QLineEdit"):
         line.connect("textChanged(QString)", slot)

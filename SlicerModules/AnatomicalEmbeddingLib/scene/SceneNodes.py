@@ -26,13 +26,13 @@ def itemOf(scene, node) -> int:
     return item if item else hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
 
 
-def placeBeside(scene, node, volumeNode) -> None:
+def placeNextTo(scene, node, volumeNode) -> None:
     """Give the node the parent that the volume has: its study, folder, or the scene."""
     _hierarchy(scene).SetItemParent(itemOf(scene, node), _parentOf(scene, volumeNode))
 
 
 def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
-    """Put the node into the folder of this name beside the volume, made where there is none."""
+    """Put the node into the folder of this name next to the volume, made where there is none."""
     hierarchy = _hierarchy(scene)
     hierarchy.SetItemParent(itemOf(scene, node), _folder(hierarchy, _parentOf(scene, volumeNode), folderName))
 

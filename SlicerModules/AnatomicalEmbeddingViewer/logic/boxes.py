@@ -30,7 +30,7 @@ class Boxes:
         self.crops: list = []
         self._dirty = True
         for each in (self.logic, self.cropping, self.coverage):
-            each.said.connect(session.say)
+            each.reported.connect(session.say)
             each.changed.connect(self._on_changed)
             session.at_end(each.close)
         session.scans_changed.connect(self._on_changed)

@@ -1,4 +1,4 @@
-"""Follow-up of a patient's lesions: prior and current study, the lesion that the user is at, and what is said of it."""
+"""Follow-up of a patient's lesions: prior and current study, the lesion that the user is at, and its findings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FollowUps:
         self.open = self._dirty = self._picked = False  # picked: prior and current are the user's choice
         self._acts = Rules.actions(self.logic, self.choice)
         self._doing = ""
-        self.logic.said.connect(session.say)
+        self.logic.reported.connect(session.say)
         for signal in (self.logic.changed, self.logic.placing.changed, self.pairing.changed):
             signal.connect(self._on_changed)
         self.choice.changed.connect(self._on_choice)
@@ -176,16 +176,16 @@ class FollowUps:
         self._jump()
 
     def take_in(self, record: FollowUp, name: str) -> list[str]:
-        """What was said in an earlier session; what is said here stays. name: of the file. Returns sentences on what
+        """Add findings of an earlier session; those made here stay. name: of the file. Returns sentences on what
         has come, and raises AnatomicalEmbeddingError where there is no scan that it is about.
         """
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         if self.patient is None:
-            raise AnatomicalEmbeddingError("Add the scans first, then load what was said of them.")
-        said = importRecord(self.logic, record, name)
+            raise AnatomicalEmbeddingError("Add the scans first, then load their follow-up.")
+        sentences = importRecord(self.logic, record, name)
         self.follow()
-        return said
+        return sentences
 
     def _has(self, lesion: object) -> bool:
         return lesion in [each.id for each in self.logic.record.lesions]

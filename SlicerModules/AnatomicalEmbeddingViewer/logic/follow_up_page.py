@@ -125,7 +125,9 @@ def _action(logic, name: str, choice) -> dict:
 def _pairing(pairing: Pairing) -> dict:
     """offer: {} where nothing is offered."""
     offer = pairing.offer
-    shown = {} if offer is None else {"changes": offer.told, "notes": offer.notes, "can_agree": bool(offer.changes)}
+    shown = (
+        {} if offer is None else {"changes": offer.sentences, "notes": offer.notes, "can_agree": bool(offer.changes)}
+    )
     return {"off": bool(pairing.reason), "tip": pairing.tip, "offer": shown}
 
 

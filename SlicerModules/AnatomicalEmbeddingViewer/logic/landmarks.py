@@ -37,7 +37,7 @@ class Landmarks:
         self._lists: dict[str, object] = {}
         self._mouse = session.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         self._selection = session.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
-        self.logic.said.connect(session.say)
+        self.logic.reported.connect(session.say)
         self.logic.changed.connect(self._on_changed)
         session.scans_changed.connect(self.follow)
         session.at_end(self.logic.close)
@@ -138,7 +138,7 @@ class Landmarks:
             self.logic.setNotVisible(point_id, scan)
 
     def match_again(self, point_id: str, scan_id: str) -> None:
-        """Forget what the user said of an answer, and match it."""
+        """Forget the user's own answer, and match it."""
         scan = self._session.scan(scan_id)
         if self._has(point_id) and scan in self.logic.targets:
             self.logic.matchAgain([point_id], scan, corrections=True)

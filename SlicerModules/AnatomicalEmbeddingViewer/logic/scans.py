@@ -70,7 +70,7 @@ class Scans:
         failed: Callable[[str], None] = _ignore,
     ) -> None:
         """Run a reader in the background; its scans become rows. done: called once it has ended, well or not, and its
-        scans are there. failed: told the sentence that the page shows, if it did not end well.
+        scans are there. failed: gets the sentence that the page shows, if it did not end well.
         """
         job = next(self._jobs)
         self._reading[job] = _Job(name, done, failed)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
 _CLOSE_MM = 130.0  # what a view shows across its shorter side, close up
-_SLICES_S = 0.25  # between two tellings of where the slices are, while pictures are drawn
+_SLICES_S = 0.25  # between two updates of the slices' positions, while pictures are drawn
 
 
 @dataclass(eq=False)
@@ -47,7 +47,7 @@ class Views:
         self._enlarged: str | None = None
         self._only: list | None = None  # scans that are shown, None: all
         self.close_up = False
-        self._told_slices = 0.0
+        self._slices_sent = 0.0
         self.painter = Painter()
         self._pictures = PictureFactory(server, self.painter)
         session.app.view_manager.register_factory(self._pictures)
@@ -220,11 +220,11 @@ class Views:
         state.window = self.window if all((d.GetWindow(), d.GetLevel()) == chosen for d in displays) else ""
 
     def publish_slices(self, state) -> None:
-        """Where the slices are; they wait for pictures, for a while: what is told puts the whole page together anew."""
+        """Where the slices are; they wait for pictures, for a while: each update renders the whole page anew."""
         now = monotonic()
-        if self.painter.busy and now - self._told_slices < _SLICES_S:
+        if self.painter.busy and now - self._slices_sent < _SLICES_S:
             return
-        self._told_slices = now
+        self._slices_sent = now
         shown, slices = self._tags(), {}
         for tag, view in self._by_tag().items():
             if tag in shown:

@@ -30,7 +30,7 @@ def test_boxes_of_the_library_hold_the_structures(bench):
             overlaps.append(intersection_over_union(boxes[name].box, truth(number)[name].box_ras))
     assert min(overlaps) > 0.25
     assert np.mean(overlaps) > 0.4
-    assert bench.said == []
+    assert bench.reported == []
 
 
 def test_a_higher_recall_grows_the_box_outward(bench, volume):
@@ -208,10 +208,10 @@ def test_a_box_edited_by_hand_is_kept_until_the_user_asks(bench, volume):
     assert liver.edited
     bench.find([volume], ["liver", "spleen"])
     np.testing.assert_allclose(liver.box, found + (12.0, 0.0, 0.0), atol=1e-6)
-    assert len(bench.said) == 1
-    assert "CT-1" in bench.said[0]
-    assert "liver" in bench.said[0]
-    assert "spleen" not in bench.said[0]
+    assert len(bench.reported) == 1
+    assert "CT-1" in bench.reported[0]
+    assert "liver" in bench.reported[0]
+    assert "spleen" not in bench.reported[0]
     assert bench.logic.table([volume])["liver"][volume.GetID()].edited
     bench.find([volume], ["liver"], replaceEdited=True)
     np.testing.assert_allclose(bench.boxes(volume)["liver"].box, found, atol=1e-6)

@@ -32,8 +32,8 @@ class FollowUpBench:
         self.scene = scene
         self.store = store or MapStore(scene, NoEngine())
         self.logic = FollowUpLogic(scene, self.store)
-        self.said: list[str] = []
-        self.logic.said.connect(self.said.append)
+        self.reported: list[str] = []
+        self.logic.reported.connect(self.reported.append)
 
     def study(self, day, person="Miller", volume=None, series=""):
         """A CT as DICOM import leaves it; returns the volume node."""

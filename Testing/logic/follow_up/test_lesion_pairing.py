@@ -70,7 +70,7 @@ def test_an_offer_falls_with_what_it_was_made_of(apart, pairing):
     apart.logic.notVisible("L1", apart.keys[1])
     before = apart.logic.record
     assert not pairing.agree(apart.logic, offer)
-    assert apart.said[-1] == "The lesions have changed since they were compared; press Pair lesions again."
+    assert apart.reported[-1] == "The lesions have changed since they were compared; press Pair lesions again."
     assert apart.logic.record == before
 
 

@@ -65,7 +65,7 @@ class LesionActions:
         self._escape.setEnabled(enabled and self.logic.placing.active)
 
     def update(self) -> None:
-        """What can be done now; a tool tip tells what is missing where it cannot."""
+        """What can be done now; a tool tip states what is missing where it cannot."""
         for name, button in self._buttons.items():
             reason = self._whyNot(name)
             button.enabled = not reason

@@ -31,7 +31,7 @@ class LesionTable:
         self.widget.setWordWrap(False)
         self.widget.verticalHeader().setVisible(False)
         self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
-        self.widget.setToolTip(_("Double click: show the lesion in that study, beside the prior."))
+        self.widget.setToolTip(_("Double click: show the lesion in that study, next to the prior."))
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         parentLayout.addWidget(self.widget)
@@ -45,7 +45,7 @@ class LesionTable:
         self.choice.changed.disconnect(self._showChoice)
 
     def setRoles(self, prior: str, current: str) -> None:
-        """The studies shown side by side, told in the headers."""
+        """The studies shown side by side, named in the headers."""
         self.roles = {prior: _("prior"), current: _("current")}
         self.update()
 

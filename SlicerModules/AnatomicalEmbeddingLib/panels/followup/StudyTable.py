@@ -18,11 +18,11 @@ _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
 class StudyTable:
-    """changed(): a date was set. said(sentence): what was typed is no date."""
+    """changed(): a date was set. reported(sentence): what was typed is no date."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
-        self.changed, self.said = Signal(), Signal()
+        self.changed, self.reported = Signal(), Signal()
         self._studies: tuple[Study, ...] = ()
         self._prior = self._current = None
         self._filling = False
@@ -77,7 +77,7 @@ class StudyTable:
             setDate(self._studies[item.row()].volume, item.text())
         except ValueError as error:
             self.update()  # what was there before
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
             return
         self.changed.emit()
 

@@ -1,4 +1,4 @@
-"""The follow-up of one patient in a scene: what the user says of lesions, places proposed for them, and the nodes."""
+"""The follow-up of one patient in a scene: what the user states, places proposed for lesions, and the nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LESION_MM = 150.0  # that views show across when they go to a lesion
 
 
 class FollowUpLogic:
-    """changed(): the record, or what can be undone, has changed. said(sentence): something the user should read.
+    """changed(): the record, or what can be undone, has changed. reported(sentence): something the user should read.
     touched(lesion, study): the user did something to it in a view. proposed(lesions): places of these were found
     in studies where nothing was known of them.
 
@@ -40,7 +40,7 @@ class FollowUpLogic:
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.changed, self.said, self.touched, self.proposed = Signal(), Signal(), Signal(), Signal()
+        self.changed, self.reported, self.touched, self.proposed = Signal(), Signal(), Signal(), Signal()
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
         self._clicks = LesionClicks(self)
@@ -53,10 +53,10 @@ class FollowUpLogic:
         self._mirror = LesionMirror(scene)
         self._mirror.placed.connect(self._onPlaced)
         self._mirror.measured.connect(self._onMeasured)
-        self._mirror.said.connect(self.said.emit)
+        self._mirror.reported.connect(self.reported.emit)
         self._mirror.renamed.connect(lambda lesion, name: self.describe(lesion, name=name))
         self._proposer = Proposer(store)
-        self._proposer.said.connect(self.said.emit)
+        self._proposer.reported.connect(self.reported.emit)
         store.changed.connect(self._onMap)
         self._tags = [
             scene.AddObserver(scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved()),
@@ -88,7 +88,7 @@ class FollowUpLogic:
         """Work on a patient's studies, with the lesions that the scene holds for them; None: on nothing."""
         if patient is None or not patient.studies:
             if self.patient is not None:
-                self._letGo()
+                self._release()
                 self.changed.emit()
             return
         keyed = keyedVolumes(self.scene)
@@ -97,7 +97,7 @@ class FollowUpLogic:
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         before = self._history
         if other or (self._node is None and not self.canUndo):  # a scene loaded meanwhile may have brought a follow-up
-            self._takeUp(patient, volumes, other)
+            self._openRecord(patient, volumes, other)
         self.patient, self.volumes = patient, volumes
         self._shown = {study: node for study, node in self._shown.items() if volumes.get(study) is node}
         record = inStudies(self.record, loaded, self.record.studies)
@@ -130,12 +130,12 @@ class FollowUpLogic:
         self.placing.poll()
         if self._node is not None or self._isNodeAdded:
             self._isNodeAdded = False
-            self._takeOver()
+            self._readNode()
         self._mirror.poll()
 
     def close(self) -> None:
         """Stop observing; what is in the scene stays."""
-        self._letGo()
+        self._release()
         self.placing.poll()
         self.store.changed.disconnect(self._onMap)
         for tag in self._tags:
@@ -168,7 +168,7 @@ class FollowUpLogic:
         """Restrict points and lines to the views of their volumes; `poll` does so too when views change."""
         self._mirror.restrict()
 
-    # -- what the user says ------------------------------------------------------------------------------------------
+    # -- what the user does ------------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
         """A lesion is here: a new one, or one known from other studies, whose place is corrected where it has one.
@@ -187,7 +187,7 @@ class FollowUpLogic:
     def confirm(self, lesion: str, study: str) -> bool:
         """The proposed place is right."""
         if status_of(self.record, lesion, study) == ABSENT:
-            self.said.emit(
+            self.reported.emit(
                 f"{lesion}: this scan does not seem to show its place. Say Outside or Not visible, or Move it to where "
                 "you see it."
             )
@@ -229,13 +229,13 @@ class FollowUpLogic:
 
     def apply(self, step: Callable[[FollowUp], FollowUp]) -> bool:
         """One step of the user's, that undo takes back: the record as `step` makes it. An AnatomicalEmbeddingError of
-        it is said, and nothing has changed.
+        it is reported, and nothing has changed.
         """
-        self._takeOver()
+        self._readNode()
         try:
             record = step(self.record)
         except AnatomicalEmbeddingError as error:
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
             self._mirror.show(self.record, self.volumes, self._shown)  # what was dragged goes back
             return False
         self._history.step(record)
@@ -273,7 +273,7 @@ class FollowUpLogic:
     # -- keeping in step ---------------------------------------------------------------------------------------------
 
     def _restore(self, step: Callable[[], bool]) -> None:
-        self._takeOver()
+        self._readNode()
         before = self.record.studies
         loaded = [study for study in before if study.key in self.volumes]
         step()
@@ -296,18 +296,18 @@ class FollowUpLogic:
         if new:
             self.proposed.emit({lesion for lesion, _study in new})
 
-    def _takeUp(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
+    def _openRecord(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
         """Go on with what the scene holds of a patient. other: than the one before."""
         node, record, problems = findRecord(self.scene, patient, volumes)
         if node is None and not other:
             return
-        self._letGo()
+        self._release()
         self._node, self._history = node, UndoStack(record)
         self._text = "" if node is None else node.GetText()
         for problem in problems:
-            self.said.emit(problem)
+            self.reported.emit(problem)
 
-    def _takeOver(self) -> None:
+    def _readNode(self) -> None:
         """What another panel, or a script, has written of this patient since."""
         if self.patient is None or self.scene.IsBatchProcessing():
             return
@@ -320,7 +320,7 @@ class FollowUpLogic:
         try:
             record = readRecord(self._node)
         except AnatomicalEmbeddingError as error:
-            self.said.emit(f"{error} What it held before was put back.")
+            self.reported.emit(f"{error} What it held before was put back.")
         else:
             loaded = [study for study in self.record.studies if study.key in self.volumes]
             keep(inStudies(record, loaded, record.studies))
@@ -339,7 +339,7 @@ class FollowUpLogic:
             self._node = None
             if self.record.lesions:
                 self._history.step(replace(self.record, lesions=()))
-                self.said.emit("The follow-up was deleted from the scene; Undo brings it back.")
+                self.reported.emit("The follow-up was deleted from the scene; Undo brings it back.")
                 self._show()
         here = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
         if len(here) < len(self.volumes):
@@ -349,7 +349,7 @@ class FollowUpLogic:
             self.setShown(self._shown.values())
             self._mirror.show(self.record, self.volumes, self._shown)
 
-    def _letGo(self) -> None:
+    def _release(self) -> None:
         self.placing.stop()
         self._mirror.stop()
         self._proposer.forget()

@@ -55,7 +55,7 @@ class LesionPoints:
         return cls(node, volumeNode)
 
     @staticmethod
-    def strays(scene) -> list:
+    def leftovers(scene) -> list:
         """Lists whose volumes are gone."""
         lists = [node for node in nodesOf(scene, _CLASS) if isLesionList(node)]
         return [node for node in lists if node.GetNodeReference(VOLUME_ROLE) is None]
@@ -74,7 +74,7 @@ class LesionPoints:
         """The lesion of a control point; "" for a point that is none of ours."""
         return self._lesions().get(self.node.GetNthControlPointID(index), "")
 
-    def strangers(self) -> list[Point]:
+    def unknownPoints(self) -> list[Point]:
         """Places of points that the user has added to the list."""
         added = [pointId for pointId, lesion in self._lesions().items() if not lesion]
         return [tuple(float(x) for x in fromNode(self.node, pointId)) for pointId in added]

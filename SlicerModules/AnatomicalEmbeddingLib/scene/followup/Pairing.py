@@ -1,4 +1,4 @@
-"""Lesions that were marked in two studies separately: which are the same, told before anything is changed."""
+"""Lesions that were marked in two studies separately: which are the same, stated before anything is changed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class PairingOffer:
     changes: tuple[str, ...]
     notes: tuple[str, ...]
     assignment: RecordAssignment
-    ground: tuple  # what persons had said, and in which order the studies were, when it was made
+    basis: tuple  # what people had reviewed, and in which order the studies were, when it was made
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         """The changes, or a sentence that there are none."""
         return self.changes or (_("No two of these lesions are the same."),)
 
     def stillHolds(self, logic: FollowUpLogic) -> bool:
-        """Has nobody said anything else since? Places proposed meanwhile do not count."""
-        return self.ground == _groundOf(logic.record)
+        """Has nobody changed anything since? Places proposed meanwhile do not count."""
+        return self.basis == _basisOf(logic.record)
 
 
 def whyNotPair(logic: FollowUpLogic, one: str, other: str) -> str:
@@ -70,19 +70,19 @@ def offerPairing(logic: FollowUpLogic, one: str, other: str) -> PairingOffer:
     found, apart = assign_in_record(record, earlier, later, maps).without_conflicts(record)
     changes = tuple(_changes(record, found))
     notes = (*_conflicts(apart), *_notes(record, found), *found.unread.values())
-    return PairingOffer(changes, notes, found, _groundOf(record))
+    return PairingOffer(changes, notes, found, _basisOf(record))
 
 
 def agree(logic: FollowUpLogic, offer: PairingOffer) -> bool:
     """Do what was offered, as one step. Says why where it does not hold any more."""
     if not offer.stillHolds(logic):
-        logic.said.emit(_("The lesions have changed since they were compared; press Pair lesions again."))
+        logic.reported.emit(_("The lesions have changed since they were compared; press Pair lesions again."))
         return False
     return logic.apply(offer.assignment.put_into)
 
 
 def _seenAlone(record: FollowUp, study: str, other: str) -> bool:
-    """Is there a lesion that a person saw in a study, and of which nobody said anything in the other?"""
+    """Is there a lesion that a person saw in a study, and nobody has reviewed in the other?"""
     return any(
         (here := lesion.findings.get(study)) is not None
         and here.visible
@@ -91,11 +91,11 @@ def _seenAlone(record: FollowUp, study: str, other: str) -> bool:
     )
 
 
-def _groundOf(record: FollowUp) -> tuple:
-    said = {
+def _basisOf(record: FollowUp) -> tuple:
+    reviewed = {
         lesion.id: {key: found for key, found in lesion.findings.items() if found.reviewed} for lesion in record.lesions
     }
-    return tuple(study.key for study in record.studies), said
+    return tuple(study.key for study in record.studies), reviewed
 
 
 def _conflicts(apart: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def otherRecords(scene, own) -> list:
             continue
         try:
             shared = keys & _studiesIn(readRecord(node))
-        except AnatomicalEmbeddingError:  # said when the patient was taken up
+        except AnatomicalEmbeddingError:  # reported when the patient was chosen
             continue
         if shared or (owner != _NOBODY and node.GetAttribute(_ATTRIBUTE) == owner):
             found.append(node)

@@ -50,14 +50,14 @@ def studiesOf(scene, patient: Patient, keyed: dict[str, object]) -> list[RecordS
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """The record over the studies that are loaded, and those of the others in which a person has said something."""
+    """The record over the studies that are loaded, and those of the others in which a person has reviewed something."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
-    absent = {each.key: each for each in others if each.key not in keys and _says(record, each.key)}
+    absent = {each.key: each for each in others if each.key not in keys and _isReviewed(record, each.key)}
     return record.with_studies(_withAbsent(loaded, absent.values()))
 
 
-def _says(record: FollowUp, study: str) -> bool:
+def _isReviewed(record: FollowUp, study: str) -> bool:
     found = [lesion.findings.get(study) for lesion in record.lesions]
     return any(each is not None and each.reviewed for each in found)
 
@@ -96,7 +96,7 @@ FOLDER = "Lesions"
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
-    """A markups node in the folder of lesions beside its volume; not the one that the mouse places in."""
+    """A markups node in the folder of lesions next to its volume; not the one that the mouse places in."""
     with keepingPlaceNode(scene):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()

@@ -81,7 +81,7 @@ def undoAlignment(volumeNode) -> None:
 
 
 def addResampled(scene, resampled: Volume, fixedNode, movingNode):
-    """A new volume beside the fixed one, below the same parent transform, with the looks of the moving one."""
+    """A new volume next to the fixed one, below the same parent transform, with the looks of the moving one."""
     name = SceneNodes.freeName(scene, f"{movingNode.GetName()} on {fixedNode.GetName()}")
     node = scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
     node.SetNodeReferenceID(SOURCE_ROLE, movingNode.GetID())  # before anyone takes it for another CT
@@ -91,7 +91,7 @@ def addResampled(scene, resampled: Volume, fixedNode, movingNode):
     node.SetVoxelValueUnits(movingNode.GetVoxelValueUnits())
     node.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
     copyLooks(movingNode, node)
-    SceneNodes.placeBeside(scene, node, fixedNode)
+    SceneNodes.placeNextTo(scene, node, fixedNode)
     return node
 
 
