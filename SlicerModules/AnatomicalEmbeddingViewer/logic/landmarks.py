@@ -13,7 +13,7 @@ from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import (
 from AnatomicalEmbeddingLib.scene.landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY
-from AnatomicalEmbeddingLib.scene.MatchWords import statusText
+from AnatomicalEmbeddingLib.scene.MatchWords import STATUS_WORDS
 from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Landmarks:
         return {
             **about,
             "status": answer.status,
-            "words": statusText(answer.status) + (" (before a move)" if answer.outdated else ""),
+            "words": STATUS_WORDS[answer.status] + (" (before a move)" if answer.outdated else ""),
             "error": error,
             "by_hand": answer.byHand,
             "tip": answer.text,

@@ -114,7 +114,7 @@ def test_next_steps_of_a_reading(prepared):
 def test_every_disabled_button_says_what_is_missing(kit, module, reader):
     panel = reader.panel
     for _ in range(2):
-        buttons = [action.button for action in panel.actions._actions.values()]
+        buttons = panel.actions._buttons.values()
         for button in (*buttons, reader.ui.undoButton, reader.ui.redoButton, reader.ui.exportButton):
             assert button.enabled or button.toolTip, button.objectName
             assert button.toolTip.endswith("."), button.objectName

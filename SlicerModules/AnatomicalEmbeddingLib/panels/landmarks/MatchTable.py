@@ -12,7 +12,7 @@ from ...scene.landmarks.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCER
 from ...scene.landmarks.LandmarkLogic import LandmarkLogic
 from ...scene.landmarks.LandmarkMatcher import Row
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING
-from ...scene.MatchWords import statusText
+from ...scene.MatchWords import STATUS_WORDS
 from ..Widgets import putCell
 
 _LOOKS = {  # sign, background
@@ -115,7 +115,7 @@ class MatchTable:
 
     def _brief(self, answer: Answer) -> str:
         if answer.byHand or answer.status == ABSENT:
-            words = statusText(answer.status)
+            words = STATUS_WORDS[answer.status]
             return _("{words}, check").format(words=words) if answer.outdated else words
         return _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
 
