@@ -44,8 +44,8 @@ def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):
     bench.open()
     assert [lesion.id for lesion, _study in bench.logic.record.unreviewed()] == ["L2"]
     assert bench.logic.openPlaces() == []
-    assert whyNot(bench.logic, NEXT, "L2", current) == "There is no proposal that nobody has looked at."
-    assert "Still to look at" not in nextStep(bench.logic)
+    assert whyNot(bench.logic, NEXT, "L2", current) == "There is no proposal left to review."
+    assert "Still to review" not in nextStep(bench.logic)
 
 
 def test_a_follow_up_comes_back_by_undo_where_its_first_study_is_gone(bench, pair):

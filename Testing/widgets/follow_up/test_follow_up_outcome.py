@@ -102,7 +102,7 @@ def test_the_panel_says_what_to_do_next(kit, module, import_study):
 
 def test_next_steps_of_a_reading(prepared):
     label = prepared.ui.nextStepLabel
-    assert label.text.startswith("Still to look at: 4. Go to each with J")
+    assert label.text.startswith("Still to review: 4. Go to each with J")
     for _ in range(4):
         prepared.press("J")
         prepared.press("C")

@@ -33,10 +33,10 @@ def tipOf(action: str) -> str:
         LONG_AXIS: _("The next two clicks are the ends of the long axis."),
         SHORT_AXIS: _("The next two clicks are the ends of the short axis."),
         ACCEPT: _("The axes shown are right as they are."),
-        MERGE: _("In this study the lesion is one with another."),
+        MERGE: _("In this study the lesion has merged with another."),
         REMOVE: _("Take the lesion out of all studies."),
-        PREVIOUS: _("The proposal before that nobody has looked at."),
-        NEXT: _("The next proposal that nobody has looked at."),
+        PREVIOUS: _("The previous proposal that nobody has reviewed."),
+        NEXT: _("The next proposal that nobody has reviewed."),
     }[action]
 
 
@@ -70,7 +70,7 @@ def whyNot(logic: FollowUpLogic, action: str, lesion: str, study: str) -> str:
     if action == NEW:
         return ""
     if action in (PREVIOUS, NEXT):
-        return "" if logic.openPlaces() else _("There is no proposal that nobody has looked at.")
+        return "" if logic.openPlaces() else _("There is no proposal left to review.")
     if not lesion:
         return _("Choose a lesion in the table first.")
     if action == REMOVE:
@@ -110,9 +110,9 @@ def _whyNotConfirm(logic: FollowUpLogic, lesion: str, study: str) -> str:
     if found is None:
         return _("Nothing is proposed here: prepare the scans, or press Move and click on the lesion.")
     if found.reviewed:
-        return _("{lesion} has been looked at here already.").format(lesion=lesion)
+        return _("{lesion} has been reviewed here already.").format(lesion=lesion)
     if status_of(logic.record, lesion, study) == ABSENT:
-        return _("The scan does not seem to show {lesion}: say Outside or Not visible, or Move it.").format(
+        return _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.").format(
             lesion=lesion
         )
     return ""

@@ -188,7 +188,7 @@ class FollowUpLogic:
         """The proposed place is right."""
         if status_of(self.record, lesion, study) == ABSENT:
             self.reported.emit(
-                f"{lesion}: this scan does not seem to show its place. Say Outside or Not visible, or Move it to where "
+                f"{lesion}: this scan does not seem to show its place. Press Outside or Not visible, or Move it where "
                 "you see it."
             )
             return False

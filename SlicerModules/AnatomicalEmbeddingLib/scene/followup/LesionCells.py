@@ -129,7 +129,7 @@ def _look(found: Finding, status: str) -> tuple[str, str | None]:
 def _tip(record: FollowUp, found: Finding, status: str) -> str:
     sentences = []
     if not found.reviewed:
-        sentences.append(_("Nobody has looked at this place."))
+        sentences.append(_("Nobody has reviewed this place."))
         sentences += _guessSentences(record, found, status)
     axes = [axis for axis in (found.size.long_axis, found.size.short_axis) if axis is not None]
     if axes and not found.size.confirmed:

@@ -76,7 +76,7 @@ def nextStep(logic: FollowUpLogic) -> str:
     todo = len(logic.openPlaces())
     if todo:
         return _(
-            "Still to look at: {count}. Go to each with J, then Confirm (C), Move (M), or say Not visible (N) or "
+            "Still to review: {count}. Go to each with J, then press Confirm (C), Move (M), Not visible (N) or "
             "Outside (O)."
         ).format(count=todo)
     unknown = any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes)
@@ -84,12 +84,12 @@ def nextStep(logic: FollowUpLogic) -> str:
         return _("Places in the other studies are proposed once the scans are prepared.")
     if unknown:
         return _(
-            "Nothing is known in the empty cells: choose one, press M and click on the lesion, or say Not visible (N) "
-            "or Outside (O)."
+            "Nothing is known in the empty cells: choose one, press M and click on the lesion, or press Not visible "
+            "(N) or Outside (O)."
         )
     if any(_unmeasured(lesion) for lesion in record.lesions):
-        return _("Every proposal was looked at. Measure the targets: choose a cell, press L, click on both ends.")
-    return _("Every proposal was looked at. The response and the reports are below.")
+        return _("Every proposal has been reviewed. Measure the targets: choose a cell, press L, click on both ends.")
+    return _("Every proposal has been reviewed. The response and the reports are below.")
 
 
 def _unmeasured(lesion) -> bool:

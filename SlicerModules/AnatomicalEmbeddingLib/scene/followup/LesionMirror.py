@@ -153,7 +153,7 @@ class LesionMirror:
 
 def _pointBack(lesion: str) -> str:
     return (
-        f"{lesion}: its point was put back. Say Not visible or Outside where the scan does not show the lesion, or "
+        f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, or "
         "Remove to take it out of all studies."
     )
 

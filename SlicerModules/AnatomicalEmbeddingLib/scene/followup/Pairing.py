@@ -99,7 +99,7 @@ def _basisOf(record: FollowUp) -> tuple:
 
 
 def _conflicts(apart: Iterable[tuple[str, str]]) -> Iterator[str]:
-    sentence = _("{one} and {other} look like one, but both were looked at in another study: they stay apart.")
+    sentence = _("{one} and {other} look like one lesion, but both were reviewed in another study, so they stay apart.")
     for one, other in apart:
         yield sentence.format(one=one, other=other)
 
@@ -128,8 +128,8 @@ def _certainty(found: RecordAssignment, pair: tuple[str, str]) -> str:
 def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     """On lesions that stay without partner."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
-    gone = _("{lesion} in {here} has no partner in {there}: look there, and say Not visible if it has gone.")
-    new = _("{lesion} in {here} is new: nothing that was marked in {there} lies there.")
+    gone = _("{lesion} in {here} has no partner in {there}: look there, and press Not visible if it has gone.")
+    new = _("{lesion} in {here} is new: nothing marked in {there} lies at its place.")
     outside = _("{lesion} in {here} has no partner: {there} does not seem to show its place.")
     for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
         for lesion, word in words.items():
