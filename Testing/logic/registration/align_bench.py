@@ -55,11 +55,11 @@ def through(transform, points: np.ndarray) -> np.ndarray:
 
 @dataclass(eq=False)
 class AlignBench:
-    """said: sentences of the logic. started with a store whose maps are kept in a folder."""
+    """reported: sentences of the logic. started with a store whose maps are kept in a folder."""
 
     scene: object
     folder: object
-    said: list = field(default_factory=list)
+    reported: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store = make_store(self.scene, self.folder)
@@ -69,7 +69,7 @@ class AlignBench:
     def poll_until(self, reached, seconds: float = 120.0) -> None:
         end = time.monotonic() + seconds
         while not reached():
-            assert time.monotonic() < end, f"not reached; said: {self.reported}"
+            assert time.monotonic() < end, f"not reached; reported: {self.reported}"
             self.store.poll()
             self.logic.poll()
             time.sleep(0.005)
