@@ -114,7 +114,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ParameterN
         """A run goes on, and so does the panel, which follows it."""
 
     def initializeParameterNode(self):
-        """Take up what the scene holds; a new scene starts with the settings of the last run on this computer."""
+        """Show what the scene holds; a new scene starts with the settings of the last run on this computer."""
         node = self.logic.getParameterNode()
         if self.logic.process.running:
             node.filled = True

@@ -110,7 +110,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.alignPanel.kindChosen.connect(self._onAlignKind)
         self.viewButtons = ViewButtons(self.ui.windowArea.layout(), scene, self._scans)
         self.viewButtons.laidOut.connect(self._onLaidOut)
-        self.logic.said.connect(self.say)
+        self.logic.reported.connect(self.say)
         self.logic.shown.connect(self._onShown)
         self.logic.changed.connect(self._showButtons)
         self.session.ticked.connect(self._onTick)
@@ -158,7 +158,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.say("")
 
     def initializeParameterNode(self):
-        """Take up what the scene holds; choose the first CT where nothing is chosen."""
+        """Show what the scene holds; choose the first CT where nothing is chosen."""
         super().initializeParameterNode()
         if self._parameterNode.template is None:
             volumes = scans(slicer.mrmlScene)
@@ -219,14 +219,14 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         """Bring logic and panel in line with the parameter node."""
         template, points = _ifHere(node.template), _ifHere(node.points)
         if points is not self.logic.points:
-            self.say("")  # what was said is about another list
+            self.say("")  # the sentences are about another list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
             self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
             node.points = points = None
         self.logic.live, self.logic.jumps = node.live, node.jump
         self.logic.effort = "thorough" if node.thorough else "standard"
-        self._targets = self.scanChoice.show(node, besides=template)
+        self._targets = self.scanChoice.show(node, without=template)
         self.logic.setScans(template, self._targets)
         self.logic.setPoints(points if template is not None else None)
         self.crosshair.volumes = self._scans()
@@ -235,7 +235,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self._showButtons()
 
     def _showButtons(self):
-        """What can be done now; a tool tip tells what is missing where it cannot."""
+        """What can be done now; a tool tip states what is missing where it cannot."""
         ui, logic = self.ui, self.logic
         ready = logic.template is not None and bool(logic.targets)
         rows = logic.points is not None and logic.points.GetNumberOfControlPoints() > 0

@@ -21,14 +21,13 @@ from AnatomicalEmbeddingLib.panels.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.panels.boxes.StructureList import StructureList
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.panels.PathFields import connectPath
 from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
 from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.panels.Session import sharedSession
 from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
-from AnatomicalEmbeddingLib.panels.StatusLines import StatusLines
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons
+from AnatomicalEmbeddingLib.panels.Widgets import StatusLines, connectPath
 from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
@@ -47,7 +46,7 @@ class AnatomicalROI(ScriptedLoadableModule):
         self.parent.helpText = _(
             "Finds boxes of organs and other structures in CTs, by a library that needs no example, or by one to five "
             "examples of yours. Boxes are grown until they are expected to hold the share of a structure that you ask "
-            "for. Crops scans to boxes and keeps their voxels exactly. Tells which part of the body a scan holds, and "
+            "for. Crops scans to boxes and keeps their voxels exactly. Shows which part of the body a scan holds, and "
             "whether it is mirrored or upside down. Needs Slicer 5.12 or newer. Research software, not a medical "
             "device. "
             'See the <a href="{url}">documentation</a>.'
@@ -110,7 +109,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.coverageTable = CoverageTable(ui.coverageTable, self.coverage)
         self.atEnd(self.preparation.close, self.examplePanel.close, self.boxTable.close)
         for source in (self.boxes, self.crops, self.coverage, self.examplePanel, self.boxTable):
-            source.said.connect(self.status.say)
+            source.reported.connect(self.status.say)
         for source in (self.boxes, self.crops, self.coverage):
             source.changed.connect(self._showState)
         self.crops.made.connect(self._onCropped)
@@ -280,7 +279,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         tabs.updateGeometry()
 
     def _showState(self):
-        """What can be done now; a tool tip tells what is missing where it cannot."""
+        """What can be done now; a tool tip states what is missing where it cannot."""
         ui, node = self.ui, self._parameterNode
         scans, missing = len(self._targets), ""
         if node is None or not scans:
@@ -289,10 +288,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
             missing = _("Tick at least one structure, in the library or among your examples.")
         crop = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         found = _("Look for what is ticked above; scans that are not prepared are prepared first.")
-        cropped = _("New volumes beside the scans with exactly their voxels, around the boxes as they are now.")
+        cropped = _("New volumes next to the scans with exactly their voxels, around the boxes as they are now.")
         turned = _(
             "Are scans mirrored or upside down? Takes 10 to 20 seconds a scan on a processor, in the background; of a "
-            "head or a leg alone nothing can be said."
+            "head or a leg alone no part can be named."
         )
         for button, busy, text, why, tip in (
             (ui.findButton, self.boxes.busy, _("Find boxes"), missing, found),

@@ -30,15 +30,14 @@ from AnatomicalEmbeddingLib.panels.Session import sharedSession
 from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon
 from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice
-from AnatomicalEmbeddingLib.scene.followup.NextStep import nextStep
+from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice, nextStep
 from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.scene.SideBySide import ROWS, offerLayouts
 from AnatomicalEmbeddingLib.scene.Views import showInstead
 
 _LEAST_WIDTH = 340  # of the panel: more would push the views off a screen of 1280 pixels
-_TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which tells of changes in storms of events
+_TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which reports changes as many events at once
 
 
 class LesionFollowUp(ScriptedLoadableModule):
@@ -120,8 +119,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self._isFolded = False
         self.say("")
         self.studyTable.changed.connect(self._onParameters)
-        self.studyTable.said.connect(self.say)
-        logic.said.connect(self.say)
+        self.studyTable.reported.connect(self.say)
+        logic.reported.connect(self.say)
         logic.changed.connect(self._showNextStep)
         logic.changed.connect(self._fold)
         logic.placing.changed.connect(self._showNextStep)
@@ -296,7 +295,7 @@ class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
 
 
 def _described(found):
-    """What the panel shows of the patients, to tell whether it has changed."""
+    """What the panel shows of the patients, to see whether it has changed."""
     return [(each, [volume.GetName() for volume in each.volumes]) for each in found]
 
 
@@ -347,7 +346,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.assertEqual(followUp.openPlaces(), [(lesion, current)])
 
     def test_LesionsMarkedApartArePaired(self):
-        from AnatomicalEmbeddingLib.scene.followup.LesionPairing import agree, offerPairing
+        from AnatomicalEmbeddingLib.scene.followup.Pairing import agree, offerPairing
 
         followUp = self.followUp
         prior, current = followUp.volumes

@@ -96,8 +96,8 @@ class BoxBench:
         self.scene = scene
         self.store = make_store(scene, folder)
         self.logic = BoxLogic(scene, self.store)
-        self.said: list[str] = []
-        self.logic.said.connect(self.said.append)
+        self.reported: list[str] = []
+        self.logic.reported.connect(self.reported.append)
 
     def step(self) -> None:
         self.store.poll()
@@ -107,12 +107,12 @@ class BoxBench:
         """Poll until the search has ended."""
         end = time.monotonic() + seconds
         while self.logic.busy:
-            assert time.monotonic() < end, f"the search did not end: {self.logic.progress}, {self.said}"
+            assert time.monotonic() < end, f"the search did not end: {self.logic.progress}, {self.reported}"
             self.step()
             time.sleep(0.005)
 
     def find(self, volumes, structures, recall: float = 0.99, **more: object) -> None:
-        assert self.logic.find(volumes, structures, recall, **more), self.said
+        assert self.logic.find(volumes, structures, recall, **more), self.reported
         self.finish()
 
     def boxes(self, volume) -> dict:

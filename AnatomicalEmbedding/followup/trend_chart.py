@@ -18,7 +18,7 @@ _DATE_PX = 74  # that a date needs
 _NEAR_PX = 5  # a name this near to its mark needs no leader
 _TICKS = 5
 # keeps a name readable above lines
-_HALO = ' paint-order="stroke" stroke="var(--panel, Canvas)" stroke-width="3" stroke-linejoin="round"'
+HALO = ' paint-order="stroke" stroke="var(--panel, Canvas)" stroke-width="3" stroke-linejoin="round"'
 # distinct for colour-blind readers, on dark and on white
 _COLOURS = ("#3d9fe0", "#d98a00", "#0f9d77", "#c86fa0", "#d65a1a", "#8c7ae6", "#b0a412", "#7f8c9a")
 _SUM_NAME = "sum of targets"
@@ -163,7 +163,7 @@ def _names(frame: _Frame, lines: Sequence[Line], xs: Sequence[float]) -> Iterato
             )
         weight = ' font-weight="650"' if line.kind == "sum" else ""
         yield (
-            f'<text x="{left:.1f}" y="{name.place + 4:.1f}" fill="{line.colour}"{weight}{_HALO}>'
+            f'<text x="{left:.1f}" y="{name.place + 4:.1f}" fill="{line.colour}"{weight}{HALO}>'
             f"{_text(_short(line.name, int(frame.width - left) // 7))}</text>"
         )
 

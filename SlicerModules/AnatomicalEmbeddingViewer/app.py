@@ -124,7 +124,7 @@ def _check_address(serving: asyncio.Task, options: Options) -> None:
 
 
 async def _keep_going(viewer) -> None:
-    """Poll the features; the page is told what has changed. An error in one turn does not end the session."""
+    """Poll the features; the page shows what has changed. An error in one turn does not end the session."""
     while True:
         try:
             viewer.poll()

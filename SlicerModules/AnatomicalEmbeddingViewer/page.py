@@ -1,4 +1,4 @@
-"""The features of the page, put together: what a button does, what the page is told, and the server that shows it."""
+"""The features of the page, put together: what a button does, what the page shows, and the server that shows it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from time import monotonic
 
 from trame.app import get_server
+
+from AnatomicalEmbeddingLib.scene.CtWindow import PRESETS
 
 from .logic.boxes import Boxes
 from .logic.crosshair import Crosshair
@@ -16,12 +18,12 @@ from .logic.follow_up import FollowUps
 from .logic.landmarks import Landmarks
 from .logic.scans import Scans
 from .logic.session import Session
-from .logic.views import WINDOWS, Views
+from .logic.views import Views
 from .ui.template import build_page
 from .web.guard import Guard
 
 TABS = ("points", "organs", "lesions")
-_DRAWING_S = 0.25  # between two tellings while pictures are drawn
+_DRAWING_S = 0.25  # between two updates while pictures are drawn
 
 
 class Viewer:
@@ -150,7 +152,7 @@ class Viewer:
         return self.follow_up if self.tab == "lesions" else self.landmarks
 
     def _guarded(self, action):
-        """An action whose error, if any, is a sentence on the page; the page is told at once what has changed."""
+        """An action whose error, if any, is a sentence on the page; the page shows at once what has changed."""
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         def act(*values) -> None:
@@ -176,7 +178,7 @@ class Viewer:
         self.crosshair.poll()
         self.boxes.poll()
         if self.views.painter.busy and monotonic() - self._told < _DRAWING_S:
-            return  # pictures first: to tell costs as much as drawing one
+            return  # pictures first: an update costs as much as drawing one
         self._publish()
         self.server.state.flush()
 
@@ -185,7 +187,7 @@ class Viewer:
         state = self.server.state
         if initial:
             state.trame__title = "Anatomical Embedding"
-            state.windows = list(WINDOWS)
+            state.windows = list(PRESETS)
             state.update({"sought": "", "wanted": [], "recall": "0.95", "margin": 0})
             state.client_only("sought", "wanted", "recall", "margin")
         state.tab = self.tab

@@ -42,7 +42,7 @@ def test_a_jump_moves_the_scans_views_and_no_others(scene, views):
     assert np.allclose(centre(axial), (10, 20, 30))
     assert np.allclose(centre(coronal), (10, 20, 30))
     assert np.allclose(centre(other), before)
-    Views.jump(scene, first, (1.0, 2.0, 3.0), besides=axial)
+    Views.jump(scene, first, (1.0, 2.0, 3.0), without=axial)
     assert np.allclose(centre(axial), (10, 20, 30))
     assert np.allclose(centre(coronal), (1, 2, 3))
 

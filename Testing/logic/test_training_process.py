@@ -11,8 +11,7 @@ import pytest
 from training_runs import Watched, fake_engine, group_is_empty, settings
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbeddingLib.scene.training.TrainingErrors import stopReason
-from AnatomicalEmbeddingLib.scene.training.TrainingProcess import FAILED, FINISHED, STOPPED, TrainingProcess
+from AnatomicalEmbeddingLib.scene.training.TrainingProcess import FAILED, FINISHED, STOPPED, TrainingProcess, stopReason
 from AnatomicalEmbeddingLib.scene.training.TrainingRun import inspectRun
 
 looks_at_processes = pytest.mark.skipif(

@@ -142,7 +142,7 @@ def test_what_cannot_be_done_says_why(reading):
     reading.choose("L1", 1)
     assert "off" in reading.page.get_attribute("[data-test=act-confirm]", "class")
     reading.key("c")
-    assert "L1" in reading.wait_sentence("looked at here already")
+    assert "L1" in reading.wait_sentence("reviewed here already")
     reading.dismiss_all()
 
 

@@ -47,7 +47,7 @@ def test_the_offer_is_told_before_anything_is_changed(apart, pictures):
     same, alone, *_more = pair(apart)
     apart.page.screenshot(path=pictures / "pairing.png")
     assert same.startswith("L1 in 2024-01-15 and L3 in 2024-07-11 are one lesion, L1: likely, ")
-    assert alone == "L2 in 2024-01-15 has no partner in 2024-07-11: look there, and say Not visible if it has gone."
+    assert alone == "L2 in 2024-01-15 has no partner in 2024-07-11: look there, and press Not visible if it has gone."
     assert apart.cells() == before
     apart.press("pair-cancel")
     wait_closed(apart)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from slicer.i18n import tr as _
 
+from .. import moduleResource
 from ..scene.maps.Engine import Engine
 from . import ModuleSettings
-from .ModuleResources import moduleResource
 
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
@@ -86,7 +86,7 @@ def install(missing: Sequence[str], wheelFolder: str = "") -> None:
 
 
 def installRequirements(wanted: Sequence[str], wheelFolder: str = "") -> None:
-    """The same for packages as pip is told of them, PyTorch among them from a folder only."""
+    """The same for packages as pip receives them, PyTorch among them from a folder only."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(each) for each in wanted]
@@ -174,7 +174,7 @@ def _installFromFolder(wanted: Sequence[str], folder: Path) -> None:
 def _failed(names: str, error: Exception) -> InstallError:
     logging.error("AnatomicalEmbedding: installing %s failed: %s", names, error)
     return InstallError(
-        _("{names} could not be installed: {error}. See the error log for what pip said, and try again.").format(
+        _("{names} could not be installed: {error}. See the error log for pip's messages, and try again.").format(
             names=names, error=error
         )
     )

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 import vtk
 from slicer.util import VTKObservationMixin
 
-from .ParameterGui import connectGui
-
 
 class ParameterNodeBinding(VTKObservationMixin):
     """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are bound to it; for all else the module
@@ -61,7 +59,7 @@ class ParameterNodeBinding(VTKObservationMixin):
         self.initializeParameterNode()
 
     def initializeParameterNode(self) -> None:
-        """Take up what the scene holds."""
+        """Show what the scene holds."""
         self.setParameterNode(self._getParameterNode())
 
     def setParameterNode(self, parameterNode) -> None:
@@ -102,7 +100,7 @@ class ParameterNodeBinding(VTKObservationMixin):
             self._changing = before
 
     def _showAgain(self, caller=None, event=None) -> None:
-        """Nodes that the parameter node refers to may have come after it, which it does not tell."""
+        """Nodes that the parameter node refers to may have come after it, which it does not report."""
         if self._parameterNode is not None:
             self._parameterNode.parameterNode.InvokeEvent(vtk.vtkCommand.ModifiedEvent)
 
@@ -111,3 +109,33 @@ class ParameterNodeBinding(VTKObservationMixin):
         if self.takesInput and not self._scene.IsBatchProcessing():  # else the scene may be half loaded
             with self.changingParameters():
                 self.showParameters(self._parameterNode)
+
+
+_PROPERTY = "SlicerParameterName"  # of a widget: the parameter that it shows
+
+
+def connectGui(parameterNode, ui) -> Callable[[], None]:
+    """Bind the widgets that name a parameter; returns the function that undoes it.
+
+    The node's own connectGui cannot be undone: it keeps the tag to itself that disconnectGui takes (Slicer issue 7547),
+    and an observer would stay on the node and keep `parameterNode` alive.
+    """
+    named = {widget.property(_PROPERTY): widget for widget in vars(ui).values()}
+    observers = []
+
+    def addObserver(*arguments):
+        observers.append(parameterNode.parameterNode.AddObserver(*arguments))
+        return observers[-1]
+
+    parameterNode.AddObserver = addObserver
+    try:
+        tag = parameterNode.connectParametersToGui({name: widget for name, widget in named.items() if name})
+    finally:
+        del parameterNode.AddObserver
+
+    def disconnect():
+        parameterNode.disconnectGui(tag)
+        for observer in observers:
+            parameterNode.RemoveObserver(observer)
+
+    return disconnect

@@ -10,7 +10,7 @@ from slicer.i18n import tr as _
 
 from ..scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from .Session import Session
-from .StatusText import BAD, GOOD, WARNING, coloured
+from .Widgets import BAD, GOOD, WARNING, coloured
 
 
 class PreparationBar:
@@ -121,6 +121,6 @@ def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
             sentences.setdefault(state.sentence, []).append(name)
     lines = []
     for sentence, names in sentences.items():
-        told = sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}"
-        lines.append(coloured(told, BAD))
+        line = sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}"
+        lines.append(coloured(line, BAD))
     return lines

@@ -22,11 +22,11 @@ class ScanChoice:
         """Does the scene hold the volumes that were there when the choice was last shown?"""
         return self._offered == ctVolumes(self._scene)
 
-    def show(self, parameterNode, besides=None) -> list:
-        """Bring the selector in line with a parameter node; returns the chosen volumes, without the one `besides`."""
+    def show(self, parameterNode, without=None) -> list:
+        """Bring the selector in line with a parameter node; returns the chosen volumes, all but `without`."""
         self._offered = ctVolumes(self._scene)
         wanted = scans(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
-        chosen = [volume for volume in self._offered if volume in wanted and volume is not besides]
+        chosen = [volume for volume in self._offered if volume in wanted and volume is not without]
         if parameterNode.allTargets and list(parameterNode.targets) != chosen:
             parameterNode.targets = chosen  # what a choice by hand starts from
         self._selector.enabled = not parameterNode.allTargets
@@ -37,10 +37,10 @@ class ScanChoice:
         return chosen
 
     def clear(self) -> None:
-        """The scene is closing: let go of its volumes."""
+        """The scene is closing: forget its volumes."""
         self._offered = []
 
     def write(self, parameterNode) -> None:
-        """Take up what the user has ticked."""
+        """Write what the user has ticked."""
         if not parameterNode.allTargets and self.isCurrent:  # else volumes came or went, and the user has ticked none
             parameterNode.targets = list(self._selector.checkedNodes())

@@ -90,7 +90,7 @@ class Session:
         self._others.remove(isWorking)
 
     def tick(self) -> None:
-        """Take over what the background thread has done and tell the panels. The timer calls it.
+        """Take over what the background thread has done and inform the panels. The timer calls it.
 
         While Slicer's main thread waits for events it may keep Python's lock, without which the background thread
         stands still: so while there is work it is given away here, for less than a frame at a time.

@@ -1,6 +1,6 @@
 """The set-up section that the modules show at the top: packages, weights, device and the maps kept on disk.
 
-Closed while all is ready, open while something is missing. What is wrong is said in the panel; the only questions
+Closed while all is ready, open while something is missing. What is wrong is stated in the panel; the only questions
 asked are those before an installation.
 """
 
@@ -15,13 +15,11 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
+from .. import moduleResource
 from . import ModuleSettings
-from .ComboBoxes import fillComboBox
-from .ModuleResources import moduleResource
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
-from .PathFields import connectPath
 from .Session import Session
-from .StatusText import BAD, GOOD, WARNING, coloured
+from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox
 
 
 class SetupPanel:
@@ -164,7 +162,7 @@ class SetupPanel:
     def _onDevice(self, index: int) -> None:
         device = self.ui.deviceSelector.itemData(index)
         if device in ("cuda", "mps") and "torch" not in self._missing():
-            deviceProblem(device)  # loads torch, so that the panel can tell
+            deviceProblem(device)  # loads torch, so that the panel can say so
         ModuleSettings.setDevice(device)
         self._showDevice()
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ..panels.ModuleResources import moduleResource
+from .. import moduleResource
 
 CATEGORY = "AnatomicalEmbedding"
 
 
 def registerSampleData() -> None:
-    """Tell the Sample Data module what there is. Each of our modules calls it; registering again changes nothing."""
+    """Register our samples with the Sample Data module. Each of our modules does so; a second time changes nothing."""
     import SampleData
 
     for source in sampleSources():
@@ -23,7 +23,7 @@ def registerSampleData() -> None:
 
 
 def sampleSources() -> list[dict]:
-    """What the Sample Data module is told of each sample. Files that ship are sources of the `file:` kind."""
+    """What the Sample Data module needs to know of each sample. Files that ship are sources of the `file:` kind."""
     from AnatomicalEmbedding.resources import resource
 
     folder = resource("SampleData")

@@ -1,6 +1,12 @@
-"""Nodes of a scene by their class."""
+"""Nodes of a scene: found by their class; named and placed in the subject hierarchy, next to a volume or in a folder.
+
+In the application every node has an item of its own; elsewhere, as in the browser viewer, items are made here.
+"""
 
 from __future__ import annotations
+
+import slicer
+import vtk
 
 
 def nodesOf(scene, className: str) -> list:
@@ -11,3 +17,59 @@ def nodesOf(scene, className: str) -> list:
     found = scene.GetNodesByClass(className)
     found.UnRegister(None)  # the collection comes with a reference that Python does not know of
     return list(found)
+
+
+def itemOf(scene, node) -> int:
+    """The node's item, made at the top of the hierarchy where there is none."""
+    hierarchy = _hierarchy(scene)
+    item = hierarchy.GetItemByDataNode(node)
+    return item if item else hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
+
+
+def placeNextTo(scene, node, volumeNode) -> None:
+    """Give the node the parent that the volume has: its study, folder, or the scene."""
+    _hierarchy(scene).SetItemParent(itemOf(scene, node), _parentOf(scene, volumeNode))
+
+
+def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
+    """Put the node into the folder of this name next to the volume, made where there is none."""
+    hierarchy = _hierarchy(scene)
+    hierarchy.SetItemParent(itemOf(scene, node), _folder(hierarchy, _parentOf(scene, volumeNode), folderName))
+
+
+def removeNode(scene, node) -> None:
+    """Remove a node from the scene, and its item with it, which nothing else does outside the application."""
+    hierarchy = _hierarchy(scene)
+    item = hierarchy.GetItemByDataNode(node)
+    if item:
+        hierarchy.RemoveItem(item, False)  # before the node: its item cannot be forgotten cleanly afterwards
+    scene.RemoveNode(node)
+
+
+def freeName(scene, name: str) -> str:
+    """The name, with a number behind it only where a node of the scene has it already."""
+    return name if scene.GetFirstNodeByName(name) is None else scene.GenerateUniqueName(name)
+
+
+def parentName(scene, node) -> str:
+    """Name of the item that holds the node's; "" at the top."""
+    hierarchy = _hierarchy(scene)
+    parent = _parentOf(scene, node)
+    return "" if parent == hierarchy.GetSceneItemID() else hierarchy.GetItemName(parent)
+
+
+def _hierarchy(scene):
+    return slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+
+
+def _parentOf(scene, node) -> int:
+    return _hierarchy(scene).GetItemParent(itemOf(scene, node))
+
+
+def _folder(hierarchy, parent: int, name: str) -> int:
+    children = vtk.vtkIdList()
+    hierarchy.GetItemChildren(parent, children)
+    for child in (children.GetId(n) for n in range(children.GetNumberOfIds())):
+        if hierarchy.GetItemName(child) == name and hierarchy.GetItemDataNode(child) is None:
+            return child
+    return hierarchy.CreateFolderItem(parent, name)

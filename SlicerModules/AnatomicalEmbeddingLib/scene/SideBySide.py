@@ -7,22 +7,20 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-from .Views import compositeOf, sliceNodes
+from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
 
 ROWS, AXIAL = 5201, 5202  # numbers of our layout descriptions; Slicer's own stay below 1000
 _NAMES = "AnatomicalEmbedding.Rows"  # of the layout node, saved with it: the scans that are shown
 _VIEW_PREFIX = "AE"
-_ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))
-_FIRST_GROUP = 520  # view groups of our rows: views of one scan move together, scans do not
 
 
 def layoutOf(names: Sequence[str], number: int = ROWS) -> str:
     """Layout description for volumes of these names: ROWS, or one AXIAL view each, as square as can be."""
     if number == ROWS:
-        rows = [[_view(row, *each) for each in _ORIENTATIONS] for row in range(len(names))]
+        rows = [[_view(row, *each) for each in ORIENTATIONS] for row in range(len(names))]
     else:
         columns = math.ceil(math.sqrt(len(names)))
-        views = [_view(row, *_ORIENTATIONS[0]) for row in range(len(names))]
+        views = [_view(row, *ORIENTATIONS[0]) for row in range(len(names))]
         rows = [views[first : first + columns] for first in range(0, len(views), columns)]
     items = [
         f'<item name="{escape(names[n])}"><layout type="horizontal">{"".join(row)}</layout></item>'
@@ -62,7 +60,7 @@ def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS) -> bool:
     layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
     layoutNode.SetViewArrangement(number)
     for row, volume in enumerate(volumeNodes):
-        tags = {viewTag(row, orientation) for orientation, _ in _ORIENTATIONS}
+        tags = {viewTag(row, orientation) for orientation, _ in ORIENTATIONS}
         for node in sliceNodes(scene):
             if node.GetLayoutName() in tags:
                 _showIn(scene, node, row, volume)
@@ -70,7 +68,7 @@ def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS) -> bool:
 
 
 def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
-    sliceNode.SetViewGroup(_FIRST_GROUP + row)
+    sliceNode.SetViewGroup(FIRST_VIEW_GROUP + row)
     sliceNode.SetOrientationMarkerType(sliceNode.OrientationMarkerTypeHuman)
     sliceNode.SetOrientationMarkerSize(sliceNode.OrientationMarkerSizeSmall)
     sliceNode.SetRulerType(sliceNode.RulerTypeThin)
@@ -88,7 +86,7 @@ def _view(row: int, orientation: str, colour: str) -> str:
         f'<property name="orientation" action="default">{orientation}</property>'
         f'<property name="viewlabel" action="default">{row + 1}{orientation[0]}</property>'
         f'<property name="viewcolor" action="default">{colour}</property>'
-        f'<property name="viewgroup" action="default">{_FIRST_GROUP + row}</property></view></item>'
+        f'<property name="viewgroup" action="default">{FIRST_VIEW_GROUP + row}</property></view></item>'
     )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from .SceneNodes import nodesOf
 
+ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
+FIRST_VIEW_GROUP = 520  # of our views: those of one scan move together, scans do not
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node: by us, while no view shows its volume
 
 
@@ -37,7 +39,7 @@ def viewsOf(scene, volumeNode) -> list:
 
 
 def backgrounds(scene) -> list[tuple]:
-    """(layout name, volume ID) of what each slice view has in its background: tells whether that has changed."""
+    """(layout name, volume ID) of what each slice view has in its background: shows whether that has changed."""
     return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in _compositeNodes(scene)]
 
 
@@ -49,14 +51,14 @@ def showInstead(scene, exchanges: Iterable[tuple]) -> None:
 
 
 def jump(
-    scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, besides=None, atMostMm: float | None = None
+    scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, without=None, atMostMm: float | None = None
 ) -> None:
-    """Move the volume's views to a world point; `besides` stays where it is, the view under the mouse.
+    """Move the volume's views to a world point; `without` stays where it is, the view under the mouse.
 
     atMostMm: views that show more mm than this across their shorter side are zoomed in to it.
     """
     for node in viewsOf(scene, volumeNode):
-        if node is besides:
+        if node is without:
             continue
         if centre:
             node.JumpSliceByCentering(*pointWorld)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic, Cell
 from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
@@ -30,7 +30,7 @@ class Boxes:
         self.crops: list = []
         self._dirty = True
         for each in (self.logic, self.cropping, self.coverage):
-            each.said.connect(session.say)
+            each.reported.connect(session.say)
             each.changed.connect(self._on_changed)
             session.at_end(each.close)
         session.scans_changed.connect(self._on_changed)
@@ -71,7 +71,7 @@ class Boxes:
                 self._session.say(str(error))
         self.crops += made
         for crop in self.crops[: max(0, len(self.crops) - _MOST_CROPS)]:
-            Hierarchy.removeNode(self._session.scene, crop)
+            SceneNodes.removeNode(self._session.scene, crop)
         self.crops = self.crops[-_MOST_CROPS:]
         self._dirty = True
 
@@ -79,7 +79,7 @@ class Boxes:
         crop = self.crop_of(crop_id)
         if crop is not None:
             self.crops.remove(crop)
-            Hierarchy.removeNode(self._session.scene, crop)
+            SceneNodes.removeNode(self._session.scene, crop)
             self._dirty = True
 
     def crop_of(self, crop_id: object):

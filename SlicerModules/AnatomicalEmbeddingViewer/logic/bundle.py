@@ -1,4 +1,4 @@
-"""The scene as a bundle (.mrb) for Slicer, in two parts: one while the scene holds still, one beside the page.
+"""The scene as a bundle (.mrb) for Slicer, in two parts: one while the scene holds still, one while the page goes on.
 
 `begin` writes, at once, the scene's description and all that is small: points, boxes, tables. The function that it
 returns writes the voxels and packs the bundle, which takes nearly all of the time; it may run in another thread. It
@@ -29,7 +29,7 @@ _NAME = "scene"  # of the folder in the bundle, and of the description in it
 
 def begin(scene, folder: Path) -> Callable[[Callable[[str], None]], BinaryIO]:
     """Write the first part into a new folder below `folder`; returns what writes the second and gives the bundle, a
-    file that goes when it is closed. The function takes `tell`, to be told what is being written.
+    file that goes when it is closed. The function takes `report`, which receives what is being written.
 
     Raises AnatomicalEmbeddingError, as the function does, when something cannot be written.
     """
@@ -53,12 +53,12 @@ def begin(scene, folder: Path) -> Callable[[Callable[[str], None]], BinaryIO]:
         shutil.rmtree(work, ignore_errors=True)
         raise
 
-    def finish(tell: Callable[[str], None]) -> BinaryIO:
+    def finish(report: Callable[[str], None]) -> BinaryIO:
         try:
             for number, (volume, path) in enumerate(volumes, 1):
-                tell(f"writing scan {number} of {len(volumes)} for Slicer")
+                report(f"writing scan {number} of {len(volumes)} for Slicer")
                 volume.write(path)
-            tell("packing the scene for Slicer")
+            report("packing the scene for Slicer")
             return _packed(top, folder)
         except (OSError, VolumeError) as error:
             raise AnatomicalEmbeddingError(f"The scene {_REFUSED}") from error

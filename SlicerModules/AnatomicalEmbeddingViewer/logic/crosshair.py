@@ -31,7 +31,7 @@ class _Follower(AnatomicalCrosshair):
         still = sliceNode is not None and volumeNode is self._source
         self._source = volumeNode
         with self._views.picture(sliceNode).held() if still else nullcontext():
-            SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, besides=sliceNode)
+            SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
             super().follow(volumeNode, pointWorld, sliceNode)
 
 

@@ -51,7 +51,7 @@ def make_patient() -> PhantomFollowUp:
 
 
 def first_reading(phantom: PhantomFollowUp) -> FollowUp:
-    """What a person would have said of the first study: lesions, their axes, and which of them are targets."""
+    """What a person would have marked in the first study: lesions, their axes, and which of them are targets."""
     from datetime import date
 
     from AnatomicalEmbedding.followup.lesions import Study

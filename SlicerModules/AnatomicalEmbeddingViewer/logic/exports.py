@@ -148,9 +148,9 @@ class Exports:
 
         def write() -> BinaryIO:
             try:
-                return finish(self._tell)
+                return finish(self._report)
             finally:
-                self._tell("")
+                self._report("")
 
         return write
 
@@ -166,7 +166,7 @@ class Exports:
 
         return write
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         self._doing = what
 
 

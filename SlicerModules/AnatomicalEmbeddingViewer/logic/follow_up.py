@@ -1,13 +1,12 @@
-"""Follow-up of a patient's lesions: prior and current study, the lesion that the user is at, and what is said of it."""
+"""Follow-up of a patient's lesions: prior and current study, the lesion that the user is at, and its findings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from AnatomicalEmbeddingLib.scene.followup import ActionRules as Rules
-from AnatomicalEmbeddingLib.scene.followup.AxisLines import LONG, SHORT, axisLines
+from AnatomicalEmbeddingLib.scene.followup.AxisLines import axisLines
 from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice
 from AnatomicalEmbeddingLib.scene.followup.LesionImport import importRecord
@@ -37,9 +36,9 @@ class FollowUps:
         self.patient: Patient | None = None
         self.prior = self.current = None  # volume nodes
         self.open = self._dirty = self._picked = False  # picked: prior and current are the user's choice
-        self._acts = self._make_actions()
+        self._acts = Rules.actions(self.logic, self.choice)
         self._doing = ""
-        self.logic.said.connect(session.say)
+        self.logic.reported.connect(session.say)
         for signal in (self.logic.changed, self.logic.placing.changed, self.pairing.changed):
             signal.connect(self._on_changed)
         self.choice.changed.connect(self._on_choice)
@@ -177,33 +176,16 @@ class FollowUps:
         self._jump()
 
     def take_in(self, record: FollowUp, name: str) -> list[str]:
-        """What was said in an earlier session; what is said here stays. name: of the file. Returns sentences on what
+        """Add findings of an earlier session; those made here stay. name: of the file. Returns sentences on what
         has come, and raises AnatomicalEmbeddingError where there is no scan that it is about.
         """
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         if self.patient is None:
-            raise AnatomicalEmbeddingError("Add the scans first, then load what was said of them.")
-        said = importRecord(self.logic, record, name)
+            raise AnatomicalEmbeddingError("Add the scans first, then load their follow-up.")
+        sentences = importRecord(self.logic, record, name)
         self.follow()
-        return said
-
-    def _make_actions(self) -> dict[str, Callable[[], object]]:
-        logic, choice = self.logic, self.choice
-        here = {
-            Rules.CONFIRM: logic.confirm, Rules.INVISIBLE: logic.notVisible, Rules.BEYOND: logic.outside,
-            Rules.ACCEPT: logic.acceptSize,
-        }  # fmt: skip
-        return {
-            Rules.NEW: logic.placeLesion,
-            Rules.MOVE: lambda: logic.placeLesion(choice.lesion),
-            Rules.LONG_AXIS: lambda: logic.drawAxis(choice.lesion, LONG),
-            Rules.SHORT_AXIS: lambda: logic.drawAxis(choice.lesion, SHORT),
-            Rules.REMOVE: lambda: logic.remove(choice.lesion),
-            Rules.PREVIOUS: lambda: choice.step(-1),
-            Rules.NEXT: lambda: choice.step(1),
-            **{name: lambda say=say: say(choice.lesion, choice.study) for name, say in here.items()},
-        }
+        return sentences
 
     def _has(self, lesion: object) -> bool:
         return lesion in [each.id for each in self.logic.record.lesions]

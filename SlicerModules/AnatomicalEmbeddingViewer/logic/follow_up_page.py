@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from AnatomicalEmbedding.followup import response as recist
 from AnatomicalEmbedding.followup.trend_chart import trend_svg
-from AnatomicalEmbeddingLib.scene.CellColours import DOUBTFUL, GOOD, NOTHING
+from AnatomicalEmbeddingLib.scene.Colours import DOUBTFUL, GOOD, NOTHING
 from AnatomicalEmbeddingLib.scene.followup import ActionRules as Rules
 from AnatomicalEmbeddingLib.scene.followup.LesionCells import categoryText, cellOf, lesionText, lesionTip, numberText
-from AnatomicalEmbeddingLib.scene.followup.NextStep import nextStep
+from AnatomicalEmbeddingLib.scene.followup.LesionChoice import nextStep
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.followup.record import FollowUp
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOOKS = {GOOD: "good", DOUBTFUL: "doubtful", NOTHING: "nothing", None: "open"}
 _CATEGORY_LOOKS = {recist.COMPLETE: "good", recist.PARTIAL: "good", recist.PROGRESSIVE: "fault"}
 _ACTIONS = (
-    Rules.NEW, Rules.CONFIRM, Rules.MOVE, Rules.INVISIBLE, Rules.BEYOND, Rules.LONG_AXIS, Rules.SHORT_AXIS,
+    Rules.NEW, Rules.CONFIRM, Rules.MOVE, Rules.NOT_VISIBLE, Rules.OUTSIDE, Rules.LONG_AXIS, Rules.SHORT_AXIS,
     Rules.ACCEPT, Rules.REMOVE, Rules.PREVIOUS, Rules.NEXT,
 )  # fmt: skip
 _CHART = (474, 170)
@@ -125,7 +125,9 @@ def _action(logic, name: str, choice) -> dict:
 def _pairing(pairing: Pairing) -> dict:
     """offer: {} where nothing is offered."""
     offer = pairing.offer
-    shown = {} if offer is None else {"changes": offer.told, "notes": offer.notes, "can_agree": bool(offer.changes)}
+    shown = (
+        {} if offer is None else {"changes": offer.sentences, "notes": offer.notes, "can_agree": bool(offer.changes)}
+    )
     return {"off": bool(pairing.reason), "tip": pairing.tip, "offer": shown}
 
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import (
     ABSENT,
-    MATCHED,
-    MOVED,
-    REMOVED,
     SOURCE_ROLE,
-    UNCERTAIN,
     VOLUME_ROLE,
 )
 from AnatomicalEmbeddingLib.scene.landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY
+from AnatomicalEmbeddingLib.scene.MatchWords import STATUS_WORDS
 from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
 
 if TYPE_CHECKING:
     from .session import Session
 
-_WORDS = {MATCHED: "matched", UNCERTAIN: "uncertain", ABSENT: "not in scan", MOVED: "by hand", REMOVED: "not visible"}
 _LONGEST_LABEL = 60
 
 
@@ -41,7 +37,7 @@ class Landmarks:
         self._lists: dict[str, object] = {}
         self._mouse = session.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         self._selection = session.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
-        self.logic.said.connect(session.say)
+        self.logic.reported.connect(session.say)
         self.logic.changed.connect(self._on_changed)
         session.scans_changed.connect(self.follow)
         session.at_end(self.logic.close)
@@ -66,7 +62,7 @@ class Landmarks:
     def _list_of(self, template):
         """The template's list, made when it is first needed."""
         if template.GetID() not in self._lists:
-            name = Hierarchy.freeName(self._session.scene, f"Points of {template.GetName()}")
+            name = SceneNodes.freeName(self._session.scene, f"Points of {template.GetName()}")
             points = self._session.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
             points.SetControlPointLabelFormat("P%d")
             points.CreateDefaultDisplayNodes()
@@ -96,7 +92,7 @@ class Landmarks:
             if each.GetNodeReference(VOLUME_ROLE) not in scans
         ]
         for each in answers + gone:
-            Hierarchy.removeNode(self._session.scene, each)
+            SceneNodes.removeNode(self._session.scene, each)
 
     def _answers_to(self, points) -> list:
         """Lists of answers, in any scan, to the points of a list."""
@@ -142,7 +138,7 @@ class Landmarks:
             self.logic.setNotVisible(point_id, scan)
 
     def match_again(self, point_id: str, scan_id: str) -> None:
-        """Forget what the user said of an answer, and match it."""
+        """Forget the user's own answer, and match it."""
         scan = self._session.scan(scan_id)
         if self._has(point_id) and scan in self.logic.targets:
             self.logic.matchAgain([point_id], scan, corrections=True)
@@ -210,7 +206,7 @@ class Landmarks:
         return {
             **about,
             "status": answer.status,
-            "words": _WORDS[answer.status] + (" (before a move)" if answer.outdated else ""),
+            "words": STATUS_WORDS[answer.status] + (" (before a move)" if answer.outdated else ""),
             "error": error,
             "by_hand": answer.byHand,
             "tip": answer.text,

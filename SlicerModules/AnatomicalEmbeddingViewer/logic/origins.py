@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import slicer
 
 from AnatomicalEmbeddingLib.scene.followup.StudyOrder import setDate
-from AnatomicalEmbeddingLib.scene.Hierarchy import itemOf
+from AnatomicalEmbeddingLib.scene.SceneNodes import itemOf
 
 if TYPE_CHECKING:
     from pydicom import Dataset

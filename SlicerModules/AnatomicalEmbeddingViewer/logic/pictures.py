@@ -181,7 +181,7 @@ class PictureFactory(IViewFactory):
             )
 
     async def _register(self, adapter: RcaViewAdapter) -> None:
-        """trame's areas can be told once the server is there."""
+        """trame's areas can be updated once the server is there."""
         await self._server.ready
         self._server.root_server.controller.rc_area_register(adapter)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import slicer.util
 
-from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY, WAITING, WORKING
 from AnatomicalEmbeddingLib.scene.maps.Worker import Worker
 
@@ -70,7 +70,7 @@ class Scans:
         failed: Callable[[str], None] = _ignore,
     ) -> None:
         """Run a reader in the background; its scans become rows. done: called once it has ended, well or not, and its
-        scans are there. failed: told the sentence that the page shows, if it did not end well.
+        scans are there. failed: gets the sentence that the page shows, if it did not end well.
         """
         job = next(self._jobs)
         self._reading[job] = _Job(name, done, failed)
@@ -79,7 +79,7 @@ class Scans:
     def add(self, volume: Volume, origin: Origin = UNKNOWN):
         """A scan as a volume node with a row of its own; the first is the template. Returns the node."""
         session = self._session
-        name = Hierarchy.freeName(session.scene, volume.name or "scan")
+        name = SceneNodes.freeName(session.scene, volume.name or "scan")
         node = slicer.util.addVolumeFromArray(volume.voxels, np.asarray(volume.ijk_to_ras), name=name)
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
@@ -107,7 +107,7 @@ class Scans:
         if session.template is node:
             session.template = session.scans[0] if session.scans else None
         session.scans_changed.emit()
-        Hierarchy.removeNode(session.scene, node)
+        SceneNodes.removeNode(session.scene, node)
         self._about.pop(scan_id, None)
         origin = session.origins.pop(scan_id, UNKNOWN)
         if origin.kept is not None:
@@ -124,7 +124,7 @@ class Scans:
     def rename(self, scan_id: str, name: str) -> None:
         node, name = self._session.scan(scan_id), " ".join(name.split())[:80]
         if node is not None and name and name != node.GetName():
-            node.SetName(Hierarchy.freeName(self._session.scene, name))
+            node.SetName(SceneNodes.freeName(self._session.scene, name))
             self._session.scans_changed.emit()
 
     # -- work in the background --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What all features share: scene, views, maps, background work, sentences for the user, and what the page is told."""
+"""What all features share: scene, views, maps, background work, sentences for the user, and what the page shows."""
 
 from __future__ import annotations
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import vtk
 from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 
+from AnatomicalEmbeddingLib.scene.CtWindow import PRESETS
+from AnatomicalEmbeddingLib.scene.Views import FIRST_VIEW_GROUP, ORIENTATIONS
+
 from .directions import edge_letters
 from .pictures import Painter, Picture, PictureFactory
 
 if TYPE_CHECKING:
     from .session import Session
 
-ORIENTATIONS = (("Axial", "#e5604d"), ("Sagittal", "#d9bf4a"), ("Coronal", "#6eb04b"))
-WINDOWS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Brain": (80, 40)}
 _MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
-_FIRST_GROUP = 520
 _CLOSE_MM = 130.0  # what a view shows across its shorter side, close up
-_SLICES_S = 0.25  # between two tellings of where the slices are, while pictures are drawn
+_SLICES_S = 0.25  # between two updates of the slices' positions, while pictures are drawn
 
 
 @dataclass(eq=False)
@@ -47,7 +47,7 @@ class Views:
         self._enlarged: str | None = None
         self._only: list | None = None  # scans that are shown, None: all
         self.close_up = False
-        self._told_slices = 0.0
+        self._slices_sent = 0.0
         self.painter = Painter()
         self._pictures = PictureFactory(server, self.painter)
         session.app.view_manager.register_factory(self._pictures)
@@ -74,7 +74,7 @@ class Views:
     def _make(self) -> _Slot:
         number, views = len(self._slots), {}
         for orientation, colour in ORIENTATIONS:
-            properties = ViewProps(orientation=orientation, color=colour, group=_FIRST_GROUP + number)
+            properties = ViewProps(orientation=orientation, color=colour, group=FIRST_VIEW_GROUP + number)
             definition = ViewLayoutDefinition(f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties)
             view = self._session.app.view_manager.create_view(definition)
             views[orientation] = view
@@ -163,8 +163,8 @@ class Views:
         self._activate()
 
     def set_window(self, name: str) -> None:
-        """One of WINDOWS in all scans."""
-        if name in WINDOWS:
+        """One of PRESETS in all scans."""
+        if name in PRESETS:
             self.window = name
             for scan in self._session.scans:
                 self._apply_window(scan)
@@ -185,7 +185,7 @@ class Views:
                     self._fit(slot, orientation)
 
     def _apply_window(self, scan) -> None:
-        scan.GetDisplayNode().SetWindowLevel(*WINDOWS[self.window])
+        scan.GetDisplayNode().SetWindowLevel(*PRESETS[self.window])
 
     # -- for other features ------------------------------------------------------------------------------------------
 
@@ -216,15 +216,15 @@ class Views:
         state.orientation = self.orientation
         state.enlarged = self._enlarged is not None
         displays = [scan.GetDisplayNode() for scan in self._session.scans]
-        chosen = WINDOWS[self.window]
+        chosen = PRESETS[self.window]
         state.window = self.window if all((d.GetWindow(), d.GetLevel()) == chosen for d in displays) else ""
 
     def publish_slices(self, state) -> None:
-        """Where the slices are; they wait for pictures, for a while: what is told puts the whole page together anew."""
+        """Where the slices are; they wait for pictures, for a while: each update renders the whole page anew."""
         now = monotonic()
-        if self.painter.busy and now - self._told_slices < _SLICES_S:
+        if self.painter.busy and now - self._slices_sent < _SLICES_S:
             return
-        self._told_slices = now
+        self._slices_sent = now
         shown, slices = self._tags(), {}
         for tag, view in self._by_tag().items():
             if tag in shown:

@@ -60,7 +60,7 @@ viewer.comeBack = async () => {
   }
 };
 
-// -- files: one request for all that were chosen or dropped; what became of them is told by the server
+// -- files: one request for all that were chosen or dropped; the server reports what became of them
 
 viewer.send = (files) => {
   if (!files.length || viewer.sending) return;
@@ -86,7 +86,7 @@ viewer.sendRecord = (event) => {
   const form = new FormData();
   form.append("files", event.target.files[0]);
   event.target.value = "";
-  fetch("follow-up", { method: "POST", body: form }); // what became of it is told by the server
+  fetch("follow-up", { method: "POST", body: form }); // the server reports what became of it
 };
 
 viewer.choose = (event) => {

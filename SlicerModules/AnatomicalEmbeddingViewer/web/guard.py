@@ -82,7 +82,7 @@ class Guard:
 
 
 def _cookie_name(request: web.Request) -> str:
-    """Cookies do not tell ports apart, two viewers on one computer must."""
+    """Cookies do not distinguish ports, two viewers on one computer must."""
     port = urlsplit(f"//{request.headers.get('Host', '')}").port
     return f"anatemb-view-{port or 80}"
 

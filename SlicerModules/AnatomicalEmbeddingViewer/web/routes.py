@@ -1,4 +1,4 @@
-"""Addresses of our own beside trame's: the page, its script and style, uploads and downloads."""
+"""Addresses of our own in addition to trame's: the page, its script and style, uploads and downloads."""
 
 from __future__ import annotations
 

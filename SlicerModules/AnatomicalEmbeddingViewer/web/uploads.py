@@ -195,7 +195,7 @@ def _read_all(folder: Path, names: list[str], limits: Limits, cancelled: Callabl
         if not cancelled():
             volumes.append((_read_image(path, name, limits), UNKNOWN))
     if any(rest.iterdir()) and not cancelled():
-        volumes += _read_dicom(rest, names, limits, folder.parent, beside=bool(images))
+        volumes += _read_dicom(rest, names, limits, folder.parent, with_images=bool(images))
     if not volumes and not cancelled():
         raise UploadError(_no_scan(names))
     return volumes
@@ -218,10 +218,10 @@ def _read_image(path: Path, name: str, limits: Limits):
     return replace(volume, name=display_name(Path(name)), path="")
 
 
-def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path, beside: bool) -> list:
-    """Every CT series of the files, and where it comes from; headers are kept beside the upload's own folder.
+def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path, with_images: bool) -> list:
+    """Every CT series of the files, and where it comes from; headers are kept next to the upload's own folder.
 
-    beside: image files were sent with them.
+    with_images: image files were sent with them.
     """
     from dataclasses import replace
 
@@ -235,7 +235,7 @@ def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path
         try:
             series = list_series(folder)
         except VolumeError as error:
-            raise VolumeError(_no_scan(names, beside)) from error
+            raise VolumeError(_no_scan(names, with_images)) from error
         return [
             (replace(Volume.read(folder, each.uid), name=name, path=""), origin_in(folder, each.uid, keep_below))
             for each in series
@@ -253,9 +253,9 @@ def _numbered(number: int, name: str) -> str:
     return f"{number:05d}{suffix}"
 
 
-def _no_scan(names: list[str], beside: bool = False) -> str:
+def _no_scan(names: list[str], with_images: bool = False) -> str:
     what = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    found = "some of it is no scan" if beside else "no scan was found"
+    found = "some of it is no scan" if with_images else "no scan was found"
     return f"{what}: {found}; send NIfTI, NRRD, MHA or DICOM files, or a zip of them."
 
 

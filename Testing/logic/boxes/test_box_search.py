@@ -56,7 +56,7 @@ def test_other_weights_end_the_search_with_a_sentence(bench, volume, map_folder)
     bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
     bench.finish()
     assert rois(bench.scene) == []
-    assert bench.said == ["Other weights were chosen during the search; find boxes again."]
+    assert bench.reported == ["Other weights were chosen during the search; find boxes again."]
 
 
 def test_voxels_changed_during_the_search_give_no_box(bench, volume):
@@ -65,14 +65,14 @@ def test_voxels_changed_during_the_search_give_no_box(bench, volume):
     slicer.util.arrayFromVolumeModified(volume)
     bench.finish()
     assert rois(bench.scene) == []
-    assert "CT-1: was changed" in bench.said[0]
+    assert "CT-1: was changed" in bench.reported[0]
 
 
 def test_preparation_that_was_stopped_ends_the_search(bench, volume):
     start(bench, volume)
     bench.store.cancel()
     bench.finish()
-    assert "CT-1" in bench.said[0]
+    assert "CT-1" in bench.reported[0]
     assert rois(bench.scene) == []
 
 
@@ -83,8 +83,8 @@ def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
     bad = slicer.util.addVolumeFromArray(np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty")
     bench.find([bad, volume], ["liver"])
     assert [node.GetName() for node in rois(bench.scene)] == ["liver in CT-1"]
-    assert len(bench.said) == 1
-    assert bench.said[0].startswith("Empty")
+    assert len(bench.reported) == 1
+    assert bench.reported[0].startswith("Empty")
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
 )
 def test_nothing_to_look_for_is_said(bench, volume, volumes, structures, sentence):
     assert not bench.logic.find([volume][:volumes], structures, 0.99)
-    assert sentence in bench.said[0]
+    assert sentence in bench.reported[0]
 
 
 def test_a_recall_that_cannot_be_promised_is_refused_before_long_work(bench, volume):
     assert bench.logic.find([volume], ["liver"], 0.9999)
     bench.finish()
-    assert "cannot be guaranteed" in bench.said[0]
+    assert "cannot be guaranteed" in bench.reported[0]
     assert bench.store.state(volume).status == "empty"
 
 
@@ -108,7 +108,7 @@ def test_weights_without_a_library_say_so(bench, volume, map_folder):
     assert bench.logic.libraryStructures() == []
     assert bench.logic.find([volume], ["liver"], 0.9)
     bench.finish()
-    assert "ape-ct-v3: no structure library ships for these weights" in bench.said[0]
+    assert "ape-ct-v3: no structure library ships for these weights" in bench.reported[0]
 
 
 def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume, map_folder, tmp_path):
@@ -117,15 +117,15 @@ def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume,
     assert bench.logic.libraryStructures() == []
     assert bench.logic.find([volume], ["liver"], 0.9)
     bench.finish()
-    assert "not a structure library, or damaged" in bench.said[-1]
+    assert "not a structure library, or damaged" in bench.reported[-1]
     bench.logic.libraryPath = str(resource("Structures") / "hybrid-ct-v2.structures.safetensors")
     bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
     assert bench.logic.find([volume], ["liver"], 0.9)
     bench.finish()
-    assert "built with other weights" in bench.said[-1]
+    assert "built with other weights" in bench.reported[-1]
 
 
 def test_an_unknown_structure_is_named(bench, volume):
     assert bench.logic.find([volume], ["third_lung"], 0.9)
     bench.finish()
-    assert "third_lung: not in this library" in bench.said[0]
+    assert "third_lung: not in this library" in bench.reported[0]

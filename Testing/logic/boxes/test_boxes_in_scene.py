@@ -8,7 +8,7 @@ from box_bench import add_roi, add_turned, corners, known_in, roi_corners_world,
 from scans import add_patient, add_transform, finish, patient, turned
 
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
-from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import ABSENT, CUT, WHOLE
 from slicer_kit.scene import read_mrb, write_mrb
 
@@ -30,7 +30,7 @@ def test_boxes_of_the_library_hold_the_structures(bench):
             overlaps.append(intersection_over_union(boxes[name].box, truth(number)[name].box_ras))
     assert min(overlaps) > 0.15  # boxes grown to hold 99 %: of kidneys and spleens that lie elsewhere in real patients
     assert np.mean(overlaps) > 0.3
-    assert bench.said == []
+    assert bench.reported == []
 
 
 def test_a_higher_recall_grows_the_box_outward(bench, volume):
@@ -53,7 +53,7 @@ def test_what_is_known_of_a_box_is_on_its_node(bench, volume):
     assert "whole" in described
     assert "recall of 0.9" in described
     assert "by the library" in described
-    assert Hierarchy.parentName(bench.scene, box.node) == "Boxes"
+    assert SceneNodes.parentName(bench.scene, box.node) == "Boxes"
 
 
 def test_structures_that_the_scan_does_not_show_have_no_box(bench, volume):
@@ -208,10 +208,10 @@ def test_a_box_edited_by_hand_is_kept_until_the_user_asks(bench, volume):
     assert liver.edited
     bench.find([volume], ["liver", "spleen"])
     np.testing.assert_allclose(liver.box, found + (12.0, 0.0, 0.0), atol=1e-6)
-    assert len(bench.said) == 1
-    assert "CT-1" in bench.said[0]
-    assert "liver" in bench.said[0]
-    assert "spleen" not in bench.said[0]
+    assert len(bench.reported) == 1
+    assert "CT-1" in bench.reported[0]
+    assert "liver" in bench.reported[0]
+    assert "spleen" not in bench.reported[0]
     assert bench.logic.table([volume])["liver"][volume.GetID()].edited
     bench.find([volume], ["liver"], replaceEdited=True)
     np.testing.assert_allclose(bench.boxes(volume)["liver"].box, found, atol=1e-6)
@@ -272,7 +272,7 @@ def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
     assert [boxes[name].edited for name in ("liver", "spleen")] == [False, True]
     assert boxes["liver"].found.recall == 0.9
     assert bench.logic.table([volume])["brain"][volume.GetID()].found.status == ABSENT
-    assert Hierarchy.parentName(bench.scene, boxes["liver"].node) == "Boxes"
+    assert SceneNodes.parentName(bench.scene, boxes["liver"].node) == "Boxes"
     bench.find([volume], ["liver"], 0.95)
     assert len(rois(bench.scene)) == 2
 

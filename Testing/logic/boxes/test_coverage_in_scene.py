@@ -18,8 +18,8 @@ class CoverageBench:
         self.scene = scene
         self.store = make_store(scene, folder)
         self.logic = CoverageLogic(scene, self.store)
-        self.said: list[str] = []
-        self.logic.said.connect(self.said.append)
+        self.reported: list[str] = []
+        self.logic.reported.connect(self.reported.append)
 
     def ready(self, *volumes) -> None:
         self.store.request(volumes)
@@ -69,7 +69,7 @@ def test_scans_that_are_not_ready_say_so(bench):
     assert not row.known
     assert "Empty" in row.holds
     assert not bench.logic.check([volume])
-    assert bench.said == ["CT-1: is not prepared yet; press Prepare scans, then check it."]
+    assert bench.reported == ["CT-1: is not prepared yet; press Prepare scans, then check it."]
 
 
 def test_a_scan_stored_upside_down_is_found_out(bench):

@@ -9,7 +9,7 @@ from box_bench import BoxBench, add_roi, add_turned, corners, share_inside, trut
 from scans import add_patient, add_transform, turned
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbeddingLib.scene import Hierarchy
+from AnatomicalEmbeddingLib.scene import SceneNodes
 from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas
 
@@ -18,7 +18,7 @@ class CropBench(BoxBench):
     def __init__(self, scene, folder) -> None:
         super().__init__(scene, folder)
         self.crops = CropLogic(scene, self.logic)
-        self.crops.said.connect(self.said.append)
+        self.crops.reported.connect(self.reported.append)
 
     def close(self) -> None:
         self.crops.close()
@@ -180,7 +180,7 @@ def test_a_crop_lies_beside_its_source_in_the_hierarchy(bench, items_there):
     assert (hierarchy.GetItemName(folder), hierarchy.GetItemParent(folder)) == ("Boxes", parent)
     bench.find([volume], ["spleen"])
     assert hierarchy.GetItemParent(hierarchy.GetItemByDataNode(bench.boxes(volume)["spleen"].node)) == folder
-    assert Hierarchy.parentName(bench.scene, crop) == ("Study 1" if items_there else "")
+    assert SceneNodes.parentName(bench.scene, crop) == ("Study 1" if items_there else "")
 
 
 def test_a_batch_names_what_cannot_be_cropped_and_goes_on(bench):
@@ -191,8 +191,8 @@ def test_a_batch_names_what_cannot_be_cropped_and_goes_on(bench):
     bench.run()
     made = [node.GetName() for node in slicer.util.getNodesByClass("vtkMRMLScalarVolumeNode", bench.scene)][3:]
     assert made == ["CT-1 crop", "CT-3 crop"]
-    assert bench.said[0].startswith("CT-2: has no box of liver")
-    assert bench.said[-1] == "2 crops made; 1 of 3 scans could not be cropped."
+    assert bench.reported[0].startswith("CT-2: has no box of liver")
+    assert bench.reported[-1] == "2 crops made; 1 of 3 scans could not be cropped."
 
 
 def test_crops_again_get_names_of_their_own(bench):
@@ -211,7 +211,7 @@ def test_a_box_beyond_the_volume_is_a_sentence(bench):
         bench.crops.crop(volume, ["liver"])
     (only,) = bench.crops.crop(volume, ["liver", "spleen"], separately=True)
     assert only.GetName() == "CT-1 spleen"
-    assert bench.said == ["liver in CT-1: the box lies outside this scan; nothing can be cropped."]
+    assert bench.reported == ["liver in CT-1: the box lies outside this scan; nothing can be cropped."]
 
 
 def test_a_batch_survives_deleted_volumes_and_ends_with_the_scene(bench):
@@ -223,7 +223,7 @@ def test_a_batch_survives_deleted_volumes_and_ends_with_the_scene(bench):
     assert 0.3 < bench.crops.progress < 0.4
     bench.scene.RemoveNode(volumes[1])
     bench.run()
-    assert bench.said == ["2 crops made."]
+    assert bench.reported == ["2 crops made."]
     bench.crops.start([volumes[0], volumes[2]], ["liver"])
     bench.scene.Clear(0)
     assert not bench.crops.busy
@@ -233,4 +233,4 @@ def test_a_batch_survives_deleted_volumes_and_ends_with_the_scene(bench):
 def test_nothing_to_crop_is_said(bench):
     assert not bench.crops.start([], ["liver"])
     assert not bench.crops.start([add_patient(0)], [])
-    assert [said.split(";")[0] for said in bench.said] == ["No scan was chosen", "No structure was chosen"]
+    assert [said.split(";")[0] for said in bench.reported] == ["No scan was chosen", "No structure was chosen"]

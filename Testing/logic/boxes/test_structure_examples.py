@@ -172,7 +172,7 @@ def test_an_example_in_a_scan_that_cannot_be_embedded_is_left_out_and_named(benc
     target = add_patient(1)
     bench.find([target], [LIVER])
     assert share_inside(bench.boxes(target)[LIVER].box, truth(1)[LIVER].voxels_ras) > 0.99
-    assert any(said.startswith("Empty") and "left out" in said for said in bench.said)
+    assert any(said.startswith("Empty") and "left out" in said for said in bench.reported)
 
 
 def test_an_example_deleted_during_the_search_ends_it(bench):
@@ -183,7 +183,7 @@ def test_an_example_deleted_during_the_search_ends_it(bench):
         bench.step()
     bench.scene.RemoveNode(bench.scene.GetFirstNodeByName("liver by hand"))
     assert not bench.logic.busy
-    assert "liver by hand: was removed" in bench.said[0]
+    assert "liver by hand: was removed" in bench.reported[0]
     for _ in range(5):
         bench.step()
     assert bench.boxes(target) == {}
@@ -295,7 +295,7 @@ def test_a_search_names_the_example_that_marks_nothing_any_more(bench):
     source = mark(bench, 0)
     nodes_of_class(bench.scene, "vtkMRMLMarkupsROINode")[0].RemoveAllControlPoints()
     assert not bench.logic.find([add_patient(1), source], [LIVER], 0.9)
-    assert "liver by hand: is not drawn yet" in bench.said[0]
+    assert "liver by hand: is not drawn yet" in bench.reported[0]
 
 
 def test_what_is_kept_on_a_node_is_plain_json(scene, examples):

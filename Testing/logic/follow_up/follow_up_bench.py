@@ -9,9 +9,9 @@ from AnatomicalEmbedding.followup.lesions import NO_SIZE, Guess
 from AnatomicalEmbedding.followup.record import Proposal
 from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
-from AnatomicalEmbeddingLib.scene.Hierarchy import removeNode
 from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
 from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.scene.SceneNodes import removeNode
 
 LISTS, LINES = "vtkMRMLMarkupsFiducialNode", "vtkMRMLMarkupsLineNode"
 LONG = ((-10.0, 0.0, 0.0), (10.0, 0.0, 0.0))
@@ -32,8 +32,8 @@ class FollowUpBench:
         self.scene = scene
         self.store = store or MapStore(scene, NoEngine())
         self.logic = FollowUpLogic(scene, self.store)
-        self.said: list[str] = []
-        self.logic.said.connect(self.said.append)
+        self.reported: list[str] = []
+        self.logic.reported.connect(self.reported.append)
 
     def study(self, day, person="Miller", volume=None, series=""):
         """A CT as DICOM import leaves it; returns the volume node."""

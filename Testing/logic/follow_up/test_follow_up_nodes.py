@@ -7,7 +7,7 @@ from follow_up_bench import LINES, LISTS, LONG, SHORT, drag
 from scans import add_transform, turned
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MOVED, Measurement
-from AnatomicalEmbeddingLib.scene.Hierarchy import parentName
+from AnatomicalEmbeddingLib.scene.SceneNodes import parentName
 
 
 def hierarchy_path(scene, node):
@@ -128,7 +128,7 @@ def test_what_is_deleted_in_the_scene_is_put_back_with_a_sentence(bench, pair):
     bench.list_in(prior).RemoveNthControlPoint(0)
     bench.logic.poll()
     assert bench.labels(prior) == ["L1", "L2"]
-    assert bench.said[-1].startswith("L1: its point was put back")
+    assert bench.reported[-1].startswith("L1: its point was put back")
     bench.delete(bench.list_in(prior))
     bench.delete(bench.line("L1 long"))
     bench.logic.poll()

@@ -52,7 +52,7 @@ def test_a_click_in_no_study_of_the_patient_is_said(bench, pair):
     bench.logic.placeLesion()
     bench.click(None, (1.0, 2.0, 3.0))
     assert bench.logic.record.lesions == ()
-    assert bench.said[-1] == "Click in a slice view that shows one of the patient's studies."
+    assert bench.reported[-1] == "Click in a slice view that shows one of the patient's studies."
 
 
 def test_escape_ends_it_and_the_users_list_is_the_mouses_again(bench, pair):

@@ -107,7 +107,7 @@ def test_a_place_outside_the_patient_is_said_and_proposes_nothing(reading):
     corner = patient(0).volume.ijk_to_ras[:3, 3]
     reading.logic.mark(first, tuple(float(x) for x in corner), "L1")
     assert reading.finding(second) is None
-    assert "is outside the patient" in reading.said[-1]
+    assert "is outside the patient" in reading.reported[-1]
 
 
 @pytest.fixture

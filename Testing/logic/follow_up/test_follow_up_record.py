@@ -141,8 +141,8 @@ def test_a_follow_up_that_cannot_be_read_is_told_and_left_alone(bench, pair):
     broken.SetText('{"format": "something else"}')
     bench.logic.setPatient(None)
     bench.open()
-    assert bench.said
-    assert bench.said[-1].startswith("Broken: is not a follow-up of this program")
+    assert bench.reported
+    assert bench.reported[-1].startswith("Broken: is not a follow-up of this program")
     bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
     assert broken.GetText() == '{"format": "something else"}'
     assert len(bench.nodes(TEXTS)) == 2
@@ -152,7 +152,7 @@ def test_a_deleted_follow_up_comes_back_by_undo(bench, pair):
     bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
     bench.delete(bench.nodes(TEXTS)[0])
     assert bench.logic.record.lesions == ()
-    assert "Undo brings it back" in bench.said[-1]
+    assert "Undo brings it back" in bench.reported[-1]
     bench.open()
     bench.logic.undo()
     assert bench.finding(pair[0]).state == MARKED
@@ -205,9 +205,9 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(bench, pair):
     bench.logic.mark(prior, (1.0, 2.0, 3.0))
     before = bench.logic.record
     assert not bench.logic.confirm("L1", current)
-    assert "has no place in 2024-01-01 yet" in bench.said[-1]
+    assert "has no place in 2024-01-01 yet" in bench.reported[-1]
     assert not bench.logic.merge("L1", prior, "L1")
-    assert "cannot merge with itself" in bench.said[-1]
+    assert "cannot merge with itself" in bench.reported[-1]
     assert bench.logic.record == before
 
 
@@ -216,7 +216,7 @@ def test_an_absent_proposal_is_not_confirmed_by_a_key(bench, pair):
     bench.logic.mark(prior, (1.0, 2.0, 3.0))
     bench.propose(current, prior, status="absent")
     assert not bench.logic.confirm("L1", current)
-    assert "does not seem to show" in bench.said[-1]
+    assert "does not seem to show" in bench.reported[-1]
     assert bench.finding(current).state == PROPOSED
     assert bench.labels(current) == [], "its place means nothing"
     bench.logic.outside("L1", current)

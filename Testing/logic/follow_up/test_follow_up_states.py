@@ -32,7 +32,7 @@ def test_redo_brings_a_study_back_whose_volume_is_gone(bench, pair):
 
 def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):
     from AnatomicalEmbeddingLib.scene.followup.ActionRules import NEXT, whyNot
-    from AnatomicalEmbeddingLib.scene.followup.NextStep import nextStep
+    from AnatomicalEmbeddingLib.scene.followup.LesionChoice import nextStep
 
     prior, current = pair
     for place in ((1.0, 2.0, 3.0), (4.0, 5.0, 6.0)):
@@ -44,8 +44,8 @@ def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):
     bench.open()
     assert [lesion.id for lesion, _study in bench.logic.record.unreviewed()] == ["L2"]
     assert bench.logic.openPlaces() == []
-    assert whyNot(bench.logic, NEXT, "L2", current) == "There is no proposal that nobody has looked at."
-    assert "Still to look at" not in nextStep(bench.logic)
+    assert whyNot(bench.logic, NEXT, "L2", current) == "There is no proposal left to review."
+    assert "Still to review" not in nextStep(bench.logic)
 
 
 def test_a_follow_up_comes_back_by_undo_where_its_first_study_is_gone(bench, pair):
@@ -111,7 +111,7 @@ def test_two_panels_work_on_one_follow_up(bench, other, pair):
     other.logic.undo()
     bench.logic.poll()
     assert bench.logic.record.lesion("L1").name == ""
-    assert bench.said == other.said == []
+    assert bench.reported == other.reported == []
 
 
 def test_a_panel_that_only_looks_on_shows_the_others_lesions_and_undoes_nothing(bench, other, pair):
@@ -139,7 +139,7 @@ def test_a_follow_up_that_a_script_spoils_is_put_back(bench, pair):
     (node,) = bench.nodes(TEXTS)
     node.SetText("{}")
     bench.logic.poll()
-    assert bench.said[-1].endswith("What it held before was put back.")
+    assert bench.reported[-1].endswith("What it held before was put back.")
     assert json.loads(node.GetText())["lesions"][0]["id"] == "L1"
     assert bench.finding(pair[0]).state == MARKED
 
@@ -203,11 +203,11 @@ def test_an_axis_that_is_deleted_is_put_back_with_a_sentence(bench, pair):
     bench.delete(bench.line("L1 long"))
     bench.logic.poll()
     assert bench.line("L1 long").GetNumberOfControlPoints() == 2
-    assert bench.said[-1].startswith("L1: its long axis was put back.")
+    assert bench.reported[-1].startswith("L1: its long axis was put back.")
     bench.line("L1 short").RemoveNthControlPoint(0)
     bench.logic.poll()
     assert bench.line("L1 short").GetNumberOfControlPoints() == 2
-    assert bench.said[-1].startswith("L1: its short axis was put back.")
+    assert bench.reported[-1].startswith("L1: its short axis was put back.")
     assert bench.finding(pair[0]).size.long_axis == LONG
 
 

@@ -10,9 +10,9 @@ from AnatomicalEmbedding.followup.lesions import MARKED, MERGED
 
 @pytest.fixture
 def pairing(scene):
-    from AnatomicalEmbeddingLib.scene.followup import LesionPairing
+    from AnatomicalEmbeddingLib.scene.followup import Pairing as Pairing
 
-    return LesionPairing
+    return Pairing
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_the_offer_says_what_it_would_do_and_changes_nothing(apart, pairing):
     assert said.startswith("L1 in 2023-01-01 and L3 in 2024-01-01 are one lesion, L1: ")
     assert " mm apart after matching" in said
     assert offer.notes == (
-        "L2 in 2023-01-01 has no partner in 2024-01-01: look there, and say Not visible if it has gone.",
-        "L4 in 2024-01-01 is new: nothing that was marked in 2023-01-01 lies there.",
+        "L2 in 2023-01-01 has no partner in 2024-01-01: look there, and press Not visible if it has gone.",
+        "L4 in 2024-01-01 is new: nothing marked in 2023-01-01 lies at its place.",
     )
     assert apart.logic.record == before
 
@@ -70,7 +70,7 @@ def test_an_offer_falls_with_what_it_was_made_of(apart, pairing):
     apart.logic.notVisible("L1", apart.keys[1])
     before = apart.logic.record
     assert not pairing.agree(apart.logic, offer)
-    assert apart.said[-1] == "The lesions have changed since they were compared; press Pair lesions again."
+    assert apart.reported[-1] == "The lesions have changed since they were compared; press Pair lesions again."
     assert apart.logic.record == before
 
 
@@ -102,7 +102,9 @@ def test_what_was_seen_side_by_side_in_a_third_study_stays_apart(apart, pairing)
         apart.logic.mark(third, (float(place[0]) + x, float(place[1]), float(place[2])), lesion)
     offer = pairing.offerPairing(apart.logic, *apart.keys)
     assert offer.changes == ()
-    assert offer.notes[0] == ("L1 and L3 look like one, but both were looked at in another study: they stay apart.")
+    assert offer.notes[0] == (
+        "L1 and L3 look like one lesion, but both were reviewed in another study, so they stay apart."
+    )
 
 
 def test_why_lesions_cannot_be_paired(bench, pair, pairing):

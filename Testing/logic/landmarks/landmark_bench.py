@@ -23,8 +23,8 @@ class LandmarkBench:
         self.scene = scene
         self.store = make_store(scene, folder)
         self.logic = LandmarkLogic(scene, self.store)
-        self.said: list[str] = []
-        self.logic.said.connect(self.said.append)
+        self.reported: list[str] = []
+        self.logic.reported.connect(self.reported.append)
 
     def ready(self, template, *targets) -> None:
         self.logic.setScans(template, targets)

@@ -95,8 +95,8 @@ def test_answers_follow_when_the_target_is_moved_afterwards(bench, pair, scene):
 
 def test_a_point_outside_the_template_is_told_and_not_answered(bench, pair):
     point_id = bench.place("carina", node=(0.0, 0.0, 5000.0))
-    assert bench.said
-    assert "carina: outside Prior" in bench.said[-1]
+    assert bench.reported
+    assert "carina: outside Prior" in bench.reported[-1]
     (row,) = bench.logic.rows()
     assert not row.inside
     assert row.answers == {}

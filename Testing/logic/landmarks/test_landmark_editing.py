@@ -29,7 +29,7 @@ def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
     assert np.linalg.norm(found - patient(0).points_ras["carina"]) < 8.0
     assert np.allclose(bench.found(point_id, pair[1]), place)
     assert bench.answer(point_id, pair[1]).status == MOVED
-    assert "placed in Current" in bench.said[-1]
+    assert "placed in Current" in bench.reported[-1]
 
 
 def test_dragging_the_template_point_is_answered_on_release(bench, pair):

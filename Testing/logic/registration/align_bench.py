@@ -55,28 +55,28 @@ def through(transform, points: np.ndarray) -> np.ndarray:
 
 @dataclass(eq=False)
 class AlignBench:
-    """said: sentences of the logic. started with a store whose maps are kept in a folder."""
+    """reported: sentences of the logic. started with a store whose maps are kept in a folder."""
 
     scene: object
     folder: object
-    said: list = field(default_factory=list)
+    reported: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store = make_store(self.scene, self.folder)
         self.logic = AlignmentLogic(self.scene, self.store)
-        self.logic.said.connect(self.said.append)
+        self.logic.reported.connect(self.reported.append)
 
     def poll_until(self, reached, seconds: float = 120.0) -> None:
         end = time.monotonic() + seconds
         while not reached():
-            assert time.monotonic() < end, f"not reached; said: {self.said}"
+            assert time.monotonic() < end, f"not reached; reported: {self.reported}"
             self.store.poll()
             self.logic.poll()
             time.sleep(0.005)
 
     def run(self, fixed, moving, kind: str = "deformable", **options: object):
         """Align to the end; the transform node that the moving volume lies below then."""
-        assert self.logic.start(fixed, moving, kind, **options), self.said
+        assert self.logic.start(fixed, moving, kind, **options), self.reported
         self.poll_until(lambda: not self.logic.busy)
         return moving.GetParentTransformNode()
 

@@ -25,7 +25,7 @@ def body_points(bench, fixed) -> np.ndarray:
 def test_points_of_the_moving_scan_lie_on_the_fixed_one(bench, pair, kind, median_mm, most_mm):
     fixed, moving = pair
     node = bench.run(fixed, moving, kind)
-    assert bench.said == []
+    assert bench.reported == []
     points = body_points(bench, fixed)
     apart = np.linalg.norm(toWorld(moving, bent_pair()[1].to_original(points)) - points, axis=1)
     assert np.median(apart) < median_mm
@@ -108,7 +108,7 @@ def test_cancelling_leaves_nothing_behind(bench, scene, pair, stage):
         bench.logic.poll()
     assert scene.GetNumberOfNodes() == before
     assert alignmentOf(pair[1]) is None
-    assert bench.said == []
+    assert bench.reported == []
     assert bench.run(*pair, kind="rigid") is not None
 
 
@@ -127,11 +127,11 @@ def test_a_scan_that_goes_or_changes_meanwhile_ends_it_with_a_sentence(bench, sc
     slicer.util.arrayFromVolume(pair[0])[:2] = -1000
     slicer.util.arrayFromVolumeModified(pair[0])
     bench.poll_until(lambda: not bench.logic.busy)
-    assert bench.said == ["Bent: was changed, or its preparation stopped; align again."]
+    assert bench.reported == ["Bent: was changed, or its preparation stopped; align again."]
     bench.logic.start(*pair)
     scene.RemoveNode(pair[1])
     bench.poll_until(lambda: not bench.logic.busy)
-    assert bench.said[1:] == ["Patient: was removed; choose another scan."]
+    assert bench.reported[1:] == ["Patient: was removed; choose another scan."]
 
 
 def test_what_cannot_be_aligned_is_refused_with_a_sentence(bench, scene, pair):
@@ -139,9 +139,9 @@ def test_what_cannot_be_aligned_is_refused_with_a_sentence(bench, scene, pair):
     assert not bench.logic.start(fixed, fixed)
     assert not bench.logic.start(fixed, None)
     assert not bench.logic.start(fixed, moving, "affine", transformNode=_above(scene, fixed))
-    assert "Bent: is chosen as fixed and as moving" in bench.said[0]
-    assert bench.said[1].startswith("Load two CTs")
-    assert "moves Bent, the fixed scan" in bench.said[2]
+    assert "Bent: is chosen as fixed and as moving" in bench.reported[0]
+    assert bench.reported[1].startswith("Load two CTs")
+    assert "moves Bent, the fixed scan" in bench.reported[2]
     assert not bench.logic.busy
     assert not bench.store.busy
 
@@ -156,7 +156,7 @@ def test_a_volume_that_is_no_ct_is_named(bench, scene, pair):
     echo = slicer.util.addVolumeFromArray(np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo")
     before = scene.GetNumberOfNodes()
     assert bench.run(pair[0], echo) is None
-    assert bench.said[0].startswith("Echo:")
+    assert bench.reported[0].startswith("Echo:")
     assert scene.GetNumberOfNodes() == before
 
 
@@ -167,7 +167,7 @@ def test_scans_that_show_too_little_of_the_same_say_so(bench, scene, pair, monke
     monkeypatch.setattr(affine, "_FEWEST", {"rigid": 10**6, "affine": 10**6})
     before = scene.GetNumberOfNodes()
     assert bench.run(*pair) is None
-    assert "they share too little" in bench.said[0]
+    assert "they share too little" in bench.reported[0]
     assert scene.GetNumberOfNodes() == before
 
 

@@ -67,7 +67,7 @@ class Reader:
         found = self.logic.record.finding(lesion, self.keys[number])
         return None if found is None else found.state
 
-    def said(self):
+    def reported(self):
         return self.ui.statusLabel.text
 
 

@@ -102,7 +102,7 @@ def test_the_panel_says_what_to_do_next(kit, module, import_study):
 
 def test_next_steps_of_a_reading(prepared):
     label = prepared.ui.nextStepLabel
-    assert label.text.startswith("Still to look at: 4. Go to each with J")
+    assert label.text.startswith("Still to review: 4. Go to each with J")
     for _ in range(4):
         prepared.press("J")
         prepared.press("C")
@@ -114,7 +114,7 @@ def test_next_steps_of_a_reading(prepared):
 def test_every_disabled_button_says_what_is_missing(kit, module, reader):
     panel = reader.panel
     for _ in range(2):
-        buttons = [action.button for action in panel.actions._actions.values()]
+        buttons = panel.actions._buttons.values()
         for button in (*buttons, reader.ui.undoButton, reader.ui.redoButton, reader.ui.exportButton):
             assert button.enabled or button.toolTip, button.objectName
             assert button.toolTip.endswith("."), button.objectName
@@ -182,7 +182,7 @@ def test_a_study_from_dicom_is_reported_and_the_others_are_told(prepared, three,
 def test_a_series_whose_files_are_gone_is_not_reported(prepared, three, monkeypatch):
     monkeypatch.setattr(slicer, "dicomDatabase", Database({"1.2": "/gone/1.dcm"}), raising=False)
     three[0].SetAttribute("DICOM.instanceUIDs", "1.2")
-    from AnatomicalEmbeddingLib.scene.followup.InstanceFiles import instanceFiles
+    from AnatomicalEmbeddingLib.scene.followup.FollowUpExport import instanceFiles
 
     assert instanceFiles(three[0]) == []
 

@@ -31,7 +31,7 @@ def test_a_lesion_marked_in_the_prior_is_proposed_where_it_is(prepared):
             sign, *words = prepared.cell(row, number + 1).split()
             assert sign in "○?"
             assert words[-1] == "mm"
-    assert "Nobody has looked at this place. It was found from 2023-03-01." in table.item(0, 2).toolTip()
+    assert "Nobody has reviewed this place. It was found from 2023-03-01." in table.item(0, 2).toolTip()
 
 
 def test_marking_first_starts_the_preparation(kit, reader):
@@ -135,12 +135,12 @@ def test_keys_are_given_back_when_another_module_is_opened(prepared, module):
 def test_a_key_that_can_do_nothing_says_why(prepared):
     prepared.go("L1", 0)
     prepared.press("C")
-    assert prepared.said() == "L1 has been looked at here already."
+    assert prepared.reported() == "L1 has been reviewed here already."
     prepared.go("L1", 2)
     prepared.press("A")
-    assert prepared.said() == "L1 has no axes here: draw them."
+    assert prepared.reported() == "L1 has no axes here: draw them."
     prepared.press("O")
-    assert prepared.said() == ""
+    assert prepared.reported() == ""
 
 
 def test_axes_are_drawn_carried_over_and_accepted(prepared):

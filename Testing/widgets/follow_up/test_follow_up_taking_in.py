@@ -114,7 +114,7 @@ def test_points_of_a_list_become_lesions_of_the_study_that_one_is_at(reader):
     points = reader.kit.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Seen & known")
     points.AddControlPointWorld(vtk.vtkVector3d(*patient(2).points_ras["carina"]), "hilar")
     trigger(reader, "Points of Seen && known as lesions in 2024-03-01")
-    assert reader.said() == "Seen & known: new lesions: L1 hilar."
+    assert reader.reported() == "Seen & known: new lesions: L1 hilar."
     assert reader.state("L1", 2) == MARKED
     assert reader.cell(0, 0).startswith("L1 hilar")
     reader.kit.spin(lambda: "mm" in reader.cell(0, 1), 60)  # and is found in the others
@@ -129,15 +129,15 @@ def test_a_file_is_taken_in_and_errors_are_sentences(reader, tmp_path):
         reader.kit.dialogs.answer("open_files", [str(tmp_path / f"{name}.followup.json")])
         trigger(reader, "Files")
         if name == "bad":
-            assert "bad.followup.json: is not JSON" in reader.said()
+            assert "bad.followup.json: is not JSON" in reader.reported()
             assert not reader.logic.record.lesions
-    assert reader.said() == "own.followup.json: new lesions: L1."
+    assert reader.reported() == "own.followup.json: new lesions: L1."
     assert reader.state("L1", 0) == MARKED
 
 
 def test_nothing_is_taken_in_without_a_file(reader):
     trigger(reader, "Files")
-    assert reader.said() == ""
+    assert reader.reported() == ""
     assert not reader.logic.canUndo
 
 

@@ -59,9 +59,6 @@ class Panel:
         self.process.progressed.emit(TrainingProgress(step, steps, loss, 2.5, 60 * 25.0, step / steps))
         self.tick()
 
-    def picture(self):
-        return self.ui.curveLabel.pixmap.toImage()
-
     def start(self):
         self.kit.click(self.ui.startButton)
 

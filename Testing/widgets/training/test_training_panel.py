@@ -67,13 +67,13 @@ def test_start_hands_over_the_settings_and_locks_them(ready):
     assert ready.ui.progressBar.maximum == 0  # moves to and fro while scans are prepared
 
 
-def test_preparation_and_steps_are_told(ready):
+def test_preparation_and_steps_are_reported(ready):
     ready.start()
     ready.process.logged.emit("prepared <chest 4>")
     ready.tick()
     assert "prepared &lt;chest 4&gt;" in ready.status
     assert not ready.ui.finishButton.enabled  # no step yet whose weights could be written
-    before = ready.picture()
+    assert not ready.ui.plotLossButton.enabled
     ready.progress(250, loss=0.123)
     ready.process.logged.emit("a remark")
     ready.tick()
@@ -81,17 +81,17 @@ def test_preparation_and_steps_are_told(ready):
         assert words in ready.status
     assert (ready.ui.progressBar.value, ready.ui.progressBar.maximum) == (250, 1000)
     assert ready.ui.logEdit.toPlainText() == "prepared <chest 4>\na remark"
-    assert ready.picture() != before
+    assert ready.ui.plotLossButton.enabled
 
 
-def test_validation_is_drawn_and_told_by_its_best_row(ready):
+def test_validation_can_be_plotted_and_its_best_row_is_in_words(ready):
     ready.start()
     ready.progress(200)
-    before = ready.picture()
+    assert not ready.ui.plotValidationButton.enabled
     errors = {"phantom": np.array([8.0, 9.0]), "centre": np.array([7.0, np.nan])}
     ready.process.validated.emit(Validations(np.array([100, 200]), errors))
     ready.tick()
-    assert ready.picture() != before
+    assert ready.ui.plotValidationButton.enabled
     assert "best step, 100: synthetic patients 8.0 mm, organ centres 7.0 mm" in ready.ui.validationResultLabel.text
 
 

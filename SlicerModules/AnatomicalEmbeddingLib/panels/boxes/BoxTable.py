@@ -10,19 +10,19 @@ from slicer.i18n import tr as _
 from ...scene.boxes.BoxLogic import BoxLogic, Cell
 from ...scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from ...scene.boxes.StructureNames import titled
-from ...scene.CellColours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ...scene.Signal import Signal
-from ..TableCells import putCell
+from ..Widgets import putCell
 
 
 class BoxTable:
     """Shows a BoxLogic's table of some volumes. Double click: the scan's views jump to the box, which can then be
-    changed with the mouse. said(sentence): why they do not.
+    changed with the mouse. reported(sentence): why they do not.
     """
 
     def __init__(self, tableWidget, logic: BoxLogic) -> None:
         self.widget, self.logic = tableWidget, logic
-        self.said = Signal()
+        self.reported = Signal()
         self._volumes: list = []
         self._structures: list[str] = []
         tableWidget.verticalHeader().setVisible(False)
@@ -70,11 +70,11 @@ class BoxTable:
         volume, structure = self._volumes[column - 1], self._structures[row]
         try:
             if not self.logic.jumpTo(volume, structure):
-                self.said.emit(
+                self.reported.emit(
                     _("{scan} has no box of {structure}.").format(scan=volume.GetName(), structure=titled(structure))
                 )
         except PointsError as error:
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
 
 
 def _shown(cell: Cell | None) -> tuple[str, str, str | None]:

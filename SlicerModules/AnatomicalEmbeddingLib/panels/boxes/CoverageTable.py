@@ -8,8 +8,8 @@ import qt
 from slicer.i18n import tr as _
 
 from ...scene.boxes.CoverageLogic import CoverageLogic
-from ...scene.CellColours import FAULT
-from ..TableCells import putCell
+from ...scene.Colours import FAULT
+from ..Widgets import putCell
 
 
 class CoverageTable:

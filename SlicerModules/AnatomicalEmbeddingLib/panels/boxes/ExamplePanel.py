@@ -11,20 +11,20 @@ from ...scene.boxes.Segments import segmentIds, segmentName
 from ...scene.boxes.StructureExamples import BOX, POINTS, SEGMENT, MarkedExample, StructureExamples
 from ...scene.boxes.StructureNames import readable, titled
 from ...scene.Signal import Signal
-from ..ComboBoxes import fillComboBox
+from ..Widgets import fillComboBox
 
 _ALL_SEGMENTS = "*"
 _COLUMNS = 3
 
 
 class ExamplePanel:
-    """said(sentence): something to read. added(structures): examples of these were added. changed(): a structure was
+    """reported(sentence): to be read. added(structures): examples of these were added. changed(): a structure was
     ticked or unticked. ui: the module's widgets by name.
     """
 
     def __init__(self, ui, examples: StructureExamples) -> None:
         self.ui, self.examples = ui, examples
-        self.said, self.added, self.changed = Signal(), Signal(), Signal()
+        self.reported, self.added, self.changed = Signal(), Signal(), Signal()
         self._rows: list[MarkedExample] = []
         self._chosen: set[str] = set()
         self._filling = False
@@ -121,7 +121,7 @@ class ExamplePanel:
         self._showButtons()
 
     def _volumeOf(self, node, isSegmentation: bool):
-        """The volume that the node was made for, where it tells."""
+        """The volume that the node was made for, where it states it."""
         if node is None:
             return None
         if isSegmentation:
@@ -157,15 +157,15 @@ class ExamplePanel:
             else:
                 added, refused = [self.examples.add(self.ui.structureEdit.text, node, volume, segmentId)], []
         except PointsError as error:
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
             return
         self._chosen |= {example.structure for example in added}
         self.update()
         for sentence in refused:
-            self.said.emit(sentence)
+            self.reported.emit(sentence)
         if added:
             names = ", ".join(readable(example.structure) for example in added)
-            self.said.emit(_("Added in {scan}: {names}.").format(scan=volume.GetName(), names=names))
+            self.reported.emit(_("Added in {scan}: {names}.").format(scan=volume.GetName(), names=names))
             self.added.emit([example.structure for example in added])
 
     def _onRemove(self) -> None:

@@ -8,12 +8,11 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
-from ...scene.followup.FollowUpExport import exportFollowUp
+from ...scene.followup.FollowUpExport import exportFollowUp, instanceFiles, whyNoReports
 from ...scene.followup.FollowUpLogic import FollowUpLogic
-from ...scene.followup.InstanceFiles import instanceFiles, whyNoReports
 from .. import ModuleSettings
 from ..PackageSetup import InstallError, install, missingForReport
-from ..StatusText import GOOD, WARNING, coloured
+from ..Widgets import GOOD, WARNING, coloured
 
 _FOLDER = "followUpFolder"  # setting: where files were written last
 

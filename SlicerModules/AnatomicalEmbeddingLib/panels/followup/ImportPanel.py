@@ -81,8 +81,8 @@ class ImportPanel:
     def _take(self, take: Callable[[], list[str]]) -> None:
         try:
             with slicer.util.WaitCursor():
-                said = take()
+                sentences = take()
         except AnatomicalEmbeddingError as error:
-            said = [str(error)]
-        if said:
-            self._say("\n".join(said))
+            sentences = [str(error)]
+        if sentences:
+            self._say("\n".join(sentences))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import qt
 from slicer.i18n import tr as _
 
 from ...scene.followup import ActionRules as Rules
-from ...scene.followup.AxisLines import LONG, SHORT
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionChoice import LesionChoice
 
-
-@dataclass(frozen=True)
-class _Action:
-    button: object
-    run: Callable[[], object]
+_BUTTONS = {
+    Rules.NEW: "newButton", Rules.CONFIRM: "confirmButton", Rules.MOVE: "moveButton",
+    Rules.NOT_VISIBLE: "notVisibleButton", Rules.OUTSIDE: "outsideButton", Rules.LONG_AXIS: "longAxisButton",
+    Rules.SHORT_AXIS: "shortAxisButton", Rules.ACCEPT: "acceptSizeButton", Rules.MERGE: "mergeButton",
+    Rules.REMOVE: "removeButton", Rules.PREVIOUS: "previousButton", Rules.NEXT: "nextButton",
+}  # fmt: skip
 
 
 class LesionActions:
@@ -28,12 +27,13 @@ class LesionActions:
 
     def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice, keyParent, say: Callable[[str], None]) -> None:
         self.ui, self.logic, self.choice, self._say = ui, logic, choice, say
-        self._actions = self._makeActions()
+        self._actions = {**Rules.actions(logic, choice), Rules.MERGE: self._offerMerge}
+        self._buttons = {name: getattr(ui, button) for name, button in _BUTTONS.items()}
         self._keys = []
-        for name, action in self._actions.items():
-            action.button.connect("clicked(bool)", self._slot(name))
+        for name, button in self._buttons.items():
+            button.connect("clicked(bool)", self._slot(name))
             if name in Rules.KEYS:
-                action.button.text = f"{action.button.text} ({Rules.KEYS[name]})"
+                button.text = f"{button.text} ({Rules.KEYS[name]})"
                 key = qt.QShortcut(qt.QKeySequence(Rules.KEYS[name]), keyParent)
                 key.connect("activated()", self._slot(name))
                 self._keys.append(key)
@@ -65,11 +65,11 @@ class LesionActions:
         self._escape.setEnabled(enabled and self.logic.placing.active)
 
     def update(self) -> None:
-        """What can be done now; a tool tip tells what is missing where it cannot."""
-        for name, action in self._actions.items():
+        """What can be done now; a tool tip states what is missing where it cannot."""
+        for name, button in self._buttons.items():
             reason = self._whyNot(name)
-            action.button.enabled = not reason
-            action.button.toolTip = reason or Rules.tipOf(name)
+            button.enabled = not reason
+            button.toolTip = reason or Rules.tipOf(name)
         ui, logic = self.ui, self.logic
         self._escape.setEnabled(self._keysEnabled and logic.placing.active)
         ui.undoButton.enabled, ui.redoButton.enabled = logic.canUndo, logic.canRedo
@@ -83,36 +83,13 @@ class LesionActions:
             self._say(reason)
         else:
             self._say("")
-            self._actions[name].run()
+            self._actions[name]()
 
     def _whyNot(self, name: str) -> str:
         return Rules.whyNot(self.logic, name, self.choice.lesion, self.choice.study)
 
     def _slot(self, name: str) -> Callable[[], None]:
         return lambda: self.run(name)
-
-    def _here(self, method: Callable[[str, str], object]) -> Callable[[], object]:
-        return lambda: method(self.choice.lesion, self.choice.study)
-
-    def _axis(self, kind: str) -> Callable[[], object]:
-        return lambda: self.logic.drawAxis(self.choice.lesion, kind)
-
-    def _makeActions(self) -> dict[str, _Action]:
-        ui, logic, choice = self.ui, self.logic, self.choice
-        return {
-            Rules.NEW: _Action(ui.newButton, lambda: logic.placeLesion()),
-            Rules.CONFIRM: _Action(ui.confirmButton, self._here(logic.confirm)),
-            Rules.MOVE: _Action(ui.moveButton, lambda: logic.placeLesion(choice.lesion)),
-            Rules.INVISIBLE: _Action(ui.notVisibleButton, self._here(logic.notVisible)),
-            Rules.BEYOND: _Action(ui.outsideButton, self._here(logic.outside)),
-            Rules.LONG_AXIS: _Action(ui.longAxisButton, self._axis(LONG)),
-            Rules.SHORT_AXIS: _Action(ui.shortAxisButton, self._axis(SHORT)),
-            Rules.ACCEPT: _Action(ui.acceptSizeButton, self._here(logic.acceptSize)),
-            Rules.MERGE: _Action(ui.mergeButton, self._offerMerge),
-            Rules.REMOVE: _Action(ui.removeButton, lambda: logic.remove(choice.lesion)),
-            Rules.PREVIOUS: _Action(ui.previousButton, lambda: choice.step(-1)),
-            Rules.NEXT: _Action(ui.nextButton, lambda: choice.step(1)),
-        }
 
     def _offerMerge(self) -> None:
         self.mergeMenu().popup(self.ui.mergeButton.mapToGlobal(qt.QPoint(0, self.ui.mergeButton.height)))

@@ -8,7 +8,7 @@ from slicer.i18n import tr as _
 
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionChoice import LesionChoice
-from ..ComboBoxes import fillComboBox
+from ..Widgets import fillComboBox
 
 
 class LesionForm:

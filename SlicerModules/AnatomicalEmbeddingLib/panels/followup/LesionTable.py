@@ -9,7 +9,7 @@ from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import cellOf, lesionText, lesionTip
 from ...scene.followup.LesionChoice import LesionChoice
 from ...scene.Signal import Signal
-from ..TableCells import putCell
+from ..Widgets import putCell
 
 _MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
@@ -31,7 +31,7 @@ class LesionTable:
         self.widget.setWordWrap(False)
         self.widget.verticalHeader().setVisible(False)
         self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
-        self.widget.setToolTip(_("Double click: show the lesion in that study, beside the prior."))
+        self.widget.setToolTip(_("Double click: show the lesion in that study, next to the prior."))
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         parentLayout.addWidget(self.widget)
@@ -45,7 +45,7 @@ class LesionTable:
         self.choice.changed.disconnect(self._showChoice)
 
     def setRoles(self, prior: str, current: str) -> None:
-        """The studies shown side by side, told in the headers."""
+        """The studies shown side by side, named in the headers."""
         self.roles = {prior: _("prior"), current: _("current")}
         self.update()
 

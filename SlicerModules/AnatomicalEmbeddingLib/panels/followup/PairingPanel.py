@@ -16,7 +16,7 @@ from ...scene.followup.Pairing import Pairing
 class PairingPanel:
     """ui: holds pairButton, and pairArea with pairLabel, agreeButton and cancelPairButton. say(sentence): why not.
 
-    The offer stays beside the views, so that the lesions can be looked at before anybody agrees.
+    The offer stays next to the views, so that the lesions can be looked at before anybody agrees.
     """
 
     def __init__(self, ui, logic: FollowUpLogic, say: Callable[[str], None]) -> None:
@@ -43,7 +43,7 @@ class PairingPanel:
         ui, offer = self.ui, self.pairing.offer
         ui.pairArea.visible = offer is not None
         if offer is not None:
-            ui.pairLabel.text = "\n".join((*offer.told, *offer.notes))
+            ui.pairLabel.text = "\n".join((*offer.sentences, *offer.notes))
             ui.agreeButton.visible = bool(offer.changes)
             ui.cancelPairButton.text = _("Cancel") if offer.changes else _("Close")
         ui.pairButton.enabled = not self.pairing.reason

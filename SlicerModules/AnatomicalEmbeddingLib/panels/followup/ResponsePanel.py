@@ -6,17 +6,18 @@ import qt
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup import response as recist
+from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.trend_chart import HALO, trend_svg
 
-from ...scene.CellColours import FAULT, GOOD
+from ...scene.Colours import FAULT, GOOD
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import categoryText, numberText
 from ...scene.followup.LesionChoice import LesionChoice
-from ..StatusText import WARNING, coloured
-from ..TableCells import putCell
-from . import TrendPicture
+from ..Widgets import WARNING, coloured, putCell
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
+_CHART_HEIGHT, _LEAST_CHART_WIDTH = 190, 320  # pixels
 _SUM, _FROM_BASELINE, _FROM_NADIR, _CATEGORY = range(4)
 _GOOD = (recist.COMPLETE, recist.PARTIAL)
 
@@ -39,7 +40,7 @@ class ResponsePanel:
         self.missing.setTextFormat(qt.Qt.RichText)
         self.picture = qt.QLabel()
         self.picture.objectName = "trendPicture"
-        self.picture.setMinimumSize(1, TrendPicture.HEIGHT)
+        self.picture.setMinimumSize(1, _CHART_HEIGHT)
         self.picture.setSizePolicy(qt.QSizePolicy.Ignored, qt.QSizePolicy.Fixed)
         self._drawn: tuple = (None, 0)
         for widget in (self.table, self.missing, self.picture):
@@ -69,7 +70,11 @@ class ResponsePanel:
         wanted = (record, picture.width, picture.devicePixelRatioF())
         if picture.isVisible() and wanted != self._drawn:
             self._drawn = wanted
-            picture.setPixmap(TrendPicture.draw(picture.width, picture.palette, record, picture.devicePixelRatioF()))
+            chart = _chartOf(record, picture)
+            if chart is None:
+                picture.setText(_("No size is confirmed yet."))
+            else:
+                picture.setPixmap(chart)
 
     def _fill(self, found: list[recist.Response]) -> None:
         table = self.table
@@ -99,3 +104,18 @@ class ResponsePanel:
         left = len(lines) - _MOST_SENTENCES
         more = [_("{count} more: see the tool tip of the study's response.").format(count=left)] if left > 0 else []
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)
+
+
+def _chartOf(record: FollowUp, label):
+    """The engine's chart of all confirmed sizes, as wide as a label and in its colours; None where there are none."""
+    width, ratio = max(label.width, _LEAST_CHART_WIDTH), label.devicePixelRatioF()
+    svg = trend_svg(record, width, _CHART_HEIGHT)
+    if not svg:
+        return None
+    size = f'<svg width="{round(width * ratio)}" height="{round(_CHART_HEIGHT * ratio)}" '
+    ink = label.palette.color(qt.QPalette.Text).name()
+    svg = svg.replace("<svg ", size, 1).replace(HALO, "").replace("currentColor", ink)  # Qt knows no CSS variables
+    pixmap = qt.QPixmap()
+    pixmap.loadFromData(svg.encode(), "SVG")
+    pixmap.setDevicePixelRatio(ratio)
+    return pixmap

@@ -8,8 +8,7 @@ from slicer.i18n import tr as _
 
 from ...scene.followup.StudyOrder import Patient, Study, patients
 from ...scene.Signal import Signal
-from ..ComboBoxes import fillComboBox
-from ..StatusText import WARNING, coloured
+from ..Widgets import WARNING, coloured, fillComboBox
 
 
 class StudySelectors:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import qt
 from slicer.i18n import tr as _
 
-from ...scene.CellColours import DOUBTFUL
+from ...scene.Colours import DOUBTFUL
 from ...scene.followup.StudyOrder import Patient, Study, setDate
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from ...scene.Signal import Signal
 from ..Session import Session
-from ..TableCells import putCell
+from ..Widgets import putCell
 
 _DATE, _SCAN, _STATE = range(3)
 _ROW_PX = 24
@@ -18,11 +18,11 @@ _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
 class StudyTable:
-    """changed(): a date was set. said(sentence): what was typed is no date."""
+    """changed(): a date was set. reported(sentence): what was typed is no date."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
-        self.changed, self.said = Signal(), Signal()
+        self.changed, self.reported = Signal(), Signal()
         self._studies: tuple[Study, ...] = ()
         self._prior = self._current = None
         self._filling = False
@@ -77,7 +77,7 @@ class StudyTable:
             setDate(self._studies[item.row()].volume, item.text())
         except ValueError as error:
             self.update()  # what was there before
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
             return
         self.changed.emit()
 

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import qt
 from slicer.i18n import tr as _
 
-from ...scene.CellColours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ...scene.landmarks.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
 from ...scene.landmarks.LandmarkLogic import LandmarkLogic
 from ...scene.landmarks.LandmarkMatcher import Row
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING
-from ..TableCells import putCell
+from ...scene.MatchWords import STATUS_WORDS
+from ..Widgets import putCell
 
 _LOOKS = {  # sign, background
     MATCHED: ("\u2713", GOOD),
@@ -113,12 +114,9 @@ class MatchTable:
         return "\u2026", _("Not matched yet: prepare the scans."), None
 
     def _brief(self, answer: Answer) -> str:
-        if answer.status == MOVED:
-            return _("by hand") if not answer.outdated else _("by hand, check")
-        if answer.status == REMOVED:
-            return _("not visible")
-        if answer.status == ABSENT:
-            return _("not in scan")
+        if answer.byHand or answer.status == ABSENT:
+            words = STATUS_WORDS[answer.status]
+            return _("{words}, check").format(words=words) if answer.outdated else words
         return _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
 
     def _onDoubleClick(self, row: int, column: int) -> None:

@@ -16,9 +16,8 @@ from ...scene.registration.AlignmentNodes import alignmentOf
 from ...scene.registration.AlignmentViews import areLaidOver, layOver, takeAway
 from ...scene.Signal import Signal
 from ...scene.Views import fit, viewsOf
-from ..ComboBoxes import fillComboBox
 from ..Session import Session
-from ..StatusText import BAD, coloured
+from ..Widgets import BAD, coloured, fillComboBox
 
 
 def _kinds() -> dict[str, tuple[str, str]]:
@@ -69,7 +68,7 @@ class AlignPanel:
         ui.alignColoursCheckBox.connect("toggled(bool)", self._onColours)
         ui.alignUndoButton.connect("clicked(bool)", self.onUndo)
         ui.alignLabel.setTextFormat(qt.Qt.RichText)
-        logic.said.connect(self._say)
+        logic.reported.connect(self._say)
         session.addWork(self._isWorking)
         session.ticked.connect(self._onTick)
         self.update()
@@ -78,7 +77,7 @@ class AlignPanel:
         """Stop listening; the widgets stay where they are."""
         self._session.ticked.disconnect(self._onTick)
         self._session.removeWork(self._isWorking)
-        self.logic.said.disconnect(self._say)
+        self.logic.reported.disconnect(self._say)
 
     def show(self, kind: str, template, targets: Sequence) -> None:
         """Bring the section in line with the parameters. template, targets: what is aligned unless chosen otherwise."""

@@ -9,7 +9,7 @@ from slicer.i18n import tr as _
 
 from ...scene.Signal import Signal
 from ...scene.training.TrainingSettings import DEVICES, RECIPES, TrainingSettings
-from ..PathFields import connectPath
+from ..Widgets import connectPath
 
 
 def recipeSentences() -> dict[str, str]:

@@ -16,8 +16,7 @@ from ...scene.training.TrainingLog import LossCurve, Validations
 from ...scene.training.TrainingProcess import FAILED, STOPPED, TrainingProcess, TrainingProgress, TrainingResult
 from ...scene.training.TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from ...scene.training.TrainingSettings import settingsProblem
-from ..StatusText import BAD, GOOD, WARNING, coloured
-from . import TrainingPicture
+from ..Widgets import BAD, GOOD, WARNING, coloured
 from .TrainingForm import TrainingForm
 
 _BAR = 1000  # parts of the progress bar
@@ -54,7 +53,6 @@ class TrainingPanel:
         self._finishing = False  # asked to stop only so that the weights of then can be written
         self._stepped = False  # has the run under way done a step?
         self._inPlots = self._stale = False
-        self._drawnWidth = 0
         ui.statusLabel.setTextFormat(qt.Qt.RichText)
         ui.startButton.connect("clicked(bool)", self.onStart)
         ui.finishButton.connect("clicked(bool)", self.onFinishNow)
@@ -86,8 +84,6 @@ class TrainingPanel:
             time.sleep(_YIELD_SECONDS)  # the threads that read what it prints need Python's lock; see Session.tick
             self.process.poll()
             self.update()
-        elif self.ui.curveLabel.width != self._drawnWidth:  # the panel was made wider or narrower
-            self._showCurves()
 
     def update(self) -> None:
         """Show the state as it is now."""
@@ -306,14 +302,10 @@ class TrainingPanel:
         )
 
     def _showCurves(self) -> None:
-        ui, label = self.ui, self.ui.curveLabel
-        self._drawnWidth = label.width
-        ratio = label.devicePixelRatioF()
-        label.setPixmap(TrainingPicture.draw(label.width, label.palette, self._losses, self._validations, ratio))
         tip = _("Show it in a plot view of Slicer, where it follows the run.")
         for button, there in (
-            (ui.plotLossButton, self._losses.steps),
-            (ui.plotValidationButton, len(self._validations)),
+            (self.ui.plotLossButton, self._losses.steps),
+            (self.ui.plotValidationButton, len(self._validations)),
         ):
             _allow(button, bool(there), tip if there else _("There is nothing to plot yet."))
         if self._inPlots:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import Hierarchy, Views
+from .. import SceneNodes, Views
 from ..maps.MapStore import EMPTY, READY, MapStore
 from ..SceneNodes import nodesOf
 from ..Signal import Signal
@@ -33,20 +33,20 @@ class Cell:
 
 
 class BoxLogic:
-    """changed(): boxes, examples or the progress of a search have changed. said(sentence): something to read.
+    """changed(): boxes, examples or the progress of a search have changed. reported(sentence): something to read.
 
     libraryPath: file of a structure library; "": the one that ships for the weights.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.changed, self.said = Signal(), Signal()
+        self.changed, self.reported = Signal(), Signal()
         self.libraryPath = ""
         self.examples = StructureExamples(scene)
         self._search = BoxSearch(scene, store, self.examples)
         self.examples.changed.connect(self.changed.emit)
         self._search.changed.connect(self.changed.emit)
-        self._search.said.connect(self.said.emit)
+        self._search.reported.connect(self.reported.emit)
         self._parents, self._views = self._transforms(), Views.backgrounds(scene)
         self._drawn, self._dirty = self._lastDrawn(), False
         store.changed.connect(self._onMap)
@@ -65,7 +65,7 @@ class BoxLogic:
 
         recall: the share of a structure that its box is to hold, 0 to 1. replaceEdited: also write boxes anew that were
         changed by hand. Own examples go before the library's of the same name; a volume that holds one is not searched
-        for it. False where nothing could be started, which `said` tells.
+        for it. False where nothing could be started, which `reported` states.
         """
         return self._search.start(volumeNodes, structures, recall, replaceEdited, self.libraryPath)
 
@@ -156,7 +156,7 @@ class BoxLogic:
         """Remove the found boxes of some volumes, and what is known of absent structures."""
         for volume in volumeNodes:
             for box in boxesIn(self.scene, volume).values():
-                Hierarchy.removeNode(self.scene, box.node)
+                SceneNodes.removeNode(self.scene, box.node)
             keepAbsent(volume, dict.fromkeys(absentIn(volume)))
         self.changed.emit()
 
@@ -192,7 +192,7 @@ class BoxLogic:
         return len(changed), max(changed, default=0)
 
     def _followHands(self) -> None:
-        """Tell of boxes that the user has changed or removed, once the mouse rests."""
+        """Report boxes that the user has changed or removed, once the mouse rests."""
         now = self._lastDrawn()
         if now != self._drawn:
             self._drawn, self._dirty = now, True

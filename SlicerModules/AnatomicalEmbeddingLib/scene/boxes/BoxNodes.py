@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 from slicer.util import NodeModify
 
-from .. import Hierarchy, Views
+from .. import SceneNodes, Views
 from ..SceneNodes import nodesOf
 from ..VolumeNodes import ijkToRas
 from .RoiGeometry import boxIn, isDrawn, setBox, shape
@@ -73,7 +73,7 @@ class BoxNode:
 
     @classmethod
     def create(cls, scene, structure: str, volumeNode, colour: tuple[float, float, float]) -> BoxNode:
-        name = Hierarchy.freeName(scene, f"{readable(structure)} in {volumeNode.GetName()}")
+        name = SceneNodes.freeName(scene, f"{readable(structure)} in {volumeNode.GetName()}")
         with Views.keepingPlaceNode(scene):
             node = scene.AddNewNodeByClass(_CLASS, name)
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
@@ -85,7 +85,7 @@ class BoxNode:
         display.SetFillVisibility(False)  # a filled box looks like a label
         display.SetFillOpacity(0.0)
         display.SetPointLabelsVisibility(False)
-        Hierarchy.placeInFolder(scene, node, volumeNode, FOLDER)
+        SceneNodes.placeInFolder(scene, node, volumeNode, FOLDER)
         found = cls(node)
         found.setInteractive(False)
         return found
@@ -175,7 +175,7 @@ def removeEmptied(scene, volumeNode) -> None:
     for node in nodesOf(scene, _CLASS):
         mine = node.GetAttribute(STRUCTURE) and node.GetNodeReference(VOLUME_ROLE) is volumeNode
         if mine and not isDrawn(node):
-            Hierarchy.removeNode(scene, node)
+            SceneNodes.removeNode(scene, node)
 
 
 def absentIn(volumeNode) -> dict[str, FoundBox]:

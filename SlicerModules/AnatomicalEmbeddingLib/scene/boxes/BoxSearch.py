@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import Hierarchy
+from .. import SceneNodes
 from ..maps.MapStore import EMPTY, FAILED, READY, MapStore
 from ..maps.Worker import Event, Worker
 from ..Signal import Signal
@@ -48,11 +48,11 @@ class _Search:
 
 
 class BoxSearch:
-    """One search at a time. changed(): boxes or progress have changed. said(sentence): something to read."""
+    """One search at a time. changed(): boxes or progress have changed. reported(sentence): something to read."""
 
     def __init__(self, scene, store: MapStore, examples: StructureExamples) -> None:
         self.scene, self.store, self.examples = scene, store, examples
-        self.changed, self.said = Signal(), Signal()
+        self.changed, self.reported = Signal(), Signal()
         self._worker = Worker()
         self._search: _Search | None = None
         self._tags = [
@@ -81,7 +81,7 @@ class BoxSearch:
     def start(
         self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool, libraryPath: str
     ) -> bool:
-        """Look for structures in volumes; see `BoxLogic.find`. False where nothing could start, which `said` tells."""
+        """Look for structures in volumes; see `BoxLogic.find`. False where nothing could start; `reported` says why."""
         from AnatomicalEmbedding.errors import PointsError
 
         self.cancel()
@@ -95,11 +95,11 @@ class BoxSearch:
             for example in examples:
                 example.read()
         except PointsError as error:
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
             return False
         problem = self.store.engine.problem()
         if problem is not None:
-            self.said.emit(problem)
+            self.reported.emit(problem)
             return False
         own = {example.structure for example in examples}
         names = tuple(name for name in dict.fromkeys(structures) if name not in own)
@@ -158,7 +158,7 @@ class BoxSearch:
         elif event.kind == "done" and event.key == _MAKE:
             search.finder = event.result
             for remark in search.finder.remarks:
-                self.said.emit(remark)
+                self.reported.emit(remark)
         elif event.kind == "done":
             self._found(search, event.key, event.result)
 
@@ -189,7 +189,7 @@ class BoxSearch:
     def _look(self, search: _Search, node, embedding):
         """The work for one scan; not for what the user has marked in it."""
         finder, marked = search.finder, {each.structure for each in search.examples if each.volumeNode is node}
-        return lambda *_: finder.find(embedding, besides=marked)
+        return lambda *_: finder.find(embedding, without=marked)
 
     def _markings(self, search: _Search) -> list[tuple[Marking, object]] | None:
         """What the examples mark, with the maps; None while one of their scans is not embedded. Those that fail are
@@ -204,13 +204,13 @@ class BoxSearch:
                 try:
                     marked.append((example.read(), state.embedding))
                 except PointsError as error:
-                    self.said.emit(str(error))
+                    self.reported.emit(str(error))
             elif state.status not in (FAILED, EMPTY):
                 return None
             elif volume.GetID() not in search.failed:
                 search.failed.add(volume.GetID())
                 why = _naming(volume, state.sentence or "its preparation was stopped.")
-                self.said.emit(f"{why} Its examples were left out.")
+                self.reported.emit(f"{why} Its examples were left out.")
         return marked
 
     def _found(self, search: _Search, volumeId: str, found: list[tuple[FoundBox, np.ndarray]]) -> None:
@@ -239,7 +239,7 @@ class BoxSearch:
             elif known.status == ABSENT:
                 absent[name] = known
                 if old is not None:
-                    Hierarchy.removeNode(self.scene, old.node)
+                    SceneNodes.removeNode(self.scene, old.node)
             else:
                 absent[name] = None
                 each = old or BoxNode.create(self.scene, name, volume, palette.colour(name))
@@ -256,12 +256,12 @@ class BoxSearch:
             self._search = None
             self._worker.cancel()
         if sentence:
-            self.said.emit(sentence)
+            self.reported.emit(sentence)
         self.changed.emit()
 
     def _stop(self, sentence: str) -> None:
         self.cancel()
-        self.said.emit(sentence)
+        self.reported.emit(sentence)
 
     def _onNodeRemoved(self, *_: object) -> None:
         """Go on with the volumes that are left; not at all where an example has gone that is looked for."""

@@ -26,11 +26,11 @@ class CoverageRow:
 
 
 class CoverageLogic:
-    """changed(): a check has begun, gone on or ended. said(sentence): something to read."""
+    """changed(): a check has begun, gone on or ended. reported(sentence): something to read."""
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.changed, self.said = Signal(), Signal()
+        self.changed, self.reported = Signal(), Signal()
         self._worker = Worker()
         self._waiting: list = []
         self._current: tuple[str, object] | None = None  # volume ID and the map that is checked
@@ -103,13 +103,13 @@ class CoverageLogic:
     def check(self, volumeNodes: Sequence) -> bool:
         """Check the orientation of volumes, one after the other; three more embeddings each, in the background.
 
-        Volumes that are not embedded are named by `said`. False where none can be checked.
+        Volumes that are not embedded are named by `reported`. False where none can be checked.
         """
         self.cancel()
         ready = [node for node in volumeNodes if self.store.map(node) is not None]
         for node in volumeNodes:
             if not any(node is each for each in ready):
-                self.said.emit(f"{node.GetName()}: is not prepared yet; press Prepare scans, then check it.")
+                self.reported.emit(f"{node.GetName()}: is not prepared yet; press Prepare scans, then check it.")
         self._waiting, self._total = ready, len(ready)
         self._next()
         self.changed.emit()
@@ -134,7 +134,7 @@ class CoverageLogic:
                 if event.kind == "done":
                     self._checked[madeFrom(embedding)] = event.result.fault
                 elif event.kind == "failed":
-                    self.said.emit(event.what)
+                    self.reported.emit(event.what)
                 self._next()
             self.changed.emit()
 
@@ -149,7 +149,7 @@ class CoverageLogic:
                 if embedding is not None:
                     self._start(node.GetID(), snapshot(node), embedding)
             except AnatomicalEmbeddingError as error:
-                self.said.emit(str(error))
+                self.reported.emit(str(error))
 
     def _start(self, volumeId: str, copy: Snapshot, embedding) -> None:
         engine = self.store.engine

@@ -9,7 +9,7 @@ import numpy as np
 import slicer
 import slicer.util
 
-from .. import Hierarchy
+from .. import SceneNodes
 from ..Signal import Signal
 from ..VolumeNodes import SOURCE_ROLE, copyLooks, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
@@ -34,7 +34,7 @@ class _Batch:
 
 
 class CropLogic:
-    """changed(): a crop was made, or the batch has ended. said(sentence): something to read. made(crops): volume nodes
+    """changed(): a crop was made, or the batch has ended. reported(sentence): to be read. made(crops): volume nodes
     of a batch that has ended.
 
     Boxes are those of the scene as they are now, corrected by hand or not, wherever they and the volumes were moved.
@@ -42,7 +42,7 @@ class CropLogic:
 
     def __init__(self, scene, boxes: BoxLogic) -> None:
         self.scene, self.boxes = scene, boxes
-        self.changed, self.said, self.made = Signal(), Signal(), Signal()
+        self.changed, self.reported, self.made = Signal(), Signal(), Signal()
         self._batch: _Batch | None = None
         self._tag = scene.AddObserver(scene.StartCloseEvent, lambda *_: self.cancel())
 
@@ -80,7 +80,7 @@ class CropLogic:
         if not crops:
             raise VolumeError(missed[0])
         for sentence in missed:
-            self.said.emit(sentence)
+            self.reported.emit(sentence)
         return crops
 
     @property
@@ -95,15 +95,15 @@ class CropLogic:
     def start(
         self, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
     ) -> bool:
-        """Crop many volumes, one at each `poll`; one that cannot be cropped is named by `said` and the next follows.
+        """Crop many volumes, one at each `poll`; one that cannot be cropped is reported and the next follows.
 
-        False where nothing was chosen, which `said` tells.
+        False where nothing was chosen, which `reported` states.
         """
         self.cancel()
         nodes = [node for node in volumeNodes if node is not None]
         if not nodes or not structures:
             what = "scan" if not nodes else "structure"
-            self.said.emit(f"No {what} was chosen; tick at least one.")
+            self.reported.emit(f"No {what} was chosen; tick at least one.")
             return False
         self._batch = _Batch(tuple(structures), separately, marginMm, nodes, len(nodes))
         self.changed.emit()
@@ -122,10 +122,10 @@ class CropLogic:
                 batch.made += self.crop(node, batch.structures, batch.separately, batch.marginMm)
             except AnatomicalEmbeddingError as error:
                 batch.skipped += 1
-                self.said.emit(str(error))
+                self.reported.emit(str(error))
         if self._batch is batch and not batch.waiting:
             self._batch = None
-            self.said.emit(_summary(batch))
+            self.reported.emit(_summary(batch))
             self.made.emit(batch.made)
         self.changed.emit()
 
@@ -142,7 +142,7 @@ class CropLogic:
         voxels, matrix = slicer.util.arrayFromVolume(volume), ijkToRas(volume)
         box = grown(box, np.full(6, marginMm - _ROUNDING_MM))
         block = voxel_block(matrix, voxels.shape, box, volume.GetName())
-        name = Hierarchy.freeName(self.scene, f"{volume.GetName()} {suffix}")
+        name = SceneNodes.freeName(self.scene, f"{volume.GetName()} {suffix}")
         crop = self.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
         _note(crop, volume, found, marginMm)  # before anyone takes it for another CT
         slicer.util.updateVolumeFromArray(crop, voxels[block].copy())
@@ -153,7 +153,7 @@ class CropLogic:
         crop.SetVoxelValueUnits(volume.GetVoxelValueUnits())
         crop.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
         copyLooks(volume, crop)
-        Hierarchy.placeBeside(self.scene, crop, volume)
+        SceneNodes.placeNextTo(self.scene, crop, volume)
         return crop
 
 

@@ -40,7 +40,7 @@ class Finder:
     recall: float
     remarks: tuple[str, ...] = field(default=())
 
-    def find(self, embedding: EmbeddingMap, besides: Collection[str] = ()) -> list[tuple[FoundBox, np.ndarray]]:
+    def find(self, embedding: EmbeddingMap, without: Collection[str] = ()) -> list[tuple[FoundBox, np.ndarray]]:
         """What is known of each structure, but for some, and its box (2, 3) in the scan's own RAS mm, not clipped to
         the scan.
         """
@@ -48,7 +48,7 @@ class Finder:
 
         found = []
         for part in self.parts:
-            wanted = {name: of for name, of in part.examples.items() if name not in besides}
+            wanted = {name: of for name, of in part.examples.items() if name not in without}
             for name, located in locate(wanted, embedding, part.effort).items():
                 sigma = tuple(round(float(mm), 2) for mm in located.sigma_mm)
                 box = part.margins.box(located, self.recall)
@@ -95,7 +95,7 @@ def makeFinder(
 ) -> Finder:
     """What looks for structures of the library and for those that are marked, each mark with its scan's map.
 
-    Raises AnatomicalEmbeddingError where nothing can be looked for: its sentences tell why.
+    Raises AnatomicalEmbeddingError where nothing can be looked for: its sentences state why.
     """
     from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
     from AnatomicalEmbedding.structures.locating import stored

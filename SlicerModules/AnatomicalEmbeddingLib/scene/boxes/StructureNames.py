@@ -1,4 +1,4 @@
-"""Names of structures: how they are read and spelt, and which ones a library file holds, told without loading torch."""
+"""Names of structures: how they are read and spelt, and which ones a library file holds, read without loading torch."""
 
 from __future__ import annotations
 

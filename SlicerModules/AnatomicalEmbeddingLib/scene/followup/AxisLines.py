@@ -12,10 +12,9 @@ import vtk
 from AnatomicalEmbedding.followup.lesions import Axis
 from AnatomicalEmbedding.followup.record import FollowUp
 
-from ..Hierarchy import removeNode
-from ..MarkerColours import AMBER, GREEN
-from ..SceneNodes import nodesOf
-from .StudyNode import VOLUME_ROLE, addStudyNode, followVolume
+from ..Colours import AMBER, GREEN
+from ..SceneNodes import nodesOf, removeNode
+from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
 LONG, SHORT = "long", "short"
 _END_SIZE, _TEXT_SIZE = 1.4, 2.4  # percent of the view

@@ -1,35 +1,35 @@
-"""The follow-up of one patient in a scene: what the user says of lesions, places proposed for them, and the nodes."""
+"""The follow-up of one patient in a scene: what the user states, places proposed for lesions, and the nodes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import Axis, Point
+from AnatomicalEmbedding.followup.lesions import PROPOSED, WITH_PLACE, Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
 from .. import Views
 from ..maps.MapStore import READY, MapStore
 from ..Signal import Signal
+from ..UndoStack import UndoStack
 from ..VolumeNodes import toWorld
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
-from .MeasuredPlace import placedOn
 from .Proposer import Proposer
-from .RecordHistory import RecordHistory
 from .RecordNode import createRecord, findRecord, readRecord, writeRecord
-from .StudyKeys import inStudies, keyedVolumes, studiesOf
+from .StudyNodes import inStudies, keyedVolumes, studiesOf
 from .StudyOrder import Patient
 
 _LESION_MM = 150.0  # that views show across when they go to a lesion
 
 
 class FollowUpLogic:
-    """changed(): the record, or what can be undone, has changed. said(sentence): something the user should read.
+    """changed(): the record, or what can be undone, has changed. reported(sentence): something the user should read.
     touched(lesion, study): the user did something to it in a view. proposed(lesions): places of these were found
     in studies where nothing was known of them.
 
@@ -40,12 +40,12 @@ class FollowUpLogic:
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.changed, self.said, self.touched, self.proposed = Signal(), Signal(), Signal(), Signal()
+        self.changed, self.reported, self.touched, self.proposed = Signal(), Signal(), Signal(), Signal()
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
         self._clicks = LesionClicks(self)
         self.placing = self._clicks.placing
-        self._history = RecordHistory()
+        self._history = UndoStack(FollowUp())
         self._node = None
         self._text = ""  # of the node, as we know it
         self._isNodeAdded = False  # to the scene, since the last poll
@@ -53,10 +53,10 @@ class FollowUpLogic:
         self._mirror = LesionMirror(scene)
         self._mirror.placed.connect(self._onPlaced)
         self._mirror.measured.connect(self._onMeasured)
-        self._mirror.said.connect(self.said.emit)
+        self._mirror.reported.connect(self.reported.emit)
         self._mirror.renamed.connect(lambda lesion, name: self.describe(lesion, name=name))
         self._proposer = Proposer(store)
-        self._proposer.said.connect(self.said.emit)
+        self._proposer.reported.connect(self.reported.emit)
         store.changed.connect(self._onMap)
         self._tags = [
             scene.AddObserver(scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved()),
@@ -88,7 +88,7 @@ class FollowUpLogic:
         """Work on a patient's studies, with the lesions that the scene holds for them; None: on nothing."""
         if patient is None or not patient.studies:
             if self.patient is not None:
-                self._letGo()
+                self._release()
                 self.changed.emit()
             return
         keyed = keyedVolumes(self.scene)
@@ -97,7 +97,7 @@ class FollowUpLogic:
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         before = self._history
         if other or (self._node is None and not self.canUndo):  # a scene loaded meanwhile may have brought a follow-up
-            self._takeUp(patient, volumes, other)
+            self._openRecord(patient, volumes, other)
         self.patient, self.volumes = patient, volumes
         self._shown = {study: node for study, node in self._shown.items() if volumes.get(study) is node}
         record = inStudies(self.record, loaded, self.record.studies)
@@ -130,12 +130,12 @@ class FollowUpLogic:
         self.placing.poll()
         if self._node is not None or self._isNodeAdded:
             self._isNodeAdded = False
-            self._takeOver()
+            self._readNode()
         self._mirror.poll()
 
     def close(self) -> None:
         """Stop observing; what is in the scene stays."""
-        self._letGo()
+        self._release()
         self.placing.poll()
         self.store.changed.disconnect(self._onMap)
         for tag in self._tags:
@@ -168,7 +168,7 @@ class FollowUpLogic:
         """Restrict points and lines to the views of their volumes; `poll` does so too when views change."""
         self._mirror.restrict()
 
-    # -- what the user says ------------------------------------------------------------------------------------------
+    # -- what the user does ------------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
         """A lesion is here: a new one, or one known from other studies, whose place is corrected where it has one.
@@ -187,8 +187,8 @@ class FollowUpLogic:
     def confirm(self, lesion: str, study: str) -> bool:
         """The proposed place is right."""
         if status_of(self.record, lesion, study) == ABSENT:
-            self.said.emit(
-                f"{lesion}: this scan does not seem to show its place. Say Outside or Not visible, or Move it to where "
+            self.reported.emit(
+                f"{lesion}: this scan does not seem to show its place. Press Outside or Not visible, or Move it where "
                 "you see it."
             )
             return False
@@ -214,7 +214,7 @@ class FollowUpLogic:
         """The axes are these. A place that nobody has looked at goes to their middle where it lies off them."""
 
         def step(record: FollowUp) -> FollowUp:
-            record = placedOn(record, lesion, study, longAxis or shortAxis)
+            record = _placedOn(record, lesion, study, longAxis or shortAxis)
             return record.measure(lesion, study, longAxis, shortAxis)
 
         return self.apply(step)
@@ -229,13 +229,13 @@ class FollowUpLogic:
 
     def apply(self, step: Callable[[FollowUp], FollowUp]) -> bool:
         """One step of the user's, that undo takes back: the record as `step` makes it. An AnatomicalEmbeddingError of
-        it is said, and nothing has changed.
+        it is reported, and nothing has changed.
         """
-        self._takeOver()
+        self._readNode()
         try:
             record = step(self.record)
         except AnatomicalEmbeddingError as error:
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
             self._mirror.show(self.record, self.volumes, self._shown)  # what was dragged goes back
             return False
         self._history.step(record)
@@ -272,8 +272,8 @@ class FollowUpLogic:
 
     # -- keeping in step ---------------------------------------------------------------------------------------------
 
-    def _restore(self, step: Callable[[], None]) -> None:
-        self._takeOver()
+    def _restore(self, step: Callable[[], bool]) -> None:
+        self._readNode()
         before = self.record.studies
         loaded = [study for study in before if study.key in self.volumes]
         step()
@@ -296,18 +296,18 @@ class FollowUpLogic:
         if new:
             self.proposed.emit({lesion for lesion, _study in new})
 
-    def _takeUp(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
+    def _openRecord(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
         """Go on with what the scene holds of a patient. other: than the one before."""
         node, record, problems = findRecord(self.scene, patient, volumes)
         if node is None and not other:
             return
-        self._letGo()
-        self._node, self._history = node, RecordHistory(record)
+        self._release()
+        self._node, self._history = node, UndoStack(record)
         self._text = "" if node is None else node.GetText()
         for problem in problems:
-            self.said.emit(problem)
+            self.reported.emit(problem)
 
-    def _takeOver(self) -> None:
+    def _readNode(self) -> None:
         """What another panel, or a script, has written of this patient since."""
         if self.patient is None or self.scene.IsBatchProcessing():
             return
@@ -320,7 +320,7 @@ class FollowUpLogic:
         try:
             record = readRecord(self._node)
         except AnatomicalEmbeddingError as error:
-            self.said.emit(f"{error} What it held before was put back.")
+            self.reported.emit(f"{error} What it held before was put back.")
         else:
             loaded = [study for study in self.record.studies if study.key in self.volumes]
             keep(inStudies(record, loaded, record.studies))
@@ -339,7 +339,7 @@ class FollowUpLogic:
             self._node = None
             if self.record.lesions:
                 self._history.step(replace(self.record, lesions=()))
-                self.said.emit("The follow-up was deleted from the scene; Undo brings it back.")
+                self.reported.emit("The follow-up was deleted from the scene; Undo brings it back.")
                 self._show()
         here = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
         if len(here) < len(self.volumes):
@@ -349,14 +349,27 @@ class FollowUpLogic:
             self.setShown(self._shown.values())
             self._mirror.show(self.record, self.volumes, self._shown)
 
-    def _letGo(self) -> None:
+    def _release(self) -> None:
         self.placing.stop()
         self._mirror.stop()
         self._proposer.forget()
-        self._history = RecordHistory()
+        self._history = UndoStack(FollowUp())
         self.patient, self._node, self.volumes, self._shown = None, None, {}, {}
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str]]:
     """(lesion, study) of all places that are known."""
     return {(lesion.id, study) for lesion in record.lesions for study in lesion.findings}
+
+
+def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
+    """With a place for what is about to be measured: the axis' middle, unless a place near enough is known."""
+    found = record.finding(lesion, study)
+    if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
+        return record
+    middle = tuple(np.mean(axis, axis=0))
+    if found is None:
+        return record.mark(study, middle, lesion)
+    if found.state == PROPOSED and math.dist(found.point_ras, middle) <= math.dist(*axis) / 2:
+        return record
+    return record.move(lesion, study, middle)

@@ -22,7 +22,8 @@ from AnatomicalEmbedding.followup.lesions import (
 )
 from AnatomicalEmbedding.followup.record import FollowUp
 
-from ..CellColours import DOUBTFUL, GOOD, NOTHING
+from ..Colours import DOUBTFUL, GOOD, NOTHING
+from ..MatchWords import errorText
 
 _SEEN, _LOOK, _GONE = "\u2713", "\u25cb", "\u2715"
 
@@ -128,7 +129,7 @@ def _look(found: Finding, status: str) -> tuple[str, str | None]:
 def _tip(record: FollowUp, found: Finding, status: str) -> str:
     sentences = []
     if not found.reviewed:
-        sentences.append(_("Nobody has looked at this place."))
+        sentences.append(_("Nobody has reviewed this place."))
         sentences += _guessSentences(record, found, status)
     axes = [axis for axis in (found.size.long_axis, found.size.short_axis) if axis is not None]
     if axes and not found.size.confirmed:
@@ -141,14 +142,8 @@ def _guessSentences(record: FollowUp, found: Finding, status: str) -> list[str]:
     if guess is None:
         return []
     source = next((study.label for study in record.studies if study.key == guess.source), "")
-    told = [_("It was found from {study}.").format(study=source)] if source else []
+    sentences = [_("It was found from {study}.").format(study=source)] if source else []
     if status == words.ABSENT:
-        return [*told, _("The scan does not seem to show it: say Outside, or Move it to where you see it.")]
-    if guess.expected_error_mm is None:
-        return [*told, _("These weights do not tell the error to expect.")]
-    return [
-        *told,
-        _("Expected error {error:.1f} mm, {percent:.0f} % within 10 mm.").format(
-            error=guess.expected_error_mm, percent=100 * (guess.probability or 0)
-        ),
-    ]
+        return [*sentences, _("The scan does not seem to show it: press Outside, or Move it to where you see it.")]
+    error = errorText(guess.expected_error_mm, guess.probability)
+    return [*sentences, f"{error[0].upper()}{error[1:]}."]

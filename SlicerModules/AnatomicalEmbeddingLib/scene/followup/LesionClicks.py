@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LesionClicks:
-    """Tells the logic what was clicked. placing: the mouse, shared with what shows its state."""
+    """Reports clicks to the logic. placing: the mouse, shared with what shows its state."""
 
     def __init__(self, logic: FollowUpLogic) -> None:
         self.logic = logic
@@ -60,7 +60,7 @@ class LesionClicks:
     def _clickedStudy(self, volumeNode) -> str:
         study = self.logic.studyOf(volumeNode)
         if not study:
-            self.logic.said.emit("Click in a slice view that shows one of the patient's studies.")
+            self.logic.reported.emit("Click in a slice view that shows one of the patient's studies.")
         return study
 
     def _touch(self, lesion: str, study: str) -> None:

@@ -57,14 +57,14 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     in none of the patient's volumes. A point of the name that a person gave a lesion known from other studies is that
     lesion. Returns sentences on what was done, and what not.
     """
-    points, said, notes = [], [], []
+    points, sentences, notes = [], [], []
     for point in _points(logic, listNode, study):
         volume = logic.volumes[point.study]
         if holds(volume, [point.place])[0]:
             points.append(point)
         else:
             text = _("{label}: lies outside {volume} and was left out.")
-            said.append(text.format(label=point.label, volume=volume.GetName()))
+            sentences.append(text.format(label=point.label, volume=volume.GetName()))
     before = logic.record
 
     def step(record: FollowUp) -> FollowUp:
@@ -76,9 +76,9 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
         return record
 
     if not logic.apply(step):
-        return said
+        return sentences
     logic.prepare()
-    return [*_counts(before, logic.record, listNode.GetName(), _lesionCount(points)), *notes, *said]
+    return [*_counts(before, logic.record, listNode.GetName(), _lesionCount(points)), *notes, *sentences]
 
 
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
@@ -97,7 +97,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def importRecord(logic: FollowUpLogic, other: FollowUp, name: str) -> list[str]:
-    """Take in what another record of the patient says, as one step: what a person has said in this follow-up stays.
+    """Take in what another record of the patient says, as one step: what a person has stated in this follow-up stays.
     Dates go to scans that have none. Returns sentences, and raises AnatomicalEmbeddingError, as `importFiles`.
     """
     before, found = logic.record, []
@@ -145,39 +145,41 @@ def _counts(before: FollowUp, after: FollowUp, name: str, given: int) -> list[st
     """What an import has brought."""
     known = {lesion.id: lesion for lesion in before.lesions}
     new = [each for each in after.lesions if each.id not in known]
-    grown = [each for each in after.lesions if each.id in known and _said(each) != _said(known[each.id])]
-    said = [_("{name}: holds no new lesion.").format(name=name)]
+    grown = [each for each in after.lesions if each.id in known and _sentences(each) != _sentences(known[each.id])]
+    sentences = [_("{name}: holds no new lesion.").format(name=name)]
     if new:
-        said = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(each.label for each in new))]
+        sentences = [
+            _("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(each.label for each in new))
+        ]
     if grown:
-        said.append(
+        sentences.append(
             _("Known already, and now with more findings or sizes: {lesions}.").format(
                 lesions=", ".join(each.label for each in grown)
             )
         )
     if given > len(new) + len(grown):
-        said.append(_("Known already: {count}.").format(count=given - len(new) - len(grown)))
-    return said
+        sentences.append(_("Known already: {count}.").format(count=given - len(new) - len(grown)))
+    return sentences
 
 
-def _said(lesion: Lesion) -> dict:
+def _sentences(lesion: Lesion) -> dict:
     return {key: found for key, found in lesion.findings.items() if found.reviewed}
 
 
 def _kept(found: TakenIn, name: str) -> list[str]:
-    """What another record tells otherwise."""
-    said, record = [], found.record
+    """What differs in another record."""
+    sentences, record = [], found.record
     if found.kept:
         labels = {study.key: study.label for study in record.studies}
         places = [_("{lesion} in {study}").format(lesion=each, study=labels.get(key, key)) for each, key in found.kept]
-        told = _("{count} findings differ from those of {name} and were kept as they are here: {places}.")
+        text = _("{count} findings differ from those of {name} and were kept as they are here: {places}.")
         if len(places) == 1:
-            told = _("{count} finding differs from that of {name} and was kept as it is here: {places}.")
-        said.append(told.format(count=len(places), name=name, places=_few(places)))
+            text = _("{count} finding differs from that of {name} and was kept as it is here: {places}.")
+        sentences.append(text.format(count=len(places), name=name, places=_few(places)))
     if found.described:
-        told = _("Described otherwise in {name}, and kept as they are here: {lesions}.")
-        said.append(told.format(name=name, lesions=_few([record.lesion(each).label for each in found.described])))
-    return said
+        text = _("Described otherwise in {name}, and kept as they are here: {lesions}.")
+        sentences.append(text.format(name=name, lesions=_few([record.lesion(each).label for each in found.described])))
+    return sentences
 
 
 def _dated(logic: FollowUpLogic, record: FollowUp) -> list[str]:

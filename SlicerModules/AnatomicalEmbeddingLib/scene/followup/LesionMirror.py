@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from .. import Views
-from ..Hierarchy import removeNode
 from ..landmarks.ListObserver import ListObserver
+from ..SceneNodes import removeNode
 from ..Signal import Signal
 from .AxisLines import LONG, SHORT, AxisLine, showAxes
 from .LesionPoints import LesionPoints
@@ -18,12 +18,12 @@ from .LesionPoints import LesionPoints
 class LesionMirror:
     """placed(study, place, lesion or None for a new one), renamed(lesion, name), measured(lesion, study, long axis,
     short axis): by the user's hand in a view or in Slicer's own tools; places in the volume's own RAS mm, an axis None
-    where there is none. said(sentence): what the user has deleted was put back.
+    where there is none. reported(sentence): what the user has deleted was put back.
     """
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self.placed, self.measured, self.renamed, self.said = Signal(), Signal(), Signal(), Signal()
+        self.placed, self.measured, self.renamed, self.reported = Signal(), Signal(), Signal(), Signal()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
         self._points: dict[str, LesionPoints] = {}
         self._lines: list[AxisLine] = []
@@ -42,8 +42,8 @@ class LesionMirror:
         with self._writes():
             known = {study: each for study, each in self._points.items() if self._isHere(each.node)}
             self._points = {}
-            for stray in LesionPoints.strays(self.scene):
-                removeNode(self.scene, stray)
+            for leftover in LesionPoints.leftovers(self.scene):
+                removeNode(self.scene, leftover)
             for study, volume in self._volumes.items():
                 if study in known and known[study].volumeNode is volume:
                     self._points[study] = known[study]
@@ -62,7 +62,7 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """To be called a few times a second: what was added, deleted or typed is told, what was deleted put back, and
+        """To be called a few times a second: additions and new names are reported, deleted points are put back, and
         views that show another volume now get its nodes.
         """
         if self._inHand():
@@ -75,29 +75,29 @@ class LesionMirror:
         typed = [observer.takeDirty() for observer in self._observers.values()]
         if self._edited or any(typed) or not all(map(self._isHere, nodes)):
             self._edited = False
-            self._tell()
+            self._report()
 
     def stop(self) -> None:
-        """Let go of the nodes; they stay in the scene."""
+        """Forget the nodes; they stay in the scene."""
         for observer in self._observers.values():
             observer.stop()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
         self._points, self._lines, self._observers = {}, [], {}
         self._edited = False
 
-    def _tell(self) -> None:
-        """What the user has done to the nodes with Slicer's own tools. A list that is gone tells nothing."""
+    def _report(self) -> None:
+        """What the user has done to the nodes with Slicer's own tools. A list that is gone reports nothing."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [(_pointBack(lesion),) for study, points in lists for lesion in points.missing(record, study)]
         gone += [(_axisBack(line),) for line in self._lines if not self._isHere(line.node) or line.axis is None]
-        added = [(study, place, None) for study, points in lists for place in points.strangers()]
+        added = [(study, place, None) for study, points in lists for place in points.unknownPoints()]
         renamed = [change for study, points in lists for change in points.renamed(record, study)]
         moved = [
             (study, place, lesion) for study, points in lists for lesion, place in points.movedByHand(record, study)
         ]
         self.show(record, self._volumes, self._shown)
-        for signal, changes in ((self.said, gone), (self.placed, [*added, *moved]), (self.renamed, renamed)):
+        for signal, changes in ((self.reported, gone), (self.placed, [*added, *moved]), (self.renamed, renamed)):
             for change in changes:
                 signal.emit(*change)
 
@@ -153,7 +153,7 @@ class LesionMirror:
 
 def _pointBack(lesion: str) -> str:
     return (
-        f"{lesion}: its point was put back. Say Not visible or Outside where the scan does not show the lesion, or "
+        f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, or "
         "Remove to take it out of all studies."
     )
 

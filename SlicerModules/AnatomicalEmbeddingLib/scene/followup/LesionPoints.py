@@ -13,10 +13,11 @@ from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
+from ..Colours import AMBER, GREEN
 from ..landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
-from ..MarkerColours import AMBER, GREEN
+from ..MatchWords import errorText
 from ..SceneNodes import nodesOf
-from .StudyNode import VOLUME_ROLE, addStudyNode, followVolume
+from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
 _CLASS = "vtkMRMLMarkupsFiducialNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion
@@ -54,7 +55,7 @@ class LesionPoints:
         return cls(node, volumeNode)
 
     @staticmethod
-    def strays(scene) -> list:
+    def leftovers(scene) -> list:
         """Lists whose volumes are gone."""
         lists = [node for node in nodesOf(scene, _CLASS) if isLesionList(node)]
         return [node for node in lists if node.GetNodeReference(VOLUME_ROLE) is None]
@@ -73,7 +74,7 @@ class LesionPoints:
         """The lesion of a control point; "" for a point that is none of ours."""
         return self._lesions().get(self.node.GetNthControlPointID(index), "")
 
-    def strangers(self) -> list[Point]:
+    def unknownPoints(self) -> list[Point]:
         """Places of points that the user has added to the list."""
         added = [pointId for pointId, lesion in self._lesions().items() if not lesion]
         return [tuple(float(x) for x in fromNode(self.node, pointId)) for pointId in added]
@@ -167,7 +168,7 @@ def _text(status: str, found: Finding) -> str:
     guess = found.guess
     if found.reviewed or guess is None or guess.error_mm is None:
         return status
-    return f"{status}: expected error {guess.error_mm:.1f} mm"
+    return f"{status}: {errorText(guess.error_mm)}"
 
 
 @contextmanager

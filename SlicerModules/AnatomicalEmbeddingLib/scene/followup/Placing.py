@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..Hierarchy import removeNode
+from ..SceneNodes import removeNode
 from ..Signal import Signal
 
 POINT, LINE = "vtkMRMLMarkupsFiducialNode", "vtkMRMLMarkupsLineNode"
@@ -35,7 +35,7 @@ class Placing:
 
     def start(self, className: str, what: str, then: Callable[[np.ndarray, object], None]) -> None:
         """Take one click (POINT) or two (LINE); then(places, volumeNode) gets (n, 3) world mm and the volume that was
-        clicked, None where that is unknown. what: shown beside the mouse, and told by `what`.
+        clicked, None where that is unknown. what: shown next to the mouse, and kept in `what`.
         """
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))

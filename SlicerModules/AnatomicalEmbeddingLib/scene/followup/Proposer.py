@@ -14,16 +14,16 @@ from ..Signal import Signal
 class Proposer:
     """Proposes places of all lesions in all studies whose maps are ready, and asks nothing twice.
 
-    said(sentence): why something could not be proposed.
+    reported(sentence): why something could not be proposed.
     """
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
-        self.said = Signal()
+        self.reported = Signal()
         self._asked: dict[str, dict[str, tuple]] = {}
 
     def propose(self, record: FollowUp, volumes: Mapping[str, object]) -> FollowUp:
-        """The record with places for what nobody has looked at, and without those whose ground has gone. volumes: by
+        """The record with places for what nobody has looked at, and without those whose source has gone. volumes: by
         study key.
         """
         record = _withoutGroundless(record)
@@ -45,11 +45,11 @@ class Proposer:
         try:
             found = find_places(record, studies, maps)
         except AnatomicalEmbeddingError as error:
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
             return record
         for study, reasons in found.reasons.items():
             for lesion in reasons.keys() & questions[study].keys():
-                self.said.emit(reasons[lesion])
+                self.reported.emit(reasons[lesion])
                 record = record.forget(lesion, study)
         return found.put_into(record)
 
@@ -61,8 +61,8 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
         found = lesion.findings.get(study)
         seen = {key: each for key, each in lesion.findings.items() if each.visible and key in maps}
         if seen and (found is None or not found.reviewed):
-            ground = ((key, id(maps[key]), each.point_ras, str(each.size)) for key, each in sorted(seen.items()))
-            question[lesion.id] = (id(maps[study]), order, found is None, *ground)
+            sources = ((key, id(maps[key]), each.point_ras, str(each.size)) for key, each in sorted(seen.items()))
+            question[lesion.id] = (id(maps[study]), order, found is None, *sources)
     return question
 
 
@@ -70,7 +70,7 @@ def _withoutGroundless(record: FollowUp) -> FollowUp:
     """A proposal falls with the finding that it was carried over from."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
-        ground = None if guess is None else lesion.findings.get(guess.source)
-        if guess is not None and (ground is None or not ground.visible):
+        source = None if guess is None else lesion.findings.get(guess.source)
+        if guess is not None and (source is None or not source.visible):
             record = record.forget(lesion.id, study.key)
     return record

@@ -11,8 +11,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import from_json, to_json
 
-from ..Hierarchy import itemOf
-from ..SceneNodes import nodesOf
+from ..SceneNodes import itemOf, nodesOf
 from .StudyOrder import Patient
 
 _CLASS = "vtkMRMLTextNode"
@@ -53,7 +52,7 @@ def otherRecords(scene, own) -> list:
             continue
         try:
             shared = keys & _studiesIn(readRecord(node))
-        except AnatomicalEmbeddingError:  # said when the patient was taken up
+        except AnatomicalEmbeddingError:  # reported when the patient was chosen
             continue
         if shared or (owner != _NOBODY and node.GetAttribute(_ATTRIBUTE) == owner):
             found.append(node)

@@ -40,7 +40,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """key: tells patients apart; "" for volumes that no patient item holds. studies: by date, undated ones last.
+    """key: differs between patients; "" for volumes that no patient item holds. studies: by date, undated ones last.
     uid: the patient's in DICOM, "" where there is none.
     """
 

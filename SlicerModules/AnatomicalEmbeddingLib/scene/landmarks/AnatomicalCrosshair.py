@@ -73,7 +73,7 @@ class AnatomicalCrosshair:
                 continue
             world = toWorld(node, matches.points_ras)[0]
             self._mark(node, world)
-            Views.jump(self.scene, node, world, centre=False, besides=sliceNode)
+            Views.jump(self.scene, node, world, centre=False, without=sliceNode)
 
     def marker(self, volumeNode):
         """The marker's node in a scan, or None."""

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, replace
 
 import vtk
 
-from ..MarkerColours import AMBER, GREEN
+from ..Colours import AMBER, GREEN
+from ..MatchWords import errorText
 from ..SceneNodes import nodesOf
 from ..Views import keepingPlaceNode
 from .ControlPoints import definedIds, worldOf
@@ -27,7 +28,7 @@ _ATTRIBUTE = "AnatomicalEmbedding.Answers"
 @dataclass(frozen=True)
 class Answer:
     """pointId: in the answers' list. status: see above. errorMm: expected error, probability: of at most 10 mm error;
-    None where the weights do not tell. madeFrom: the weights and scans. outdated: the user's own answer, given before
+    None where the weights state none. madeFrom: the weights and scans. outdated: the user's own answer, given before
     the template's point was moved.
     """
 
@@ -51,9 +52,7 @@ class Answer:
             return "marked as not visible by hand"
         if self.status == ABSENT:
             return "absent: this scan does not seem to show the point"
-        if self.errorMm is None:
-            return f"{self.status}: these weights do not tell the error to expect"
-        return f"{self.status}: expected error {self.errorMm:.1f} mm, {100 * self.probability:.0f} % within 10 mm"
+        return f"{self.status}: {errorText(self.errorMm, self.probability)}"
 
 
 class AnswerList:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import slicer
 
+from ..UndoStack import UndoStack
 from .AnswerList import AnswerList
 from .ControlPoints import isPreview
 
@@ -34,43 +35,37 @@ class LandmarkHistory:
         self.clear()
 
     def clear(self) -> None:
-        self._past: list[_Kept] = []
-        self._future: list[_Kept] = []
-        self._now: _Kept | None = None
+        self._stack: UndoStack[_Kept | None] = UndoStack(None, _LONGEST)
 
     @property
     def canUndo(self) -> bool:
-        return bool(self._past)
+        return self._stack.canUndo
 
     @property
     def canRedo(self) -> bool:
-        return bool(self._future)
+        return self._stack.canRedo
 
     def refresh(self, source, answerLists: list[AnswerList]) -> None:
         """The present state has changed by itself: answers came in. Not a step of its own."""
-        self._now = _kept(source, answerLists)
+        self._stack.refresh(_kept(source, answerLists))
 
     def settle(self, source, answerLists: list[AnswerList]) -> None:
         """The user may have done something: if so, what was before can be had back."""
-        before = self._now
-        self.refresh(source, answerLists)
-        if before is not None and not before.isLike(self._now):
-            self._past = [*self._past, before][-_LONGEST:]
-            self._future = []
+        before, now = self._stack.now, _kept(source, answerLists)
+        if before is None or before.isLike(now):
+            self._stack.refresh(now)
+        else:
+            self._stack.step(now)
 
     def undo(self) -> bool:
         """Restore the state before the last step; False where there is none."""
-        return self._move(self._past, self._future)
+        return self._stack.undo() and self._restore()
 
     def redo(self) -> bool:
-        return self._move(self._future, self._past)
+        return self._stack.redo() and self._restore()
 
-    def _move(self, source: list[_Kept], destination: list[_Kept]) -> bool:
-        if not source or self._now is None:
-            return False
-        destination.append(self._now)
-        self._now = source.pop()
-        for nodeId, (points, answers) in self._now.lists.items():
+    def _restore(self) -> bool:
+        for nodeId, (points, answers) in self._stack.now.lists.items():
             node = self._scene.GetNodeByID(nodeId)
             if node is None:  # deleted meanwhile: what is left is restored
                 continue

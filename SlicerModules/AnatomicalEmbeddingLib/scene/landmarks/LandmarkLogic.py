@@ -17,7 +17,7 @@ from .ListObserver import ListObserver
 
 
 class LandmarkLogic:
-    """changed(): answers, rows or what can be undone have changed. said(sentence): something the user should read.
+    """changed(): answers, rows or what can be undone have changed. reported(sentence): something the user should read.
     shown(pointId): all views have gone to a point and its answers.
 
     live: answers follow while a point is dragged, not only when it is released. jumps: the views of all scans go to a
@@ -27,11 +27,11 @@ class LandmarkLogic:
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.changed, self.said, self.shown = Signal(), Signal(), Signal()
+        self.changed, self.reported, self.shown = Signal(), Signal(), Signal()
         self.live, self.jumps = False, True
         self.history = LandmarkHistory(scene)
         self._matcher = LandmarkMatcher(scene, store)
-        self._matcher.said.connect(self.said.emit)
+        self._matcher.reported.connect(self.reported.emit)
         self._matcher.listAdded.connect(self._watch)
         self._views = LandmarkViews(scene, self._matcher)
         self._observer: ListObserver | None = None
@@ -42,7 +42,7 @@ class LandmarkLogic:
         mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         observed = [
             (scene, scene.NodeRemovedEvent, self._onNodeRemoved),
-            (scene, scene.StartCloseEvent, lambda *_: self._letGo()),
+            (scene, scene.StartCloseEvent, lambda *_: self._release()),
             (scene, scene.EndUndoEvent, lambda *_: self.reconcile()),
             (scene, scene.EndRedoEvent, lambda *_: self.reconcile()),
             *([(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())] if mouse else ()),
@@ -107,7 +107,7 @@ class LandmarkLogic:
             self.store.request([self.template, *self._matcher.targets], retry=False)
 
     def poll(self) -> None:
-        """To be called a few times a second, after the store's: takes up edits that came as a storm of events, and lets
+        """To be called a few times a second, after the store's: handles edits that came as many events, and lets
         the lists follow views that show another volume now, and volumes that lie below another transform.
         """
         self._views.follow()
@@ -123,7 +123,7 @@ class LandmarkLogic:
         for caller, tag in self._tags:
             caller.RemoveObserver(tag)
         self._tags = []
-        self._letGo()
+        self._release()
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class LandmarkLogic:
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
             self._matcher.matchMoved([pointId], self.effort)
             self._matcher.keepByHand(pointId, clicked, MOVED, inClicked[0])
-        self.said.emit(
+        self.reported.emit(
             f"{labelOf(self.points, pointId)}: placed in {clicked.GetName()}; its place in {self.template.GetName()} "
             "was found by matching, look there before you rely on it."
         )
@@ -318,7 +318,7 @@ class LandmarkLogic:
             self.setPoints(None)
         self.setScans(self.template if self._isHere(self.template) else None, kept)
 
-    def _letGo(self) -> None:
+    def _release(self) -> None:
         self.setPoints(None)
         self.setScans(None, [])
 

@@ -36,12 +36,12 @@ class LandmarkMatcher:
     """template: volume node of the points; points: their list; targets: volume nodes to find them in.
 
     lists: volume ID -> answers. outside: IDs of points beyond the template's scan. effort: see `match_all`.
-    said(sentence): something the user should read. listAdded(list): there is one more.
+    reported(sentence): something the user should read. listAdded(list): there is one more.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.said, self.listAdded = Signal(), Signal()
+        self.reported, self.listAdded = Signal(), Signal()
         self.template = self.points = None
         self.targets: list = []
         self.effort = "standard"
@@ -64,7 +64,7 @@ class LandmarkMatcher:
         ]
 
     def link(self) -> None:
-        """Take up the lists of answers that the scene holds for the present points and targets."""
+        """Find the lists of answers that the scene holds for the present points and targets."""
         self.lists, self.outside = {}, set()
         for target in self.targets if self.points is not None else ():
             found = AnswerList.find(self.scene, self.points, target)
@@ -167,7 +167,7 @@ class LandmarkMatcher:
         try:
             found = self.store.engine.match(templateMap, places, maps, effort)
         except AnatomicalEmbeddingError as error:
-            self.said.emit(str(error))
+            self.reported.emit(str(error))
             return
         for target, targetMap, matches in zip(targets, maps, found, strict=True):
             each, source = self.listFor(target), madeFrom(templateMap, targetMap)
@@ -180,7 +180,7 @@ class LandmarkMatcher:
             each.keep(answers)
 
     def _retract(self, each: AnswerList, ids: list[str], soon: bool) -> None:
-        """What was said of points where they were. A user's own answers stay and are marked; others go, but for those
+        """What was known of points where they were. A user's own answers stay and are marked; others go, but for those
         that are written anew at once (soon).
         """
         answers = each.answers
@@ -218,7 +218,7 @@ class LandmarkMatcher:
         new = [labelOf(self.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
         if new:
-            self.said.emit(f"{', '.join(new)}: outside {self.template.GetName()}; move the point into that scan.")
+            self.reported.emit(f"{', '.join(new)}: outside {self.template.GetName()}; move the point into that scan.")
 
 
 def madeFrom(templateMap, targetMap) -> str:

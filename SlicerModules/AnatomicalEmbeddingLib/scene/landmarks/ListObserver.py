@@ -1,4 +1,4 @@
-"""What the user does to a point list, told apart from the storm of events that it comes as."""
+"""What the user does to a point list, apart from the many events that it comes as."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ListObserver:
     def _onDefined(self, caller, event: str, index: int | None = None) -> None:
         if self._ignored() or self._inHand:
             return
-        if index is None:  # several changes at once come as one event that does not tell which points
+        if index is None:  # several changes at once come as one event that does not state which points
             self._edited()
         else:
             self._placed(index)
@@ -89,7 +89,7 @@ class ListObserver:
                 self._dragging(index)
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Where each point is. The mouse's events do not tell which point they are about."""
+        """Where each point is. The mouse's events do not state which point they are about."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

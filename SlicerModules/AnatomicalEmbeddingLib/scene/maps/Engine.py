@@ -80,7 +80,7 @@ class Engine:
     def embed(
         self, volume: Volume, progress: Callable[[float, str], None], cancelled: Callable[[], bool]
     ) -> EmbeddingMap:
-        """Embed a scan; on the CPU where the GPU's memory does not suffice, which the map's notes tell.
+        """Embed a scan; on the CPU where the GPU's memory does not suffice, which the map's notes state.
 
         Raises AnatomicalEmbeddingError, of it CancelledError when `cancelled` says so.
         """

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 Progress = Callable[[float, str], None]
 Work = Callable[[Progress, Callable[[], bool]], object]
-_ending: list[threading.Thread] = []  # told to end, and perhaps not there yet
+_ending: list[threading.Thread] = []  # asked to end, and perhaps still running
 
 
 def waitForEnded(seconds: float = 5.0) -> bool:
-    """Wait for the threads of all workers that were told to end; True when they have ended within the time, which they
+    """Wait for the threads of all workers that were asked to end; True when they have ended within the time, which they
     share: closing Slicer must not take it once for each.
     """
     latest = time.monotonic() + seconds
@@ -96,7 +96,7 @@ class Worker:
             found[event.key, ended] = event
 
     def end(self) -> threading.Thread | None:
-        """Cancel everything and tell the thread to end, which `waitForEnded` waits for; returns it."""
+        """Cancel everything and ask the thread to end, which `waitForEnded` waits for; returns it."""
         self.cancel()
         thread, self._thread = self._thread, None
         if thread is not None:

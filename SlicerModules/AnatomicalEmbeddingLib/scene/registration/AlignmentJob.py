@@ -34,18 +34,18 @@ class Outcome:
     def text(self) -> str:
         """What a user should know, in a few sentences."""
         found, folding = self.registration, self.folding
-        said = [
+        sentences = [
             f"{found.moving} lies on {found.fixed} ({found.kind}).",
             f"{found.used} of {found.tried} places of {found.fixed} were found in {found.moving}.",
         ]
         if found.field is not None:
-            sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: told by the next sentence
-            said.append(f"Tissue is {sizes} as large in {found.moving} (98 % of the body).")
-            said.append(f"{100 * folding.share:.2f} % of the body is turned inside out.")
+            sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: see the next sentence
+            sentences.append(f"Tissue is {sizes} as large in {found.moving} (98 % of the body).")
+            sentences.append(f"{100 * folding.share:.2f} % of the body is turned inside out.")
         elif found.kind == AFFINE:
-            said.append(f"Tissue is {folding.low:.2f} times as large in {found.moving}.")
-        said.append(f"It took {self.seconds:.1f} s.")
-        return " ".join(filter(None, [*said, folding.doubt, *self.notes]))
+            sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving}.")
+        sentences.append(f"It took {self.seconds:.1f} s.")
+        return " ".join(filter(None, [*sentences, folding.doubt, *self.notes]))
 
 
 def alignmentWork(
@@ -81,7 +81,7 @@ def alignmentWork(
 
 
 def _registered(maps, volumes, kind, device, step) -> tuple[Registration, tuple[str, ...]]:
-    """On the CPU where the GPU's memory does not suffice, which the notes tell."""
+    """On the CPU where the GPU's memory does not suffice, which the notes state."""
     import torch
 
     from AnatomicalEmbedding.registration.register import register

@@ -40,11 +40,11 @@ class _Task:
 
 
 class AlignmentLogic:
-    """One alignment at a time. changed(): something to show has changed. said(sentence): why there is no result."""
+    """One alignment at a time. changed(): something to show has changed. reported(sentence): why there is no result."""
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
-        self.changed, self.said = Signal(), Signal()
+        self.changed, self.reported = Signal(), Signal()
         self._worker = Worker()
         self._task: _Task | None = None
 
@@ -77,12 +77,12 @@ class AlignmentLogic:
         """Align the moving volume with the fixed one; scans that are not prepared are prepared first.
 
         kind: "rigid", "affine", "coarse" or "deformable". transformNode: whose content is replaced, None for a new one.
-        resample: also make a volume on the fixed one's voxels. False where it cannot start, which `said` tells.
+        resample: also make a volume on the fixed one's voxels. False where it cannot start, which `reported` states.
         """
         self.cancel()
         problem = self.problem(fixedNode, movingNode, kind, transformNode)
         if problem:
-            self.said.emit(problem)
+            self.reported.emit(problem)
             return False
         begun = self.store.request((fixedNode, movingNode))
         self._task = _Task(fixedNode, movingNode, kind, transformNode, resample, begun)
@@ -164,7 +164,7 @@ class AlignmentLogic:
 
     def _stop(self, sentence: str) -> None:
         self.cancel()
-        self.said.emit(sentence)
+        self.reported.emit(sentence)
 
     def _isWorkedOn(self, node) -> bool:
         return self.store.state(node).status in (WAITING, WORKING)

@@ -16,7 +16,7 @@ import slicer.util
 import vtk
 from vtk.util.numpy_support import numpy_to_vtk
 
-from .. import Hierarchy
+from .. import SceneNodes
 from ..VolumeNodes import SOURCE_ROLE, copyLooks, ctVolumes
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def align(scene, registration: Registration, fixedNode, movingNode, transformNod
     """Put the moving volume below a transform that lays it on the fixed one, made where none is given; returns it."""
     linear = registration.field is None
     if transformNode is None:
-        name = Hierarchy.freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
+        name = SceneNodes.freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
         transformNode = scene.AddNewNodeByClass(_LINEAR if linear else _ANY, name)
     known = alignmentOf(movingNode)
     before = movingNode.GetTransformNodeID() if known is None else known.GetNodeReferenceID(_BEFORE_ROLE)
@@ -81,8 +81,8 @@ def undoAlignment(volumeNode) -> None:
 
 
 def addResampled(scene, resampled: Volume, fixedNode, movingNode):
-    """A new volume beside the fixed one, below the same parent transform, with the looks of the moving one."""
-    name = Hierarchy.freeName(scene, f"{movingNode.GetName()} on {fixedNode.GetName()}")
+    """A new volume next to the fixed one, below the same parent transform, with the looks of the moving one."""
+    name = SceneNodes.freeName(scene, f"{movingNode.GetName()} on {fixedNode.GetName()}")
     node = scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
     node.SetNodeReferenceID(SOURCE_ROLE, movingNode.GetID())  # before anyone takes it for another CT
     slicer.util.updateVolumeFromArray(node, resampled.voxels)
@@ -91,7 +91,7 @@ def addResampled(scene, resampled: Volume, fixedNode, movingNode):
     node.SetVoxelValueUnits(movingNode.GetVoxelValueUnits())
     node.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
     copyLooks(movingNode, node)
-    Hierarchy.placeBeside(scene, node, fixedNode)
+    SceneNodes.placeNextTo(scene, node, fixedNode)
     return node
 
 

@@ -51,7 +51,7 @@ def main() -> int:
 
         return run()
     except Exception:
-        # let go of here, with the loop that it came from: an error that ends Python itself keeps the processes beside
+        # released here, with the loop that it came from: an error that ends Python itself keeps the processes next to
         # the loop, and Python waits for them for ever, as they ignore the signal that should end them
         traceback.print_exc()
         return 1

@@ -23,7 +23,7 @@ class TrainingCurves:
     """Charts "Training loss" and "Validation error (mm)" of the run that is looked at.
 
     Nodes are found by their role whenever they are needed: after the scene was closed, or a user has deleted some of
-    them, they are made anew, and a scene that was saved with them is gone on with.
+    them, they are made anew, and a scene that was saved with them is continued.
     """
 
     def __init__(self, scene) -> None:
@@ -40,7 +40,7 @@ class TrainingCurves:
         return self._find("validation chart", "vtkMRMLPlotChartNode")
 
     def read(self, folder: str) -> None:
-        """Show what a run's folder tells."""
+        """Show what a run's folder holds."""
         self.showLoss(LossCurve.read(folder))
         self.showValidation(Validations.read(folder))
 

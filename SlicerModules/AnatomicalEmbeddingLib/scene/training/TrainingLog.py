@@ -17,7 +17,7 @@ _KEPT = 0.98  # of the trainer's running mean, that about 50 steps make
 class LossCurve:
     """The running mean of the loss at each step, as the trainer reports it: read from a folder, then added to live.
 
-    minutes: spent by the sittings that the folder told of.
+    minutes: spent by the sittings that the folder recorded.
     """
 
     steps: list[int] = field(default_factory=list)

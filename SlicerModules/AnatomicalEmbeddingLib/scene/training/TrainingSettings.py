@@ -1,4 +1,4 @@
-"""What a training run is told: its settings, the command line they make, and what is wrong with them in words."""
+"""What a training run gets: its settings, the command line they make, and what is wrong with them in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which study of a follow-up a volume node is: by a key that stays with the node, whatever it is called."""
+"""Studies of a follow-up and their nodes: a key that stays with the volume, and the markups that belong to it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import slicer
 from AnatomicalEmbedding.followup.lesions import Study as RecordStudy
 from AnatomicalEmbedding.followup.record import FollowUp
 
+from ..SceneNodes import placeInFolder
+from ..Views import keepingPlaceNode
 from ..VolumeNodes import scans
 from .StudyOrder import Patient
 
@@ -48,14 +50,14 @@ def studiesOf(scene, patient: Patient, keyed: dict[str, object]) -> list[RecordS
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """The record over the studies that are loaded, and those of the others in which a person has said something."""
+    """The record over the studies that are loaded, and those of the others in which a person has reviewed something."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
-    absent = {each.key: each for each in others if each.key not in keys and _says(record, each.key)}
+    absent = {each.key: each for each in others if each.key not in keys and _isReviewed(record, each.key)}
     return record.with_studies(_withAbsent(loaded, absent.values()))
 
 
-def _says(record: FollowUp, study: str) -> bool:
+def _isReviewed(record: FollowUp, study: str) -> bool:
     found = [lesion.findings.get(study) for lesion in record.lesions]
     return any(each is not None and each.reviewed for each in found)
 
@@ -87,3 +89,24 @@ def studyUid(scene, volumeNode) -> str:
 
 def _dicom() -> str:
     return slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+
+
+VOLUME_ROLE = "AnatomicalEmbedding.Volume"
+FOLDER = "Lesions"
+
+
+def addStudyNode(scene, className: str, name: str, volumeNode):
+    """A markups node in the folder of lesions next to its volume; not the one that the mouse places in."""
+    with keepingPlaceNode(scene):
+        node = scene.AddNewNodeByClass(className, name)
+    node.CreateDefaultDisplayNodes()
+    node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
+    placeInFolder(scene, node, volumeNode, FOLDER)
+    return node
+
+
+def followVolume(node, volumeNode) -> None:
+    """Below the same parent transform, so that the node's own coordinates are the volume's RAS mm."""
+    wanted = volumeNode.GetTransformNodeID()
+    if node.GetTransformNodeID() != wanted:
+        node.SetAndObserveTransformNodeID(wanted)

@@ -1,0 +1,90 @@
+"""What panels ask of Qt's own widgets, and Qt does not offer: combo boxes by value, paths, table cells, coloured words,
+lists of sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+import qt
+import slicer.util
+from slicer.i18n import tr as _
+
+
+def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | None) -> None:
+    """Entries (value, text), without a signal; no entry is current where `current` is none of them."""
+    values = [value for value, _text in entries]
+    blocked = comboBox.blockSignals(True)
+    comboBox.clear()
+    for value, text in entries:
+        comboBox.addItem(text, value)
+    comboBox.setCurrentIndex(values.index(current) if current in values else -1)
+    comboBox.blockSignals(blocked)
+
+
+def connectPath(edit, slot: Callable[[str], None]) -> None:
+    """Call slot(path) whenever the text of a ctkPathLineEdit changes.
+
+    Its own signal currentPathChanged reports neither an emptied field nor a text that its filters refuse.
+    """
+    for line in slicer.util.findChildren(edit, className="QLineEdit"):
+        line.connect("textChanged(QString)", slot)
+
+
+_INK = "#202020"  # on these colours, whatever the theme
+
+
+def putCell(
+    table, row: int, column: int, text: str, tip: str = "", colour: str | None = None, editable: bool = False
+) -> None:
+    """Show text in a cell of a QTableWidget. colour: of the background, None: the theme's."""
+    item = table.item(row, column)
+    if item is None:
+        item = qt.QTableWidgetItem()
+        flags = qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled
+        item.setFlags(flags | qt.Qt.ItemIsEditable if editable else flags)
+        table.setItem(row, column, item)
+    if item.text() != text:
+        item.setText(text)
+    if item.toolTip() != tip:
+        item.setToolTip(tip)
+    item.setData(qt.Qt.BackgroundRole, qt.QBrush(qt.QColor(colour)) if colour else None)
+    item.setData(qt.Qt.ForegroundRole, qt.QBrush(qt.QColor(_INK)) if colour else None)
+
+
+GOOD, WARNING, BAD = "good", "warning", "bad"
+_COLOURS = {GOOD: "#2a9d4e", WARNING: "#c77800", BAD: "#d8433b"}  # legible on light and dark backgrounds
+
+
+def coloured(text: str, state: str) -> str:
+    """Rich text of a label: the words in the state's colour, plain text escaped."""
+    return f'<span style="color:{_COLOURS[state]}">{escape(text)}</span>'
+
+
+_MOST = 8  # that are shown at once
+
+
+class StatusLines:
+    """Shows sentences in a label, one a line, each once."""
+
+    def __init__(self, label) -> None:
+        self._label = label
+        self._sentences: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        """Add a sentence."""
+        if sentence and sentence not in self._sentences:
+            self._sentences.append(sentence)
+            self._show()
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._sentences = []
+        self._show()
+
+    def _show(self) -> None:
+        shown = self._sentences[-_MOST:]
+        left = len(self._sentences) - len(shown)
+        more = [_("{count} more before these.").format(count=left)] if left else []
+        self._label.text = "\n".join([*more, *shown])
