@@ -105,6 +105,10 @@ class QFileDialog(QtWidgets.QFileDialog):
         return DIALOGS.record("open_file", directory, caption, filter=filter)
 
     @staticmethod
+    def getOpenFileNames(parent=None, caption="", directory="", filter="", *_more):
+        return DIALOGS.record("open_files", directory, caption, filter=filter)
+
+    @staticmethod
     def getExistingDirectory(parent=None, caption="", directory="", *_more):
         return DIALOGS.record("directory", directory, caption)
 
