@@ -44,8 +44,7 @@ class KitUser(User):
         files = sorted(resource("SampleData").iterdir())
         paths = [next(file for file in files if uri.endswith(file.name)) for uri in source.uris]
         for path, node, kind in zip(paths, source.nodeNames, source.loadFileType, strict=True):
-            load = slicer.util.loadVolume if kind == "VolumeFile" else slicer.util.loadMarkups
-            load(str(path)).SetName(node)
+            _load(self.kit.scene, kind, path, node)
 
     def import_dicom(self, folder: Path) -> None:
         """Volumes, patient and studies in the scene as the DICOM module leaves them, and what its database knows."""
@@ -219,6 +218,15 @@ class NodeViews:
         pause(0.2)
         for volume in volumes:
             assert self.all_of(volume), f"no view shows {volume.GetName()}"
+
+
+def _load(scene, kind: str, path: Path, name: str) -> None:
+    class_name = "vtkMRMLScalarVolumeNode" if kind == "VolumeFile" else "vtkMRMLMarkupsFiducialNode"
+    node = scene.AddNewNodeByClass(class_name)
+    node.CreateDefaultDisplayNodes()
+    node.AddDefaultStorageNode(str(path))
+    assert node.GetStorageNode().ReadData(node), f"{path} cannot be read"
+    node.SetName(name)
 
 
 def _put_into_study(scene, volume, header) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import qt
 import vtk
 from slicer.util import VTKObservationMixin
 
@@ -55,7 +56,7 @@ class ParameterNodeBinding(VTKObservationMixin):
         self._scene, self._getParameterNode = scene, getParameterNode
         self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
         self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
-        self.addObserver(scene, scene.EndBatchProcessEvent, self._showAgain)
+        self.addObserver(scene, scene.EndBatchProcessEvent, self._onBatchEnd)
         self.initializeParameterNode()
 
     def initializeParameterNode(self) -> None:
@@ -99,7 +100,11 @@ class ParameterNodeBinding(VTKObservationMixin):
         finally:
             self._changing = before
 
-    def _showAgain(self, caller=None, event=None) -> None:
+    def _onBatchEnd(self, caller, event) -> None:
+        """A scene joins the loaded subject hierarchy with its own only after this event: changes have to wait for it."""
+        qt.QTimer.singleShot(0, self._showAgain)
+
+    def _showAgain(self) -> None:
         """Nodes that the parameter node refers to may have come after it, which it does not report."""
         if self._parameterNode is not None:
             self._parameterNode.parameterNode.InvokeEvent(vtk.vtkCommand.ModifiedEvent)

@@ -270,8 +270,6 @@ def test_a_finished_follow_up_is_whole_again_after_loading(prepared, tmp_path):
     kit.load_scene(path)
     kit.spin(lambda: prepared.table.rowCount == 2)
     kit.spin(lambda: responses(prepared) == before)
-    # slicer-core complains at loading of a hierarchy item that a node left which is not saved: not looked into yet
-    kit.vtk_errors.clear()
     assert panel.ui.exportButton.enabled
     assert panel.ui.nextStepLabel.text == step
     assert not panel.ui.responseSection.collapsed
