@@ -101,7 +101,7 @@ class ParameterNodeBinding(VTKObservationMixin):
             self._changing = before
 
     def _onBatchEnd(self, caller, event) -> None:
-        """A scene joins the loaded subject hierarchy with its own only after this event: changes have to wait for it."""
+        """A scene joins the loaded subject hierarchy with its own only after this event: changes wait for it."""
         qt.QTimer.singleShot(0, self._showAgain)
 
     def _showAgain(self) -> None:
