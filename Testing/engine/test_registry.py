@@ -131,7 +131,7 @@ class TestRefused:
     def test_an_unknown_name_lists_what_there_is(self, name, tmp_path, monkeypatch):
         for shipped in ("first", "second"):
             write_small_weights(tmp_path, shipped)
-        for module in ("models.registry", "resources"):
+        for module in ("embedding.models.registry", "resources"):
             monkeypatch.setattr(f"AnatomicalEmbedding.{module}.resource", lambda folder: tmp_path)
         assert list_weights() == ["first", "second"]
         assert find_weights("second").name == "second"
