@@ -17,6 +17,7 @@ from .waiting import pause, wait
 MODULES = ("AnatomicalLandmarks", "AnatomicalROI", "LesionFollowUp", "AnatomicalEmbeddingTraining")
 EMBEDDING_SECONDS = 600.0  # for all scans of a scenario, on a slow processor
 _BAR_Y = 8  # a pixel of the bar of a section
+_TICK_X = 8  # a pixel of the tick of a group box
 
 
 class User:
@@ -104,7 +105,9 @@ class User:
         """Open a folded section by its bar."""
         if section.collapsed:
             self._show(section)
-            events.click(section, section.width // 2, min(_BAR_Y, section.height // 2))
+            # a group box opens by the tick before its title alone
+            x = _TICK_X if section.inherits("ctkCollapsibleGroupBox") else section.width // 2
+            events.click(section, x, min(_BAR_Y, section.height // 2))
             pause(0.2)
         assert not section.collapsed, f"{section.objectName} did not open"
 
@@ -210,7 +213,7 @@ class User:
         """Open the sections that a widget is in, and scroll the panel until it can be seen."""
         area = widget.parentWidget()
         while area is not None and not area.inherits("QScrollArea"):
-            if area.inherits("ctkCollapsibleButton"):
+            if area.inherits("ctkCollapsibleButton") or area.inherits("ctkCollapsibleGroupBox"):
                 self.open_section(area)
             area = area.parentWidget()
         if area is not None:
