@@ -18,7 +18,10 @@ def _files(folder: str, below: str = ".") -> set[str]:
 
 
 def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
-    shared = ["AnatomicalEmbedding", *(f"Resources/{name}" for name in ("Icons", "Models", "Recipes", "Structures"))]
+    shared = [
+        "AnatomicalEmbedding",
+        *(f"Resources/{name}" for name in ("Atlas", "Icons", "Models", "Recipes", "Structures", "Terms")),
+    ]
     expected = set().union(*(_files(folder) for folder in [*shared, "Resources/SampleData"]))
     expected |= {path.name for path in MODULES.glob("*.py")}
     for folder in ("AnatomicalEmbeddingLib", "Resources"):
