@@ -57,7 +57,7 @@ def test_choices_that_come_with_a_batch_are_taken_up_at_its_end(kit, panel):
     panel._parameterNode.targets = [node("Current")]
     assert not panel.ui.targetSelector.enabled
     kit.scene.EndState(kit.scene.BatchProcessState)
-    assert panel.ui.targetSelector.enabled
+    kit.spin(lambda: panel.ui.targetSelector.enabled)
     assert panel.ui.targetSelector.checkedNodes() == [node("Current")]
 
 
