@@ -274,8 +274,9 @@ class Kit:
         return write_mrb(self.scene, path)
 
     def load_scene(self, path: Path | str) -> None:
-        """Load a .mrb in place of the scene."""
+        """Load a .mrb in place of the scene, and process what waits for the events after it."""
         read_mrb(self.scene, path)
+        self.process_events()
 
 
 def _with_parents(widget):
