@@ -25,6 +25,7 @@ def build() -> types.ModuleType:
     module.QProcess = QProcess
     module.QSettings = QSettings
     module.QUiLoader = QUiLoader
+    refuse_unanswered_dialogs()
     module.QFileDialog = QFileDialog
     module.QDesktopServices = QDesktopServices
     for name in ("exec", "exec_"):
@@ -120,6 +121,19 @@ def button_for(answer: bool, shown):
     refusal = (kinds.No, kinds.Cancel, kinds.Close, kinds.Discard, kinds.Abort)
     wanted = order if answer else refusal
     return next((kind for kind in wanted if kind & shown), kinds.NoButton)
+
+
+def _refuse(name: str):
+    def refused(*_arguments):
+        raise AssertionError(f"{name} would open a window that nobody answers: add it to the kit's dialogs")
+
+    return staticmethod(refused)
+
+
+def refuse_unanswered_dialogs() -> None:
+    """A dialog that the kit does not answer fails the test at once, where the real one would wait for ever."""
+    for name in ("getSaveFileName", "getSaveFileUrl", "getOpenFileUrl", "getOpenFileUrls", "getExistingDirectoryUrl"):
+        setattr(QFileDialog, name, _refuse(f"QFileDialog.{name}"))
 
 
 class QDesktopServices:
