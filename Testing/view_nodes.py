@@ -6,7 +6,7 @@ import slicer
 
 
 def add_view(scene, tag: str, volume, orientation: str = "Axial"):
-    """A slice node and what it shows; both outlive the closing of a scene."""
+    """A slice node and what it shows; both outlive the closing of a scene, but not the kit's reset."""
     slice_node = scene.GetSingletonNode(tag, "vtkMRMLSliceNode")
     if slice_node is None:
         slice_node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that the scene knows
@@ -21,9 +21,3 @@ def add_view(scene, tag: str, volume, orientation: str = "Axial"):
     composite.SetLayoutName(tag)
     scene.AddNode(composite).SetBackgroundVolumeID(None if volume is None else volume.GetID())
     return slice_node
-
-
-def remove_views(scene) -> None:
-    for name in ("vtkMRMLSliceCompositeNode", "vtkMRMLSliceNode"):
-        for n in reversed(range(scene.GetNumberOfNodesByClass(name))):
-            scene.RemoveNode(scene.GetNthNodeByClass(n, name))

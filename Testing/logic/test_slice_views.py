@@ -5,7 +5,7 @@ import pytest
 import slicer
 import slicer.util
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
-from view_nodes import add_view, remove_views
+from view_nodes import add_view
 
 from AnatomicalEmbeddingLib.scene import SideBySide, Views
 from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
@@ -15,12 +15,11 @@ from slicer_kit.scene import read_mrb, write_mrb
 
 @pytest.fixture
 def views(scene):
-    """Two views of one scan, one of another; gone afterwards, for views outlive the closing of a scene."""
+    """Two views of one scan, one of another."""
     slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
     first, second = add_patient(0, "First"), add_patient(1, "Second")
     made = add_view(scene, "Aax", first), add_view(scene, "Acor", first, "Coronal"), add_view(scene, "Bax", second)
-    yield first, second, made
-    remove_views(scene)
+    return first, second, made
 
 
 def centre(slice_node) -> np.ndarray:
@@ -78,7 +77,6 @@ def test_3d_views_show_what_belongs_to_one_scan_and_do_not_mix_them(scene, views
     Views.showOnlyIn(others, scene, second)
     assert ours.IsDisplayableInView(solid.GetID())
     assert not others.IsDisplayableInView(solid.GetID())
-    scene.RemoveNode(solid)
 
 
 def test_a_scan_is_seen_whole_and_in_the_middle_wherever_it_was_moved(scene, views):

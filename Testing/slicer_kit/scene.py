@@ -66,10 +66,11 @@ class SlicerCore:
 
     def clear(self) -> None:
         """Close the scene as File > Close Scene does, and drop what the application keeps across a close:
-        parameter nodes, so that the next test starts like a freshly started application."""
+        parameter nodes and views, so that the next test starts like a freshly started application."""
         self.scene.Clear(0)
-        for node in nodes_of_class(self.scene, "vtkMRMLScriptedModuleNode"):
-            self.scene.RemoveNode(node)
+        for name in ("vtkMRMLScriptedModuleNode", "vtkMRMLSliceCompositeNode", "vtkMRMLAbstractViewNode"):
+            for node in nodes_of_class(self.scene, name):
+                self.scene.RemoveNode(node)
         clear_hierarchy(self.scene)
 
 

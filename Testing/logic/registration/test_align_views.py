@@ -2,7 +2,7 @@
 
 import pytest
 from scans import add_patient
-from view_nodes import add_view, remove_views
+from view_nodes import add_view
 
 from AnatomicalEmbeddingLib.scene.registration.AlignmentViews import areLaidOver, layOver, takeAway
 from AnatomicalEmbeddingLib.scene.Views import compositeOf, volumeIn
@@ -10,8 +10,7 @@ from AnatomicalEmbeddingLib.scene.Views import compositeOf, volumeIn
 
 @pytest.fixture
 def volumes(scene):
-    yield add_patient(0, "Fixed"), add_patient(1, "Moving")
-    remove_views(scene)
+    return add_patient(0, "Fixed"), add_patient(1, "Moving")
 
 
 def test_the_views_of_the_fixed_volume_show_the_moving_one_half_transparent(scene, volumes):

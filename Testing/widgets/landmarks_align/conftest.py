@@ -2,7 +2,6 @@
 
 import pytest
 from scans import add_patient
-from view_nodes import remove_views
 
 
 @pytest.fixture
@@ -14,5 +13,4 @@ def panel(kit, map_folder):
     ModuleSettings.setDevice("cpu")
     for number, name in enumerate(("Prior", "Current", "Other")):
         add_patient(number, name)
-    yield kit.open(kit.load_module("AnatomicalLandmarks"))
-    remove_views(kit.scene)
+    return kit.open(kit.load_module("AnatomicalLandmarks"))

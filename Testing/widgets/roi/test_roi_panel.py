@@ -6,7 +6,7 @@ import slicer.util
 from box_bench import add_roi, truth
 from roi_actions import boxes, cells, find, node, tick
 from scans import add_patient
-from view_nodes import add_view, remove_views
+from view_nodes import add_view
 
 from AnatomicalEmbeddingLib.scene.Views import volumeIn
 
@@ -101,7 +101,6 @@ def test_what_was_cropped_is_shown_where_its_scan_was(kit, panel):
         node(name).GetRASBounds(bounds)
         middle = [sum(bounds[n : n + 2]) / 2 for n in (0, 2, 4)]
         assert slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3] == pytest.approx(middle)
-    remove_views(kit.scene)
 
 
 # -- coverage

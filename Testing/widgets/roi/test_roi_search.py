@@ -4,7 +4,7 @@ import numpy as np
 import slicer
 import slicer.util
 from roi_actions import boxes, cells, find, node, tick
-from view_nodes import add_view, remove_views
+from view_nodes import add_view
 
 from AnatomicalEmbeddingLib.scene.Views import volumeIn
 
@@ -112,22 +112,14 @@ def test_the_recall_of_the_slider_is_asked_for(kit, panel):
 
 def test_a_double_click_jumps_to_the_box(kit, panel):
     find(kit, panel, "Liver", "Brain")
-    view = kit.scene.AddNewNodeByClass("vtkMRMLSliceNode")
-    composite = kit.scene.AddNewNodeByClass("vtkMRMLSliceCompositeNode")
-    for each in (view, composite):
-        each.SetLayoutName("Test")
-    composite.SetBackgroundVolumeID(node("Current").GetID())
-    try:
-        panel.ui.boxTable.cellDoubleClicked.emit(1, 2)
-        centre = node("liver in Current").GetCenter()
-        np.testing.assert_allclose(slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3], centre, atol=1e-3)
-        assert node("liver in Current").GetDisplayNode().GetHandlesInteractive()
-        panel.ui.boxTable.cellDoubleClicked.emit(0, 2)
-        assert panel.ui.statusLabel.text == "Current has no box of Brain."
-        kit.spin(lambda: list(node("liver in Current").GetDisplayNode().GetViewNodeIDs()) == [view.GetID()])
-    finally:
-        for each in (view, composite):
-            kit.scene.RemoveNode(each)
+    view = add_view(kit.scene, "Test", node("Current"))
+    panel.ui.boxTable.cellDoubleClicked.emit(1, 2)
+    centre = node("liver in Current").GetCenter()
+    np.testing.assert_allclose(slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3], centre, atol=1e-3)
+    assert node("liver in Current").GetDisplayNode().GetHandlesInteractive()
+    panel.ui.boxTable.cellDoubleClicked.emit(0, 2)
+    assert panel.ui.statusLabel.text == "Current has no box of Brain."
+    kit.spin(lambda: list(node("liver in Current").GetDisplayNode().GetViewNodeIDs()) == [view.GetID()])
 
 
 def test_a_double_click_on_a_scan_that_is_not_shown_shows_it(kit, panel):
@@ -140,7 +132,6 @@ def test_a_double_click_on_a_scan_that_is_not_shown_shows_it(kit, panel):
     np.testing.assert_allclose(slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3], centre, atol=1e-3)
     kit.spin(lambda: node("liver in Current").GetDisplayNode().GetVisibility2D())
     assert not node("liver in Prior").GetDisplayNode().GetVisibility2D()
-    remove_views(kit.scene)
 
 
 def test_a_box_changed_with_the_mouse_is_shown_so_and_kept_unless_asked_otherwise(kit, panel):
