@@ -7,6 +7,7 @@
 """
 
 from .atlas import Atlas, shipped_atlas
+from .completion import completions, not_understood
 from .phrases import Mention, Sentence, parse, parse_report, suggestions
 from .placing import INSIDE, OUTSIDE, PARTLY, Named, Place, PlaceFinder
 from .terms import Term, Terms, load_terms
@@ -23,7 +24,9 @@ __all__ = [
     "Sentence",
     "Term",
     "Terms",
+    "completions",
     "load_terms",
+    "not_understood",
     "parse",
     "parse_report",
     "shipped_atlas",
