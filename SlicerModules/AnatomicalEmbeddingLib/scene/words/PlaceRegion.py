@@ -22,7 +22,7 @@ _SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))  # of th
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """masks: (k, j, i) uint8 of the smallest regions that hold a half and nine tenths of the chance. origin: (3,) of the
+    """masks: (k, j, i) uint8, the smallest regions that hold a half and nine tenths of the chance. origin: (3,) of the
     first voxel, step: (3,), in the scan's own RAS mm.
     """
 

@@ -78,7 +78,7 @@ class WordSearch:
 
     volumes: the scans that are searched; those without a map are embedded when something is looked for.
     changed(): answers have come, or another place is shown. reported(sentence): something to read.
-    reportRead(): `sentences` of a report are there. named(): `name`, of what lies at the latest point, is another; "" for nothing.
+    reportRead(): `sentences` of a report are there. named(): `name`, of what lies at the latest point, has changed.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
