@@ -85,6 +85,7 @@ class FindPanel:
 
     def _onEnter(self) -> None:
         text = self.ui.findEdit.text
+        self.completer.popup().hide()
         if self.search.steps and text.strip() == self.search.text:
             self.search.step()
         else:
