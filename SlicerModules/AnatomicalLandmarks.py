@@ -109,6 +109,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self._targets = []
         self.preparation = self.closing(PreparationBar(self.ui.preparationArea.layout(), self.session))
         self.matchTable = self.closing(MatchTable(self.ui.matchArea.layout(), self.logic))
+        self.ui.statusLabel.visible = self.ui.nameLabel.visible = False
         self.alignment = self.closing(AnatomicalLandmarksLogic().alignment(scene, store))
         self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
@@ -177,6 +178,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def say(self, sentence):
         """Show a sentence below the table."""
         self.ui.statusLabel.text = sentence
+        self.ui.statusLabel.visible = bool(sentence)
 
     def _scans(self):
         """The template and the targets."""
