@@ -14,6 +14,7 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
+from AnatomicalEmbeddingLib.panels.landmarks.FindPanel import FindPanel
 from AnatomicalEmbeddingLib.panels.landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
@@ -32,6 +33,7 @@ from AnatomicalEmbeddingLib.scene.registration.AlignmentLogic import AlignmentLo
 from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS, offerLayouts
 from AnatomicalEmbeddingLib.scene.VolumeNodes import scans
+from AnatomicalEmbeddingLib.scene.words.WordSearch import WordSearch
 
 _CROSSHAIR_KEY = "Ctrl+Shift+A"
 
@@ -85,7 +87,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         ParameterNodeBinding.__init__(self)
-        self.logic = self.crosshair = self.alignment = None
+        self.logic = self.crosshair = self.alignment = self.words = None
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -101,10 +103,13 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         scene, store = slicer.mrmlScene, self.session.store
         self.logic = self.closing(AnatomicalLandmarksLogic().landmarks(scene, store))
         self.crosshair = self.closing(AnatomicalCrosshair(scene, store))
+        self.words = self.closing(AnatomicalLandmarksLogic().words(scene, store))
+        self.findPanel = self.closing(FindPanel(self.ui, self.words, self.session))
         self.scanChoice = ScanChoice(scene, self.ui.targetSelector)
         self._targets = []
         self.preparation = self.closing(PreparationBar(self.ui.preparationArea.layout(), self.session))
         self.matchTable = self.closing(MatchTable(self.ui.matchArea.layout(), self.logic))
+        self.ui.statusLabel.visible = self.ui.nameLabel.visible = False
         self.alignment = self.closing(AnatomicalLandmarksLogic().alignment(scene, store))
         self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
@@ -113,6 +118,9 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.logic.reported.connect(self.say)
         self.logic.shown.connect(self._onShown)
         self.logic.changed.connect(self._showButtons)
+        self.words.changed.connect(self._onWords)
+        self.words.named.connect(self._showName)
+        self.crosshair.moved.connect(self.words.nameAt)
         self.session.ticked.connect(self._onTick)
         self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
 
@@ -147,6 +155,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
             return
         self.ui.crosshairCheckBox.checked = False
         self.ui.placeWidget.setPlaceModeEnabled(False)
+        self.words.clear()
         self.shortcut.setEnabled(False)
 
     def onSceneStartClose(self, caller, event):
@@ -155,6 +164,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.scanChoice.clear()
         self._targets = []
         self.alignPanel.clear()
+        self.findPanel.clear()
         self.say("")
 
     def initializeParameterNode(self):
@@ -168,6 +178,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def say(self, sentence):
         """Show a sentence below the table."""
         self.ui.statusLabel.text = sentence
+        self.ui.statusLabel.visible = bool(sentence)
 
     def _scans(self):
         """The template and the targets."""
@@ -180,6 +191,13 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def _onShown(self, pointId):
         """All views have gone to a point: a scan that does not show it says so in its own."""
         writeInViews(slicer.mrmlScene, self.logic.absences(pointId))
+
+    def _onWords(self):
+        """A place has been looked for: scans that do not show it say so in their views."""
+        writeInViews(slicer.mrmlScene, self.words.absences())
+
+    def _showName(self):
+        self.ui.nameLabel.text = self.words.name
 
     def onExport(self):
         """Write the matches to a table node."""
@@ -195,6 +213,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def _onTick(self):
         self.logic.poll()
         self.crosshair.poll()
+        self.words.poll()
         if self.parent.isEntered:
             self._onNodes()  # voxels may come after their node
             self.viewButtons.poll()
@@ -203,6 +222,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         if on:
             self.logic.prepare()
         self.crosshair.setEnabled(on)
+        self.ui.nameLabel.text = ""
+        self.ui.nameLabel.visible = on
 
     def _onPointsAdded(self, node):
         node.CreateDefaultDisplayNodes()
@@ -230,7 +251,9 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.logic.setScans(template, self._targets)
         self.logic.setPoints(points if template is not None else None)
         self.crosshair.volumes = self._scans()
+        self.words.volumes = self._scans()
         self.preparation.setVolumes(self.crosshair.volumes)
+        self.findPanel.update()
         self.alignPanel.show(node.alignKind, template, self.logic.targets)
         self._showButtons()
 
@@ -273,6 +296,10 @@ class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
     def landmarks(self, scene, store):
         """The logic that pairs points with their answers; needs no panel."""
         return LandmarkLogic(scene, store)
+
+    def words(self, scene, store):
+        """The search for what words name, in all scans; needs no panel."""
+        return WordSearch(scene, store)
 
     def alignment(self, scene, store):
         """The logic that lays one volume on another; needs no panel."""

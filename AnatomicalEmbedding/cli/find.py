@@ -100,7 +100,7 @@ def run_find(options: argparse.Namespace) -> None:
 
 def _wanted(options: argparse.Namespace) -> list[tuple[str, Mention]]:
     """Words and what they mention. Raises AnatomicalEmbeddingError where that is nothing."""
-    from ..words import parse, parse_report
+    from ..words import not_understood, parse, parse_report
     from ..words.report_text import read_report
 
     if options.report is not None:
@@ -113,18 +113,10 @@ def _wanted(options: argparse.Namespace) -> list[tuple[str, Mention]]:
     else:
         wanted = [(options.words, mention) for mention in parse(options.words or "")]
         if not wanted:
-            raise AnatomicalEmbeddingError(_not_understood(options.words or ""))
+            raise AnatomicalEmbeddingError(not_understood(options.words or ""))
     if not options.scans:
         raise AnatomicalEmbeddingError("no scan was given; give the words first, then CT files or DICOM folders.")
     return wanted
-
-
-def _not_understood(words: str) -> str:
-    from ..words import suggestions
-
-    near = [title for word in words.split()[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][:4]
-    hint = f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else "; name an organ, a bone or a region."
-    return f"{' '.join(words.split())[:_SHOWN]!r}: names no place that is known{hint}"
 
 
 def _row(words: str, path: str, place: Place) -> list[object]:

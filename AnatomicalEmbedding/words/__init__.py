@@ -6,26 +6,33 @@
 >>> finder.name_at([12.0, -30.5, 410.0])
 """
 
-from .atlas import Atlas, shipped_atlas
-from .phrases import Mention, Sentence, parse, parse_report, suggestions
-from .placing import INSIDE, OUTSIDE, PARTLY, Named, Place, PlaceFinder
-from .terms import Term, Terms, load_terms
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "INSIDE",
-    "OUTSIDE",
-    "PARTLY",
-    "Atlas",
-    "Mention",
-    "Named",
-    "Place",
-    "PlaceFinder",
-    "Sentence",
-    "Term",
-    "Terms",
-    "load_terms",
-    "parse",
-    "parse_report",
-    "shipped_atlas",
-    "suggestions",
-]
+_WHERE = {
+    "INSIDE": "placing",
+    "OUTSIDE": "placing",
+    "PARTLY": "placing",
+    "Atlas": "atlas",
+    "Mention": "phrases",
+    "Named": "placing",
+    "Place": "placing",
+    "PlaceFinder": "placing",
+    "Sentence": "phrases",
+    "Term": "terms",
+    "Terms": "terms",
+    "completions": "completion",
+    "load_terms": "terms",
+    "not_understood": "completion",
+    "parse": "phrases",
+    "parse_report": "phrases",
+    "shipped_atlas": "atlas",
+    "suggestions": "phrases",
+}
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:  # phrases are read without torch, which takes seconds to import
+    if name in _WHERE:
+        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

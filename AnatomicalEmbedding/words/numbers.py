@@ -107,7 +107,7 @@ def _ribs_before(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 def _ribs_after(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     """ "12th rib", "3rd to 5th ribs", "fifth and sixth left ribs", "3-5. ribs"."""
-    if words[at] not in _ORDINALS and not words[at].isdigit():
+    if (words[at] not in _ORDINALS and not words[at].isdigit()) or "rib" not in words[at:]:
         return None
     numbers, n = _numbers(words, at, _RIBS)
     while n < len(words) and n < at + 12 and words[n] in _SKIPPED | {"anterior", "posterior", "lateral"}:

@@ -78,7 +78,7 @@ class Sentence:
 def parse(text: str) -> list[Mention]:
     """The places in a few words or several sentences, in their order.
 
-    Raises AnatomicalEmbeddingError for a text of more than 100,000 characters.
+    Raises AnatomicalEmbeddingError for a text of more than 30,000 characters.
     """
     return [mention for sentence in parse_report(text) for mention in sentence.mentions]
 
@@ -132,6 +132,7 @@ class _Dictionary:
             adjectives.update(term.adjectives)
         vocabulary = {word for phrase in self.phrases for word in phrase}
         self.vocabulary = vocabulary
+        self.firsts = {phrase[0] for phrase in self.phrases}
         zones = {*ZONES, *ZONE_NOUNS, *(w for relation in RELATIONS for w in relation)}
         spoken = {w for w in vocabulary if len(w) >= 5}
         self.spelling = Spelling(spoken | set(SIDES), {*plain_words(), *zones, *_SEEN, *_BOTH, *_SILENT})
@@ -229,7 +230,7 @@ class _Reading:
 
     def _longest(self, at: int) -> _Found | None:
         """The longest phrase from a token on; silent words and sides inside it do not count."""
-        if self._words[at] in _SILENT:
+        if self._words[at] not in self._dictionary.firsts:
             return None
         best, phrase, skipped = None, [], 0
         for n in range(at, min(at + 2 * _LONGEST, len(self._words))):
@@ -253,6 +254,8 @@ class _Reading:
     def _prefixed(self, at: int) -> _Found | None:
         """A word made of a prefix and a known one ("supraumbilical"), or the two with a hyphen between."""
         word = self._words[at]
+        if not word[0].isalpha():
+            return None
         for prefix, kind in PREFIXES.items():
             if word == prefix and self._words[at + 1 : at + 2] == ["-"] and at + 2 < len(self._words):
                 found = self._longest(at + 2)

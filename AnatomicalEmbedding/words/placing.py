@@ -56,12 +56,13 @@ class Place:
 
     def mask(self, share: float) -> Field:
         """1 in the smallest region that holds this share (0.5, 0.9) of the place's chance, else 0."""
+        return Field(self.region.first, (self.region.values >= self.least_chance(share)).astype(np.float32))
+
+    def least_chance(self, share: float) -> float:
+        """The chance that every cell of that region has at least."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
-        if total[-1] <= 0:
-            return self.region
-        least = values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]
-        return Field(self.region.first, (self.region.values >= max(least, 1e-6)).astype(np.float32))
+        return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _SHORTEST, _LONG, _LONGEST = 5, 9, 24
-_MOST_LOOKUPS = 1500  # of unknown words in one text: hostile text is not corrected for ever
+_MOST_LOOKUPS = 600  # of unknown words in one text: hostile text is not corrected for ever
 
 
 class Spelling:

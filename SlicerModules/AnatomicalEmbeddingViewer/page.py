@@ -19,6 +19,7 @@ from .logic.landmarks import Landmarks
 from .logic.scans import Scans
 from .logic.session import Session
 from .logic.views import Views
+from .logic.words import Words
 from .ui.template import build_page
 from .web.guard import Guard
 
@@ -40,6 +41,7 @@ class Viewer:
         self.views = Views(session, self.server)
         self.landmarks = Landmarks(session)
         self.crosshair = Crosshair(session, self.views)
+        self.words = Words(session, self.crosshair)
         self.boxes = Boxes(session)
         self.follow_up = FollowUps(session, self.views)
         self.exports = Exports(session, self.landmarks)
@@ -135,6 +137,10 @@ class Viewer:
             "follow_agree": follow_up.pairing.agree,
             "follow_cancel": follow_up.pairing.cancel,
             "follow_close_up": follow_up.close_up,
+            "words_typed": self.words.typed,
+            "words_find": self.words.find,
+            "words_read": self.words.read,
+            "words_sentence": self.words.sentence,
             "dismiss": self.session.dismiss,
         }
         for name, action in actions.items():
@@ -176,6 +182,7 @@ class Viewer:
         self.landmarks.poll()
         self.follow_up.poll()
         self.crosshair.poll()
+        self.words.poll()
         self.boxes.poll()
         if self.views.painter.busy and monotonic() - self._told < _DRAWING_S:
             return  # pictures first: an update costs as much as drawing one
@@ -188,8 +195,8 @@ class Viewer:
         if initial:
             state.trame__title = "Anatomical Embedding"
             state.windows = list(PRESETS)
-            state.update({"sought": "", "wanted": [], "recall": "0.95", "margin": 0})
-            state.client_only("sought", "wanted", "recall", "margin")
+            state.update({"sought": "", "wanted": [], "recall": "0.95", "margin": 0, "sayings": "", "report_text": ""})
+            state.client_only("sought", "wanted", "recall", "margin", "sayings", "report_text")
         state.tab = self.tab
         self.scans.publish(state)
         self.views.publish(state)
@@ -197,6 +204,7 @@ class Viewer:
         self.landmarks.publish(state)
         self.follow_up.publish(state)
         self.crosshair.publish(state)
+        self.words.publish(state)
         self.boxes.publish(state)
         self.exports.publish(state)
         state.sentences = self.session.sentences

@@ -8,7 +8,14 @@ import slicer
 from run import Scenario
 
 IN_SLICER = Path(__file__).resolve().parents[1] / "in_slicer"
-DRIVEN = ("tutorial", "landmarks_scene", "late_answers", "follow_up", "follow_up_scene")  # each takes a minute
+DRIVEN = (
+    "tutorial",
+    "find_words",
+    "landmarks_scene",
+    "late_answers",
+    "follow_up",
+    "follow_up_scene",
+)  # each takes a minute
 SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
 
 

@@ -125,7 +125,23 @@ class ctkCollapsibleGroupBox(_HidesChildren, QtWidgets.QGroupBox):
         self._hiding = False
         self.setCheckable(True)
         self.setChecked(True)
-        self.toggled.connect(lambda expanded: self._hide_or_show_children(not expanded))
+        self.toggled.connect(self._on_toggled)
+
+    def _on_toggled(self, expanded: bool) -> None:
+        self._hide_or_show_children(not expanded)
+        self.setMaximumHeight(16777215 if expanded else self.fontMetrics().height() + self.collapsedHeight)
+        self.updateGeometry()
+
+    def paintEvent(self, event) -> None:
+        if not self._is_collapsed():
+            super().paintEvent(event)
+            return
+        option = QtWidgets.QStyleOptionGroupBox()
+        self.initStyleOption(option)
+        option.subControls &= ~QtWidgets.QStyle.SubControl.SC_GroupBoxFrame  # there is nothing to frame
+        painter = QtWidgets.QStylePainter(self)
+        painter.drawComplexControl(QtWidgets.QStyle.ComplexControl.CC_GroupBox, option)
+        painter.end()
 
     def _is_collapsed(self) -> bool:
         return not self.isChecked()

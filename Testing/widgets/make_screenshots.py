@@ -25,6 +25,7 @@ _SIZES = {  # long and short axis at baseline, and at the second study, mm
     "L3": ((17, 15), (9, 7)),
     "L4": ((14, 11), (12, 9)),
 }
+_REPORT = "Mass in the upper pole of the left kidney, 3 cm. Liver is normal. No metastasis in the brain."
 _STRUCTURES = ["liver", "spleen", "kidney_left", "aorta", "brain"]
 
 
@@ -89,6 +90,23 @@ def _landmarks(kit) -> None:
     second = panel.logic.rows()[1].pointId
     panel.logic.setByHand(second, nodes[2], patient(2).points_ras[_POINTS[1]])
     _picture(kit, panel)
+    _find(kit, panel)
+
+
+def _find(kit, panel) -> None:
+    """The section "Find by words" alone."""
+    panel.ui.reportBox.collapsed = False
+    panel.ui.reportEdit.plainText = _REPORT
+    kit.click(panel.ui.reportButton)
+    kit.spin(lambda: not panel.words.busy, 60)
+    panel.ui.reportList.itemClicked.emit(panel.ui.reportList.item(0))
+    kit.spin(lambda: not panel.words.busy, 60)
+    path = OUTPUT / "AnatomicalLandmarks-find.png"
+    kit.grab(panel, path)  # the panel takes the height that it needs now
+    panel.parent.show()
+    kit.process_events()
+    panel.ui.findSection.grab().save(str(path))
+    print(path)
 
 
 def _boxes(kit) -> None:

@@ -120,8 +120,13 @@ const KEYS = { p: "key-place", w: "key-window", c: "key-crosshair", escape: "key
 addEventListener(
   "keydown",
   (event) => {
-    if (event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), select, textarea")) return;
     const key = event.key.toLowerCase();
+    if ((event.ctrlKey || event.metaKey) && key === "f" && !event.altKey && !event.shiftKey) {
+      event.preventDefault(); // the browser's own search finds nothing in pictures
+      document.getElementById("key-find")?.select();
+      return;
+    }
+    if (event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), select, textarea")) return;
     const undo = (event.ctrlKey || event.metaKey) && key === "z";
     const plain = !(event.ctrlKey || event.metaKey || event.altKey) && /^[a-z]$/.test(key);
     const here = plain && [...document.querySelectorAll(`[data-key="${key}"]`)].find((each) => each.offsetParent);

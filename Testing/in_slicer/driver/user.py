@@ -145,6 +145,14 @@ class User:
         middle = table.visualItemRect(item).center()
         (events.double_click if twice else events.click)(table.viewport(), middle.x(), middle.y())
 
+    def click_item(self, sentences, row: int) -> None:
+        """Click on a row of a list."""
+        self._show(sentences)
+        sentences.scrollToItem(sentences.item(row))
+        pause(0.05)
+        middle = sentences.visualItemRect(sentences.item(row)).center()
+        events.click(sentences.viewport(), middle.x(), middle.y())
+
     def type_in_cell(self, table, row: int, column: int, text: str) -> None:
         """Double click on a cell, type, Return."""
         self.click_cell(table, row, column, twice=True)

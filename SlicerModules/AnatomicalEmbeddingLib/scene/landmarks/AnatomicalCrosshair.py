@@ -9,6 +9,7 @@ import vtk
 
 from .. import Views
 from ..maps.MapStore import MapStore
+from ..Signal import Signal
 from ..VolumeNodes import fromWorld, toWorld
 
 _INTERVAL = 0.04  # seconds between updates, at least
@@ -21,11 +22,13 @@ class AnatomicalCrosshair:
 
     volumes: the scans that follow each other, where they are embedded. One small marker a scan is kept in the scene
     while it is on; none is saved or offered in selectors. `poll` shows the last place where updates came too fast.
+    moved(volumeNode, pointWorld): the mouse is at another place of a scan.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
         self.scene, self.store = scene, store
         self.volumes: list = []
+        self.moved = Signal()
         self._clock, self._last = clock, -1.0
         self._pending: tuple | None = None
         self._observed: tuple | None = None
@@ -60,6 +63,7 @@ class AnatomicalCrosshair:
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
         """Show the place of a world point of one scan in all others; the slice view `sliceNode` stays as it is."""
+        self.moved.emit(volumeNode, pointWorld)
         source = self.store.map(volumeNode)
         others = [n for n in self.volumes if n is not volumeNode and self.store.map(n) is not None]
         place = fromWorld(volumeNode, [pointWorld])

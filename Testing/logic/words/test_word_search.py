@@ -1,0 +1,164 @@
+"""Words looked for in scans of a scene: where they are, what is shaded, what is said where nothing is found."""
+
+import numpy as np
+import pytest
+import slicer
+from scans import add_transform, patient, turned
+
+from AnatomicalEmbedding.scan.volume import transform_points
+from AnatomicalEmbeddingLib.scene.boxes.Segments import extremesIn, segmentIds
+
+
+def labels_at(number: int, world) -> str:
+    """Name of the structure of a patient at a place."""
+    phantom = patient(number)
+    i, j, k = np.rint(transform_points(phantom.volume.ras_to_ijk, np.array([world]))[0]).astype(int)
+    return phantom.label_names[int(phantom.labels[k, j, i])]
+
+
+def box_of(number: int, label: str) -> np.ndarray:
+    phantom = patient(number)
+    value = next(value for value, name in phantom.label_names.items() if name == label)
+    ras = transform_points(phantom.volume.ijk_to_ras, np.argwhere(phantom.labels == value)[:, ::-1])
+    return np.array([ras.min(axis=0), ras.max(axis=0)])
+
+
+def test_words_are_found_in_every_scan_and_their_region_is_shaded(bench, pair):
+    bench.find("mass in the liver")
+    assert bench.search.title == "liver"
+    for number, node in enumerate(pair):
+        assert labels_at(number, bench.search.found(node).world).startswith("liver")
+        assert bench.search.found(node).text.startswith("found (")
+        region = bench.search.regions.node(node)
+        half, most = (extremesIn(node, region, each)[0] for each in segmentIds(region))
+        assert (most[0] <= half[0]).all()
+        assert (most[1] >= half[1]).all()
+        liver = box_of(number, "liver")
+        overlap = np.clip(np.minimum(most[1], liver[1]) - np.maximum(most[0], liver[0]), 0, None).prod()
+        assert overlap > 0.5 * np.ptp(liver, axis=0).prod()
+
+
+def test_regions_are_no_clutter(bench, pair, tmp_path):
+    bench.find("liver")
+    first = bench.regions()
+    assert len(first) == 2
+    assert all(node.GetHideFromEditors() and not node.GetSaveWithScene() for node in first)
+    assert not any(node.GetDisplayNode().GetSaveWithScene() for node in first)
+    bench.find("spleen")
+    assert len(bench.regions()) == 2
+    assert not set(first) & set(bench.regions())
+    bench.search.clear()
+    assert bench.regions() == []
+    assert bench.search.answers() == []
+
+
+def test_what_a_scan_does_not_show_is_said_and_not_shaded(bench, pair):
+    bench.find("left eye")
+    assert [text for _name, text in bench.search.answers()] == ["not in this scan; it lies superior to it"] * 2
+    assert set(bench.search.absences()) == {node.GetID() for node in pair}
+    assert bench.regions() == []
+
+
+def test_several_places_are_shown_one_after_the_other(bench, pair):
+    bench.find("lesions in liver, spleen and brain")
+    titles = []
+    for _ in range(4):
+        titles.append(bench.search.title)
+        bench.search.step()
+        bench.settle()
+    assert titles == ["1 of 3: liver", "2 of 3: spleen", "3 of 3: brain", "1 of 3: liver"]
+    assert bench.search.found(pair[0]).place.name == "spleen"
+    assert [node.GetName() for node in bench.regions()] == ["spleen", "spleen"]
+
+
+def test_an_answer_that_comes_late_is_not_shown_for_the_next_place(bench, pair):
+    bench.find("liver")
+    bench.search.find("liver; spleen")
+    while not bench.search.steps:
+        bench.search.poll()
+    bench.search.step()  # while the liver is being looked for
+    bench.settle()
+    assert {node.GetName() for node in bench.regions()} == {"spleen"}
+
+
+def test_negated_findings_are_found_and_said_to_be_negated(bench, pair):
+    bench.find("no lesion in the spleen")
+    assert bench.search.title == "spleen (said not to be there)"
+    assert bench.search.found(pair[0]).world is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("xyzzy", "names no place that is known"), ("liver " * 30_000, "characters; give at most")],
+    ids=["unknown", "too long"],
+)
+def test_what_is_not_understood_is_a_sentence(bench, pair, text, said):
+    bench.find(text)
+    assert said in bench.reported[-1]
+    assert bench.search.steps == []
+    assert not bench.store.busy
+
+
+def test_a_scan_below_a_transform_is_shaded_where_it_is(bench, pair):
+    moved = add_transform(bench.scene, turned(20, (30.0, -10.0, 5.0)))
+    pair[0].SetAndObserveTransformNodeID(moved.GetID())
+    bench.find("liver")
+    matrix = slicer.util.arrayFromTransformMatrix(moved)
+    own = bench.search.found(pair[0]).place.point_ras
+    np.testing.assert_allclose(bench.search.found(pair[0]).world, transform_points(matrix, own[None])[0], atol=1e-6)
+    assert bench.search.regions.node(pair[0]).GetTransformNodeID() == moved.GetID()
+    pair[0].SetAndObserveTransformNodeID(None)
+    bench.search.poll()
+    assert bench.search.regions.node(pair[0]).GetTransformNodeID() is None
+
+
+def test_changed_voxels_take_the_answer_with_them(bench, pair):
+    bench.find("liver")
+
+    slicer.util.arrayFromVolume(pair[0])[:] = -1000
+    slicer.util.arrayFromVolumeModified(pair[0])
+    bench.store.request([pair[0]])
+    assert bench.search.found(pair[0]) is None
+    assert bench.search.regions.node(pair[0]) is None
+    bench.settle()
+    assert "the image is empty" in dict(bench.search.answers())["Prior"]
+    assert bench.search.found(pair[1]) is not None
+
+
+def test_deleting_a_scan_takes_its_region_and_closing_the_scene_all(bench, pair):
+    bench.find("liver")
+    bench.scene.RemoveNode(pair[0])
+    bench.search.volumes = pair[1:]
+    bench.search.poll()
+    assert len(bench.regions()) == 1
+    bench.search.find("spleen")
+    bench.scene.Clear(0)
+    bench.settle()
+    assert bench.regions() == []
+    assert (bench.search.title, bench.search.answers()) == ("", [])
+
+
+def test_a_report_is_read_and_its_sentences_are_looked_for(bench, pair, tmp_path):
+    (tmp_path / "report.txt").write_text("The liver is enlarged. No change. Cyst of the spleen.", encoding="utf-8")
+    bench.search.openReport(str(tmp_path / "report.txt"))
+    bench.settle()
+    named = [each for each in bench.search.sentences if each.mentions]
+    assert [each.text for each in named] == ["The liver is enlarged.", "Cyst of the spleen."]
+    bench.search.findMentions(named[1].text, named[1].mentions)
+    bench.settle()
+    assert bench.search.title == "spleen"
+    bench.search.openReport(str(tmp_path / "none.txt"))
+    bench.settle()
+    assert "no such file" in bench.reported[-1]
+
+
+def test_a_point_has_a_name_once_the_mouse_rests(bench, pair):
+    bench.find("liver")
+    place = bench.search.found(pair[1]).world
+    told = []
+    bench.search.named.connect(lambda: told.append(bench.search.name))
+    assert bench.name_at(pair[1], place).startswith("liver, ")
+    bench.search.nameAt(pair[1], place)
+    assert bench.search.name == ""
+    assert bench.name_at(pair[1], (0.0, 0.0, 9e3)) == ""
+    assert told[1] == ""

@@ -1,0 +1,39 @@
+"""Words looked for in a scene, as by a user."""
+
+import time
+
+from AnatomicalEmbeddingLib.scene.words.WordSearch import WordSearch
+
+
+class WordBench:
+    """A search with its store. reported: its sentences."""
+
+    def __init__(self, scene, store) -> None:
+        self.scene, self.store = scene, store
+        self.search = WordSearch(scene, store)
+        self.reported: list[str] = []
+        self.search.reported.connect(self.reported.append)
+
+    def settle(self, seconds: float = 60.0) -> None:
+        """Poll until all scans are embedded and everything that was asked is answered."""
+        end = time.monotonic() + seconds
+        while self.store.busy or self.search.busy:
+            assert time.monotonic() < end, "the search did not finish"
+            self.store.poll()
+            self.search.poll()
+            time.sleep(0.005)
+
+    def find(self, text: str) -> None:
+        self.search.find(text)
+        self.settle()
+
+    def name_at(self, node, world) -> str:
+        self.search.nameAt(node, world)
+        self.settle()
+        return self.search.name
+
+    def regions(self) -> list:
+        """Segmentations of the scene."""
+        found = self.scene.GetNodesByClass("vtkMRMLSegmentationNode")
+        found.UnRegister(None)
+        return list(found)
