@@ -18,6 +18,8 @@ from ..registration.register import fit_field
 from ..scan.geometry import bounds_of
 from .grids import Crop
 
+CARRIED = 3  # examples that labels are carried from
+
 
 @dataclass(frozen=True, eq=False)
 class Outlined:
@@ -54,4 +56,19 @@ def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> tor
         where = ((ijk + 0.5) * 2 / torch.tensor(source.shape[:1:-1]) - 1)[None]
         read = F.grid_sample(source, where, padding_mode="zeros", align_corners=False)[0]
         result[n, example.known] = read[example.known]
+    return result
+
+
+def mean_guess(carried: torch.Tensor) -> torch.Tensor:
+    """(s, k, j, i) mean of carried labels (n, s, k, j, i) over the examples that have them; 0 where none has."""
+    return torch.nan_to_num(torch.nanmean(carried, dim=0))
+
+
+def carry_among(crops: Sequence[tuple[Crop, Outlined]], most: int) -> list[torch.Tensor | None]:
+    """For each example, the labels that up to `most` others carry to it (s, k, j, i) float16; None without others."""
+    result: list[torch.Tensor | None] = []
+    for n, (crop, own) in enumerate(crops):
+        others = [outlined for _, outlined in (*crops[n + 1 :], *crops[:n])][:most]
+        found = mean_guess(carry(own.embedding, crop, others)).half() if others else None
+        result.append(found)
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient_of
-from .carrying import Outlined
+from .carrying import CARRIED, Outlined, carry_among
 from .files import read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
 from .patches import TrainingCrop
@@ -129,6 +129,11 @@ def prepare(
     for n, example in enumerate(examples):
         step(0.5 + n / len(examples) / 2, example.id)
         prepared.append(_prepare(example, maps[example.id], groups, features))
+    for number in range(len(groups)):
+        held = [p for p in prepared if number in p.crops]
+        carried = carry_among([(p.crops[number].crop, p.outlined(number)) for p in held], CARRIED)
+        for one, guess in zip(held, carried, strict=True):
+            one.crops[number] = replace(one.crops[number], carried=guess)
     return groups, prepared
 
 

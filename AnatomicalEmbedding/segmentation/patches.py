@@ -19,23 +19,27 @@ _BEND_MM = 5.0
 _KNOTS = 4  # of the bending, along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # of the coordinates of a whole patch
+_DISPLACED_MM = (2.0, 8.0)  # of a guess made from the example's own labels
+_CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches whose guess is carried from other examples, or none
 _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingCrop:
     """One example of a group. labels: (s, k, j, i) float16, share of each voxel that a structure fills.
-    known: (s,) bool, structures that this example outlines.
+    known: (s,) bool, structures that this example outlines. carried: (s, k, j, i) float16, labels carried from other
+    examples, or None where there is no other.
     """
 
     crop: Crop
     labels: torch.Tensor
     known: torch.Tensor
+    carried: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """x: (1, INPUTS, k, j, i). features: (1, c, half the size) or None. labels: (1, s, k, j, i). known: (s,)."""
+    """x: (1, INPUTS + s, k, j, i). features: (1, c, half the size) or None. labels: (1, s, k, j, i). known: (s,)."""
 
     x: torch.Tensor
     features: torch.Tensor | None
@@ -43,10 +47,10 @@ class Patch:
     known: torch.Tensor
 
 
-def network_input(hu: torch.Tensor, coordinate: torch.Tensor) -> torch.Tensor:
-    """(1, INPUTS, k, j, i) of HU (k, j, i) and coordinates (3, k, j, i) in UNIT_MM."""
+def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tensor) -> torch.Tensor:
+    """(1, INPUTS + s, k, j, i) of HU (k, j, i), coordinates (3, k, j, i) in UNIT_MM and a guess (s, k, j, i)."""
     grey = [((hu - low) / (high - low)).clamp(0, 1) for low, high in WINDOWS]
-    return torch.cat([torch.stack(grey), coordinate])[None]
+    return torch.cat([torch.stack(grey), coordinate, guess])[None]
 
 
 def patch_size(shape: torch.Size, most: int, step: int) -> tuple[int, int, int]:
@@ -75,7 +79,28 @@ class PatchSampler:
         hu = self._other_grey(torch.where(outside, torch.tensor(AIR_HU), hu))
         labels = torch.where(outside, torch.tensor(0.0), labels)
         features = self._features(example.crop, where)
-        return Patch(network_input(hu, self._misplaced(coordinate)), features, labels[None], example.known)
+        guess = self._guess(n, where)
+        return Patch(network_input(hu, self._misplaced(coordinate), guess), features, labels[None], example.known)
+
+    def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
+        """(s, k, j, i) labels carried from other examples, or the example's own ones displaced as those are."""
+        example, rng = self._examples[n], self._rng
+        if rng.random() < _NO_GUESS:
+            return torch.zeros(len(example.labels), *self._size)
+        halved = F.avg_pool3d(where.movedim(-1, 0)[None], 2)[0].movedim(0, -1)
+        if example.carried is not None and rng.random() < _CARRIED:
+            source = example.carried.float()[None]
+        else:
+            source = self._sources[n][:, 4:]
+            size = float(rng.uniform(*_DISPLACED_MM)) / example.crop.spacing_mm
+            knots = torch.from_numpy(rng.normal(0, size, (1, 3, _KNOTS, _KNOTS, _KNOTS))).float()
+            knots = knots + torch.from_numpy(rng.normal(0, size / 2, (1, 3, 1, 1, 1))).float()
+            bent = F.interpolate(knots, halved.shape[:3], mode="trilinear", align_corners=True)[0].movedim(0, -1)
+            halved = halved + bent
+        read = F.grid_sample(source, _normalised(halved, source.shape), padding_mode="zeros", align_corners=False)
+        if rng.random() < 0.5:  # as the mean of several examples
+            read = F.avg_pool3d(read, 3, 1, 1)
+        return F.interpolate(read, self._size, mode="trilinear", align_corners=False)[0]
 
     def _centre(self, n: int) -> np.ndarray:
         """(3,) i, j, k of the middle of a patch."""

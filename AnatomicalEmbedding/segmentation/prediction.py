@@ -21,29 +21,34 @@ CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0,
 
 @torch.no_grad()
 def predict(
-    network: UNet, crop: Crop, step: Callable[[float], None] = lambda share: None, changes: int = len(CHANGES)
+    network: UNet, crop: Crop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
 ) -> torch.Tensor:
-    """(changes, s, k, j, i) probability of each structure in each voxel of a crop, for each of CHANGES."""
+    """(changes, s, k, j, i) probability of each structure in each voxel of a crop, for each of CHANGES.
+
+    guess: (s, k, j, i) labels carried over from the examples, 0..1.
+    """
     device = next(network.parameters()).device
     size = patch_size(crop.shape, PATCH, STEP)
     padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
     pad = [0, padded[2], 0, padded[1], 0, padded[0]]
     hu = F.pad(crop.hu, pad, value=AIR_HU)
     coordinate = F.pad(crop.coordinate[None], pad, mode="replicate")[0] if any(padded) else crop.coordinate
+    guess = F.pad(guess, pad)
     starts = [_starts(n, window) for n, window in zip(hu.shape, size, strict=True)]
     weight = _window_weight(size)
-    found = torch.zeros(changes, network.spec.outputs, *hu.shape)
+    found = torch.zeros(len(CHANGES), network.spec.outputs, *hu.shape)
     total = torch.zeros(hu.shape)
     windows = list(product(*starts))
     for number, first in enumerate(windows):
         block = tuple(slice(a, a + n) for a, n in zip(first, size, strict=True))
         features = None if crop.features is None else _window_features(crop, first, size).to(device)
         total[block] += weight
-        for change, (shift_hu, moved) in enumerate(CHANGES[:changes]):
+        for change, (shift_hu, moved) in enumerate(CHANGES):
             soft = (1 - ((hu[block] - 50) / 250).abs()).clamp(0, 1)
             place = coordinate[(slice(None), *block)] + torch.tensor(moved)[:, None, None, None] / UNIT_MM
             with precision(device):
-                logits = network(network_input(hu[block] + soft * shift_hu, place).to(device), features)
+                x = network_input(hu[block] + soft * shift_hu, place, guess[(slice(None), *block)])
+                logits = network(x.to(device), features)
             found[(change, slice(None), *block)] += logits.float().sigmoid()[0].cpu() * weight
         step((number + 1) / len(windows))
     k, j, i = crop.shape

@@ -16,7 +16,7 @@ from .network import STEP, UNet, UNetSpec, precision
 from .patches import PatchSampler, TrainingCrop, patch_size
 
 PATCH = 40  # voxels along an axis
-_RATE = 2e-3
+_RATE = 4e-3
 _DECAY = 1e-3
 _WARM_STEPS = 20
 _AVERAGE = 0.98  # of the weights, a step
