@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, PointsError, did_you_mean
 from ..scan.geometry import transform_points
+from ..scan.image_files import display_name
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient_of
@@ -41,7 +43,17 @@ class Example:
 
     @property
     def patient(self) -> str:
+        """The id without a time point at its end."""
         return patient_of(self.id)
+
+    @property
+    def files(self) -> list[Path]:
+        """The scan, its outlines and their names."""
+        return sorted(p for p in self.path.parent.glob(f"{glob.escape(self.id)}.*") if p == self.path or _belongs(p))
+
+
+def _belongs(path: Path) -> bool:
+    return path.name.endswith(".labels.json") or display_name(path).endswith(".seg")
 
 
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
@@ -57,7 +69,7 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
         if labels is not None:
             count = np.bincount(labels.voxels.ravel(), minlength=max(labels.values.values(), default=0) + 1)
             held = [n for n, value in labels.values.items() if n not in _NOT_STRUCTURES and count[value] >= MIN_VOXELS]
-            found.append(Example(_name(path), path, tuple(held)))
+            found.append(Example(display_name(path), path, tuple(held)))
     outlined = {name for example in found for name in example.outlined}
     if not outlined:
         raise PointsError(
@@ -74,15 +86,9 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
     return [example for example in kept if example.outlined]
 
 
-def _name(path: Path) -> str:
-    from ..scan.image_files import display_name
-
-    return display_name(path)
-
-
 def _read_labels(scan: Path) -> LabelMap | None:
-    segments = scan.with_name(f"{_name(scan)}.seg.nrrd")
-    if segments.exists() and not scan.with_name(f"{_name(scan)}.labels.json").exists():
+    segments = scan.with_name(f"{display_name(scan)}.seg.nrrd")
+    if segments.exists() and not scan.with_name(f"{display_name(scan)}.labels.json").exists():
         return read_segments(segments)
     case = load_case(scan)
     return None if case is None or case.labels is None else case.label_map
@@ -90,7 +96,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """One example ready for training. crops: of each group, by its number, with its labels. volumes_ml: by structure."""
+    """One example ready for training. crops: of each group, by its number. volumes_ml: by structure."""
 
     id: str
     embedding: EmbeddingMap

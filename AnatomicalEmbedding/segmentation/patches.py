@@ -82,6 +82,24 @@ class PatchSampler:
         guess = self._guess(n, where)
         return Patch(network_input(hu, self._misplaced(coordinate), guess), features, labels[None], example.known)
 
+    def draw_twice(self) -> tuple[list[torch.Tensor], torch.Tensor, float]:
+        """Two views of one place, inputs (1, INPUTS + s, k, j, i) of which only the image is not zero; the body
+        coordinate (3,) of the place in UNIT_MM; its height in its crop, 0..1.
+        """
+        n = int(self._rng.integers(len(self._examples)))
+        crop = self._examples[n].crop
+        shape = np.array(crop.shape[::-1])
+        centre = self._rng.uniform(0, shape - 1)
+        i, j, k = np.rint(centre).astype(int)
+        nothing = torch.zeros(3 + len(self._examples[n].labels), *self._size)
+        views = []
+        for _ in range(2):
+            where = self._grid(centre, crop.spacing_mm)
+            source = crop.hu[None, None]
+            hu = F.grid_sample(source, _normalised(where, source.shape), padding_mode="border", align_corners=False)
+            views.append(network_input(self._other_grey(hu[0, 0]), nothing[:3], nothing[3:]))
+        return views, crop.coordinate[:, k, j, i], float(centre[2] / shape[2])
+
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
         """(s, k, j, i) labels carried from other examples, or the example's own ones displaced as those are."""
         example, rng = self._examples[n], self._rng

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.working_grid import AIR_HU
+from . import training, voxels
 from .grids import UNIT_MM, Crop
 from .network import STEP, UNet, precision
 from .patches import network_input, patch_size, read_features
-from .training import PATCH
+from .voxels import VoxelNet
 
 # Changes of the input that the answer should not depend on: HU added in soft tissue, displaced coordinates in mm.
 CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0, -4.0)))
@@ -21,14 +22,15 @@ CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0,
 
 @torch.no_grad()
 def predict(
-    network: UNet, crop: Crop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
+    network: UNet | VoxelNet, crop: Crop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
 ) -> torch.Tensor:
     """(changes, s, k, j, i) probability of each structure in each voxel of a crop, for each of CHANGES.
 
     guess: (s, k, j, i) labels carried over from the examples, 0..1.
     """
     device = next(network.parameters()).device
-    size = patch_size(crop.shape, PATCH, STEP)
+    most = voxels.PATCH if isinstance(network, VoxelNet) else training.PATCH
+    size = patch_size(crop.shape, most, STEP)
     padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
     pad = [0, padded[2], 0, padded[1], 0, padded[0]]
     hu = F.pad(crop.hu, pad, value=AIR_HU)

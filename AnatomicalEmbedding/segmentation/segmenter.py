@@ -18,8 +18,11 @@ from .carrying import CARRIED, Outlined
 from .examples import Prepared
 from .grids import Group
 from .network import UNet, UNetSpec
+from .training import ready
+from .voxels import VoxelNet
 
 FORMAT_VERSION = 1
+EMBEDDING = "embedding"
 _FILE = "segmenter.safetensors"
 _EXAMPLES = "examples"
 _METADATA_KEY = "anatomical_segmenter"
@@ -27,15 +30,15 @@ _METADATA_KEY = "anatomical_segmenter"
 
 @dataclass(frozen=True, eq=False)
 class Segmenter:
-    """weights_hash, weights: of the embedding. start: of the networks. networks: one for each group. volumes_ml: of each
-    structure in the examples. outlined: of each group, the examples that its labels are carried from.
+    """weights_hash, weights: of the embedding. start: of the networks. networks: one for each group. volumes_ml: of
+    each structure in the examples. outlined: of each group, the examples that its labels are carried from.
     """
 
     weights: str
     weights_hash: str
     start: str
     groups: tuple[Group, ...]
-    networks: tuple[UNet, ...]
+    networks: tuple[UNet | VoxelNet, ...]
     volumes_ml: dict[str, tuple[float, ...]]
     outlined: tuple[tuple[Outlined, ...], ...]
 
@@ -84,6 +87,17 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[Prepared])
     return folder / _FILE
 
 
+def new_network(spec: UNetSpec, start: str, seed: int) -> UNet | VoxelNet:
+    """A network with random weights, of the kind that this start needs."""
+    torch.manual_seed(seed)
+    return VoxelNet(spec) if start == EMBEDDING else UNet(spec)
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether a folder holds a whole segmenter."""
+    return (folder / _FILE).is_file()
+
+
 def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
     """Read what `save_segmenter` wrote. Raises WeightsError for a folder without, damaged, or of a newer format."""
     path = folder / _FILE
@@ -97,10 +111,10 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
             weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
         networks = []
         for n, spec in enumerate(about["networks"]):
-            network = UNet(UNetSpec.from_dict(spec))
+            network = new_network(UNetSpec.from_dict(spec), about["start"], 0)
             own = {k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")}
             network.load_state_dict(own)
-            networks.append(network.to(device).to(memory_format=torch.channels_last_3d).eval())
+            networks.append(ready(network, device).eval())
         groups = tuple(Group.from_dict(group) for group in about["groups"])
         maps = {n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors") for n in about["examples"]}
         return Segmenter(

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from ..errors import CancelledError
-from .network import STEP, UNet, UNetSpec, precision
+from .network import STEP, UNet, precision
 from .patches import PatchSampler, TrainingCrop, patch_size
 
 PATCH = 40  # voxels along an axis
@@ -28,8 +29,8 @@ SAVE_EVERY = 50
 class TrainingState:
     """What a run needs to go on exactly where it stopped: weights, their average, optimiser and random numbers."""
 
-    network: UNet
-    average: UNet
+    network: nn.Module
+    average: nn.Module
     optimiser: torch.optim.Optimizer
     rng: np.random.Generator
     step: int = 0
@@ -52,18 +53,19 @@ class TrainingState:
         self.step, self.losses = int(values["step"]), list(values["losses"])
 
 
-def start(spec: UNetSpec, seed: int, device: torch.device, encoder: dict | None = None) -> TrainingState:
-    """A new state. encoder: weights of a pre-trained `UNet.encoder`, or None."""
-    torch.manual_seed(seed)
-    network = UNet(spec)
-    if encoder is not None:
-        network.encoder.load_state_dict(encoder)
-    if spec.dimensions == 3:
-        network = network.to(device, memory_format=torch.channels_last_3d)
-    network = network.to(device).train()
+def start(network: nn.Module, seed: int, device: torch.device) -> TrainingState:
+    """A new state about a network."""
+    network = ready(network, device).train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=_RATE, weight_decay=_DECAY)
     average = copy.deepcopy(network).requires_grad_(False)
     return TrainingState(network, average, optimiser, np.random.default_rng(seed))
+
+
+def ready(network: nn.Module, device: torch.device) -> nn.Module:
+    """On its device, in the memory layout in which it computes fastest."""
+    if isinstance(network, UNet) and network.spec.dimensions == 3:
+        network = network.to(memory_format=torch.channels_last_3d)
+    return network.to(device)
 
 
 def train(
@@ -124,10 +126,12 @@ def segmentation_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.T
 
 
 @torch.no_grad()
-def update_average(average: UNet, network: UNet, keep: float) -> None:
+def update_average(average: nn.Module, network: nn.Module, keep: float) -> None:
     """Exponential moving average of the weights."""
     for mean, now in zip(average.parameters(), network.parameters(), strict=True):
         mean.lerp_(now, 1 - keep)
+    for kept, now in zip(average.buffers(), network.buffers(), strict=True):
+        kept.copy_(now)
 
 
 def _rate(step: int, steps: int) -> float:

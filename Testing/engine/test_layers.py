@@ -18,7 +18,7 @@ PACKAGE = Path(AnatomicalEmbedding.__file__).parent
 
 # Folders and files of the engine, lowest first; each may import from those above it in this list and from itself.
 LAYERS = (
-    "errors", "files", "resources", "scan", "phantom", "embedding", "matching", "structures", "registration", "words",
+    "errors", "files", "resources", "scan", "phantom", "embedding", "matching", "structures", "registration", "segmentation", "words",
     "reports",
     "followup", "training", "evaluation", "api", "cli", "__main__",
 )  # fmt: skip
