@@ -35,9 +35,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     train = parts.add_parser(
         "train",
         help="learn from a folder of outlined scans",
-        description="EXAMPLES holds scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd as "
-        "3D Slicer writes it; one scan is enough, five are better. Interrupting is safe: the same command goes on where "
-        "it stopped.",
+        description="EXAMPLES holds scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd "
+        "as 3D Slicer writes it; one scan is enough, five are better. Interrupting is safe: the same command goes on "
+        "where it stopped.",
     )
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
@@ -51,10 +51,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     run = parts.add_parser(
         "run",
         help="outline the structures in scans",
-        description="Writes NAME.seg.nrrd for every SCAN, which opens in 3D Slicer with names and colours, volumes.csv "
-        "with the volume and the expected overlap (Dice) of each structure, and a page of pictures, the doubtful first. "
-        "A structure that a scan does not show is reported as absent. A scan that cannot be used is reported and "
-        "skipped.",
+        description="Writes NAME.seg.nrrd for every SCAN, which opens in 3D Slicer with names and colours, "
+        "volumes.csv with the volume and the expected overlap (Dice) of each structure, and a page of pictures, the "
+        "doubtful first. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
+        "reported and skipped.",
     )
     add = run.add_argument
     add("scans", nargs="+", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")

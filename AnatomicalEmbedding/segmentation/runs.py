@@ -21,7 +21,7 @@ from .patches import INPUTS
 from .pretraining import BODY, PAPER, pretrain
 from .segmenter import EMBEDDING, Segmenter, is_trained, load_segmenter, new_network, save_segmenter
 from .training import TrainingState, start, train
-from .voxels import PATCHES, VoxelNet, train_voxels
+from .voxels import VoxelNet, train_voxels
 
 RANDOM = "random"
 STARTS = (EMBEDDING, RANDOM, PAPER, BODY)  # the default first
@@ -137,12 +137,12 @@ def _spec(group: Group, start_from: str, prepared: Sequence[Prepared]) -> UNetSp
 
 
 def _seconds_a_step(spec: UNetSpec, start_from: str, crops: list, device: torch.device) -> float:
-    """Of training, measured on a network that is thrown away; drawing voxels counts as a part of each step."""
+    """Of training, measured on a network that is thrown away."""
     state = start(new_network(spec, start_from, 0), 0, device)
     if isinstance(state.network, VoxelNet):
         began = time.monotonic()
-        train_voxels(state, crops, 5, 0, patches=2)
-        return (time.monotonic() - began) * PATCHES / 2 / STEPS[start_from]
+        train_voxels(state, crops, 10, 0, patches=1)
+        return (time.monotonic() - began) / 10
     train(state, crops, 1)
     began = time.monotonic()
     train(state, crops, 3)

@@ -29,7 +29,7 @@ _REACH = 6  # voxels from the guess within which a structure may be
 _BLOCKS = (3, 7, 13)  # voxels along the side of blocks whose mean is read
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(r * int(a == axis) for a in range(3)) for r in (-5, -2, 2, 5) for axis in range(3)]
-PATCHES, _ROWS = 96, 5000  # places drawn for training, and voxels of each
+_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # places drawn for training, and voxels of each
 _BATCH = 4096
 _RATE = 3e-3
 _AVERAGE = 0.99
@@ -64,8 +64,7 @@ class VoxelNet(nn.Module):
         return self.head(self.body(self.scale(rows))) + guess
 
     def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
-        guess = x[:, -self.spec.outputs :].amax(1, keepdim=True)
-        near = F.max_pool3d(guess, 2 * _REACH + 1, 1, _REACH) > 0.02
+        near = dilated(x[:, -self.spec.outputs :], _REACH) > 0.02
         if not near.any():
             near = torch.ones_like(near)
         where = torch.nonzero(near[0, 0])
@@ -80,7 +79,21 @@ class VoxelNet(nn.Module):
 def block_means(x: torch.Tensor, outputs: int) -> list[torch.Tensor]:
     """(1, c, k, j, i) means of grey values and guess in blocks about every voxel."""
     read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - outputs :]], dim=1)
-    return [F.avg_pool3d(read, size, 1, size // 2, count_include_pad=False) for size in _BLOCKS]
+    return [_along_axes(F.avg_pool3d, read, size, count_include_pad=False) for size in _BLOCKS]
+
+
+def dilated(x: torch.Tensor, reach: int) -> torch.Tensor:
+    """(b, 1, k, j, i) the largest of all channels within `reach` voxels along each axis."""
+    return _along_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
+
+
+def _along_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
+    """Pooling over blocks, one axis after another: the same, with far less work."""
+    for axis in range(3):
+        window, half = [1, 1, 1], [0, 0, 0]
+        window[axis], half[axis] = size, size // 2
+        x = pool(x, window, 1, half, **options)
+    return x
 
 
 def context(
@@ -111,9 +124,13 @@ def train_voxels(
     progress: Callable[[int, float], None] = lambda step, loss: None,
     save: Callable[[TrainingState], None] = lambda state: None,
     cancelled: Callable[[], bool] = lambda: False,
-    patches: int = PATCHES,
+    patches: int | None = None,
 ) -> VoxelNet:
-    """Take the state to `steps` steps; as `training.train`. The voxels are drawn first, anew by the seed."""
+    """Take the state to `steps` steps; as `training.train`. The voxels are drawn first, anew by the seed.
+
+    patches: how many places they are drawn from; None: by the number of steps.
+    """
+    patches = patches or max(_LEAST_PATCHES, min(_PATCHES, steps // 10))
     device = next(state.network.parameters()).device
     rows, labels, known = _bank(list(examples), np.random.default_rng([seed, 1]), state, steps, cancelled, patches)
     state.network.train()
@@ -169,10 +186,10 @@ def _bank(
 def _chosen(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
     """(n, 3) voxels k, j, i of a patch: half along the borders of structures, a third about the guess, the rest
     anywhere."""
-    shown = F.avg_pool3d(patch.labels, 5, 1, 2)
+    shown = _along_axes(F.avg_pool3d, patch.labels, 5)
     border = (shown > 0.02) & (shown < 0.98)
     guess = patch.x[:, -patch.labels.shape[1] :]
-    near = F.max_pool3d(guess.amax(1, keepdim=True), 2 * _REACH + 1, 1, _REACH)[0, 0] > 0.02
+    near = dilated(guess, _REACH)[0, 0] > 0.02
     chosen = [torch.from_numpy(rng.integers(0, patch.x.shape[2:], size=(_ROWS // 6, 3)))]
     present = [row for row in range(border.shape[1]) if border[0, row].any()]
     masks = [(near, _ROWS // 3)] + [(border[0, row], _ROWS // 2 // len(present)) for row in present]
