@@ -100,7 +100,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
     segmentation = kinds.add_parser(
         "segmentation",
-        help="outlines learned from 1, 2, 5 and 10 scans: overlap, borders, volumes, whether the predicted Dice is true",
+        help="outlines learned from 1, 2, 5 and 10 scans: overlap, volumes, whether the predicted Dice is true",
         description="Half of the patients of LABELLED are tested; M = 1, 2, 5, 10 of the others, as far as there are "
         "so many, are the examples. Beside it stand labels carried over by registration alone.",
     )

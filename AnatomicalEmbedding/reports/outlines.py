@@ -1,4 +1,4 @@
-"""The page of outlines: every scan with the outlines of its structures in three planes, those to look at first on top."""
+"""The page of outlines: every scan with its structures in three planes, those to look at first on top."""
 
 from __future__ import annotations
 

@@ -39,8 +39,10 @@ def evidence(tried: torch.Tensor, carried: torch.Tensor, joined: torch.Tensor, m
 
 
 def estimate(tried: torch.Tensor, carried: torch.Tensor, joined: torch.Tensor, mask: torch.Tensor) -> Quality:
-    """The quality of one structure's outline. tried: (changes, k, j, i) answers to changed inputs. carried: (n, k, j, i)
-    labels of each example, NaN where there is none. joined: (k, j, i) final probability. mask: (k, j, i) the outline.
+    """The quality of one structure's outline.
+
+    tried: (changes, k, j, i) answers to changed inputs. carried: (n, k, j, i) labels of each example, NaN where there
+    is none. joined: (k, j, i) final probability. mask: (k, j, i) the outline.
     """
     score = float(_CONSTANT + _WEIGHTS @ evidence(tried, carried, joined, mask))
     dice = 1 / (1 + np.exp(-score))

@@ -132,7 +132,8 @@ def test_context_of_a_voxel_reads_itself_its_neighbours_and_means():
     assert rows.shape == (2, VoxelNet.rows_of_context(UNetSpec(INPUTS + 1, 1, 3)))
     assert torch.equal(rows[0, : INPUTS + 1], x[0, :, 7, 8, 9])
     assert torch.equal(rows[0, -3:], features[0, :, 3, 4, 4])
-    assert x[0, 0, 6, 8, 9] in rows[0] and x[0, 0, 7, 13, 9] in rows[0]  # a neighbour, and one five voxels off
+    assert x[0, 0, 6, 8, 9] in rows[0]
+    assert x[0, 0, 7, 13, 9] in rows[0]
     mean = x[0, 0, 6:9, 7:10, 8:11].mean()
     assert torch.isclose(rows[0], mean).any()
 
@@ -174,9 +175,11 @@ def test_a_stopped_training_goes_on_to_the_same_weights():
     assert 0 < saved["step"] < 12
     resumed = begin()
     resumed.load(saved)
-    assert resumed.step == saved["step"] and resumed.losses == saved["losses"]
+    assert resumed.step == saved["step"]
+    assert resumed.losses == saved["losses"]
     network = train_voxels(resumed, [example], 12, 1)
-    assert resumed.step == 12 and all(torch.isfinite(p).all() for p in network.parameters())
+    assert resumed.step == 12
+    assert all(torch.isfinite(p).all() for p in network.parameters())
 
 
 @pytest.mark.parametrize("kind", [PAPER, BODY])
@@ -230,7 +233,8 @@ def test_cleaning_keeps_both_of_a_pair_and_drops_crumbs_and_what_lies_elsewhere(
     crumb = pair.copy()
     crumb[2, 2, 2] = True
     kept, remark = clean(torch.from_numpy(crumb).float(), crop, group, 0)
-    assert remark == "" and np.array_equal(kept.numpy() > 0.5, pair)
+    assert remark == ""
+    assert np.array_equal(kept.numpy() > 0.5, pair)
     away = Group(("lungs",), 3.0, np.full((1, 3), 400.0), np.full((1, 3), 480.0))
     object.__setattr__(crop, "coordinate", crop.coordinate - torch.tensor(4.4)[None, None, None])
     _, remark = clean(torch.from_numpy(crumb).float(), crop, away, 0)
@@ -243,7 +247,9 @@ def test_quality_falls_with_disagreement():
     unsure = torch.where(mask, 0.6, 0.35)
     good = estimate(sure.repeat(3, 1, 1, 1), sure[None], sure, mask)
     poor = estimate(torch.stack([unsure, unsure.roll(4, 0), unsure.roll(-4, 1)]), unsure.roll(6, 0)[None], unsure, mask)
-    assert poor.dice < good.dice and poor.low < poor.dice < poor.high <= 1 and poor.low >= 0
+    assert poor.dice < good.dice
+    assert poor.low < poor.dice < poor.high <= 1
+    assert poor.low >= 0
     nothing = torch.full((1, 20, 20, 20), float("nan"))
     assert np.isfinite(estimate(sure.repeat(3, 1, 1, 1), nothing, sure, mask).dice)
 
@@ -264,12 +270,14 @@ def test_slicer_file_has_names_colours_and_extents_and_is_read_back(tmp_path):
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
     assert [about[f"Segment{n}_Name"] for n in range(3)] == ["liver", "kidney_left", "spleen"]
     assert [about[f"Segment{n}_LabelValue"] for n in range(3)] == ["1", "2", "3"]
-    assert about["Segment0_Extent"] == "3 7 2 4 1 2" and about["Segment0_Layer"] == "0"
+    assert about["Segment0_Extent"] == "3 7 2 4 1 2"
+    assert about["Segment0_Layer"] == "0"
     assert [float(x) for x in about["Segment1_Color"].split()] == pytest.approx(colour(1), abs=1e-4)
     assert len({about[f"Segment{n}_ID"] for n in range(3)}) == 3
     again = read_segments(path)
     assert again.values == {"liver": 1, "kidney_left": 2, "spleen": 3}
-    assert np.array_equal(again.voxels, labels) and again.ijk_to_ras == pytest.approx(OBLIQUE)
+    assert np.array_equal(again.voxels, labels)
+    assert again.ijk_to_ras == pytest.approx(OBLIQUE)
 
 
 def test_nifti_has_the_scans_own_grid_and_names(tmp_path):
@@ -283,10 +291,10 @@ def test_nifti_has_the_scans_own_grid_and_names(tmp_path):
 def test_a_segmentation_without_segments_is_refused_by_name(tmp_path):
     path = tmp_path / "plain.seg.nrrd"
     sitk.WriteImage(to_image(np.zeros((4, 4, 4), np.uint8), np.eye(4)), str(path))
-    with pytest.raises(PointsError, match="plain.seg.nrrd: names no segment"):
+    with pytest.raises(PointsError, match=r"plain.seg.nrrd: names no segment"):
         read_segments(path)
     path.write_bytes(b"no image")
-    with pytest.raises(VolumeError, match="plain.seg.nrrd: cannot be read"):
+    with pytest.raises(VolumeError, match=r"plain.seg.nrrd: cannot be read"):
         read_segments(path)
 
 
@@ -297,7 +305,8 @@ def test_a_crop_pasted_back_lies_where_it_was_cut():
     crop = crop_voxels(volume, np.stack([middle - 6, middle + 6]))
     labels = to_image((crop.voxels > 0).astype(np.uint8), crop.ijk_to_ras)
     back = sitk.GetArrayFromImage(paste_back(labels, volume))
-    assert back.shape == volume.shape and back.sum() == (crop.voxels > 0).sum()
+    assert back.shape == volume.shape
+    assert back.sum() == (crop.voxels > 0).sum()
     assert (volume.voxels[back > 0] > 0).all()
     with pytest.raises(VolumeError, match="check which scan"):
         paste_back(to_image(np.ones((3, 3, 3), np.uint8), np.diag([1.0, 1, 1, 1]) + np.eye(4, k=3) * 900), volume)
@@ -308,13 +317,13 @@ def test_distances_of_borders_are_in_mm():
     assert hd95(one, one, np.ones(3)) == 0
     assert hd95(one, np.roll(one, 4, axis=0), np.array([1.0, 1.0, 2.0])) == pytest.approx(8, abs=1)  # axis 0 is k
     assert math.isnan(hd95(one, np.zeros_like(one), np.ones(3)))
-    assert dice(one, np.zeros_like(one)) == 0 and dice(one, one) == 1
+    assert dice(one, np.zeros_like(one)) == 0
+    assert dice(one, one) == 1
 
 
 def test_interval_of_a_mean_holds_it_and_counts_patients():
-    rows = [
-        Measured("ours", 1, f"p{n}", f"p{n}", "liver", d, 0.0, 0.0, 0.5, 0.4, 0.6) for n, d in enumerate((0.2, 0.6, 0.7, 0.9))
-    ]  # fmt: skip
+    true = (0.2, 0.6, 0.7, 0.9)
+    rows = [Measured("ours", 1, f"p{n}", f"p{n}", "liver", d, 0.0, 0.0, 0.5, 0.4, 0.6) for n, d in enumerate(true)]
     low, high = interval(rows)
     assert 0.2 <= low < 0.6 < high <= 0.9
     assert interval(rows[:1] * 5) == (0.2, 0.2)
