@@ -11,7 +11,7 @@ import torch
 
 from ..embedding.map import EmbeddingMap
 from ..scan.cropping import crop_voxels
-from ..scan.geometry import bounds_of, to_image, transform_points
+from ..scan.geometry import to_image, transform_points
 from ..scan.volume import Volume
 from .carrying import carry, mean_guess
 from .grids import MARGIN_MM, UNIT_MM, Crop, Group, make_crop, region
@@ -71,7 +71,7 @@ def outline(
         tried = predict(
             segmenter.networks[number], crop, mean_guess(carried), lambda share, shown=shown: shown(0.2 + 0.8 * share)
         )
-        joined = join(tried, carried)
+        joined = tried.mean(0)
         for row, name in enumerate(group.names):
             kept, remark = clean(joined[row], crop, group, row)
             typical = float(np.median(segmenter.volumes_ml[name]))
@@ -84,11 +84,6 @@ def outline(
             quality = estimate(tried[:, row], carried[:, row], joined[row], kept > 0.5)
             outlines.append(Outline(name, WHOLE, 0.0, quality))
     return Outlines(labels, tuple(_measured(n, one, labels, volume) for n, one in enumerate(outlines)))
-
-
-def join(tried: torch.Tensor, carried: torch.Tensor) -> torch.Tensor:
-    """(s, k, j, i) one probability from the network's (changes, s, ...) and the carried labels (n, s, ...)."""
-    return tried.mean(0)
 
 
 def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
@@ -146,8 +141,3 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(volume.ijk_to_ras[:3, :3])) / 1000
     return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.quality, found.remark)
-
-
-def crop_box(crop: Crop) -> np.ndarray:
-    """(2, 3) RAS mm, the outer edges of a crop."""
-    return bounds_of(crop.to_ras, crop.shape)

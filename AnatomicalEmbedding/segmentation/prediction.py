@@ -29,7 +29,7 @@ def predict(
     guess: (s, k, j, i) labels carried over from the examples, 0..1.
     """
     device = next(network.parameters()).device
-    most = voxels.PATCH if isinstance(network, VoxelNet) else training.PATCH
+    most = voxels.WINDOW if isinstance(network, VoxelNet) else training.PATCH
     size = patch_size(crop.shape, most, STEP)
     padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
     pad = [0, padded[2], 0, padded[1], 0, padded[0]]

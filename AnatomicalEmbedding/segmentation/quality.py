@@ -31,7 +31,7 @@ def evidence(tried: torch.Tensor, carried: torch.Tensor, joined: torch.Tensor, m
     """(3,) each 0..1: Dice that the probabilities themselves expect; agreement of the answers to changed inputs;
     agreement with labels carried from examples (the first where none could be carried).
     """
-    certain = float(2 * joined[mask].sum() / (joined[joined > 0.05].sum() + mask.sum()).clamp(min=1e-6))
+    certain = float(2 * joined[mask].sum() / (joined.sum() + mask.sum()).clamp(min=1e-6))
     steady = float(np.mean([_dice(each > 0.5, mask) for each in tried]))
     usable = carried[~torch.isnan(carried).flatten(1).any(1)]
     agreed = _dice(usable.mean(0) > 0.5, mask) if len(usable) else certain

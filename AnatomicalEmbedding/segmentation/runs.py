@@ -60,8 +60,8 @@ def train_segmenter(
     """Train a segmenter on outlined scans and save it in a folder; a run that was stopped goes on.
 
     start_from: of STARTS. minutes: most time for training; None: what STEPS take. planned: called before training.
-    step: called with (share done, what is being done). Raises CancelledError once `cancelled` says so, with all work saved;
-    AnatomicalEmbeddingError where the folder holds another run.
+    step: called with (share done, what is being done). Raises CancelledError once `cancelled` says so, with all work
+    saved; AnatomicalEmbeddingError where the folder holds another run.
     """
     identity = _identity(examples, model, start_from, seed, minutes)
     record = _read_record(folder, identity)

@@ -20,7 +20,7 @@ from .network import UNetSpec
 from .patches import WINDOWS, Patch, PatchSampler, TrainingCrop
 from .training import SAVE_EVERY, TrainingState, update_average
 
-PATCH = 48
+PATCH, WINDOW = 48, 112  # voxels along an axis, in training and in prediction
 _HIDDEN = 96
 _DROP = 0.1
 _TRUST = 6.0  # logits between a guess of 0 and of 1
