@@ -34,8 +34,8 @@ class Outlined:
 
 
 def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> torch.Tensor:
-    """(n, s, k, j, i) labels of each example on the crop's grid, NaN where it outlines no such structure, or where the
-    two scans share too little.
+    """(n, s, k, j, i) labels of each example on the crop's grid, NaN where it outlines no such structure, where its
+    scan ends, or where the two scans share too little.
     """
     k, j, i = crop.shape
     x, y, z = (float(each) for each in crop.origin_ras)
@@ -50,13 +50,21 @@ def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> tor
         except AnatomicalEmbeddingError:
             continue
         moved = lattice.through(affine) + field.on(lattice)
-        to_ijk = torch.from_numpy(np.linalg.inv(example.to_ras)).float()
-        ijk = torch.einsum("ab,bkji->kjia", to_ijk[:3, :3], moved) + to_ijk[:3, 3]
+        ijk = _through(np.linalg.inv(example.to_ras), moved)
         source = example.labels.float()[None]
         where = ((ijk + 0.5) * 2 / torch.tensor(source.shape[:1:-1]) - 1)[None]
         read = F.grid_sample(source, where, padding_mode="zeros", align_corners=False)[0]
+        in_scan = _through(np.linalg.inv(example.embedding.scan_to_ras), moved)
+        last = torch.tensor(example.embedding.scan_shape[::-1]) - 0.5
+        read[:, ~((in_scan >= -0.5) & (in_scan <= last)).all(-1)] = float("nan")
         result[n, example.known] = read[example.known]
     return result
+
+
+def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
+    """(k, j, i, 3) points (3, k, j, i) through a (4, 4) map."""
+    matrix = torch.from_numpy(matrix).float()
+    return torch.einsum("ab,bkji->kjia", matrix[:3, :3], points) + matrix[:3, 3]
 
 
 def mean_guess(carried: torch.Tensor) -> torch.Tensor:

@@ -126,11 +126,11 @@ def prepare(
             mask = labels.voxels == labels.values[name]
             spacings.setdefault(name, []).append(spacing_for([(mask, size)]))
             ranges.setdefault(name, []).append(_range(mask, labels.ijk_to_ras, embedding))
-    groups = []
-    for mm, names in group_structures({name: float(np.median(of)) for name, of in spacings.items()}):
-        low, high = (np.array([pick([r[end] for r in ranges[n]], axis=0) for n in names])
-                     for end, pick in ((0, np.min), (1, np.max)))  # fmt: skip
-        groups.append(Group(tuple(names), mm, low, high))
+    extent = {
+        name: (np.min([low for low, _ in of], axis=0), np.max([high for _, high in of], axis=0))
+        for name, of in ranges.items()
+    }
+    groups = group_structures({name: float(np.median(of)) for name, of in spacings.items()}, extent)
     prepared = []
     for n, example in enumerate(examples):
         step(0.5 + n / len(examples) / 2, example.id)

@@ -26,6 +26,7 @@ MARGIN_MM = 28.0  # about a structure's body coordinates: their error is below t
 _EDGE_MM = 12.0
 _AFFINE_MM = 70.0  # cells further off by the affine map of the scan are errors of the coordinates
 _FINEST_MM, _COARSEST_MM = 2.5, 4.0
+_TALL_MM = 420.0  # of a group in the body: further apart, a scan's part that holds both would be most of it
 _ACROSS = 7.0  # voxels across the mean thickness of a structure
 UNIT_MM = 100.0  # of coordinates as the network sees them
 
@@ -182,11 +183,28 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
     return embedding.local[:, k, j, i].float().contiguous(), low + first * size, size
 
 
-def group_structures(spacings: Mapping[str, float]) -> list[tuple[float, list[str]]]:
-    """Structures by voxel size: one group where sizes differ little, else a fine and a coarse one."""
-    if max(spacings.values()) - min(spacings.values()) < 1.0:
-        return [(float(np.median(list(spacings.values()))), list(spacings))]
-    middle = (_FINEST_MM + _COARSEST_MM) / 2
-    fine = [name for name, mm in spacings.items() if mm < middle]
-    coarse = [name for name in spacings if name not in fine]
-    return [(float(np.median([spacings[n] for n in names])), names) for names in (fine, coarse) if names]
+def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
+    """Structures by voxel size (mm) and place: those of one group differ by less than 1 mm, or are all fine or all
+    coarse, and lie within _TALL_MM of the body's height.
+
+    ranges: lowest and highest body coordinate (3,) of each.
+    """
+    sizes = list(spacings.values())
+    middle = (_FINEST_MM + _COARSEST_MM) / 2 if max(sizes) - min(sizes) >= 1.0 else 0.0
+    groups: list[list[str]] = []
+    for name in sorted(spacings, key=lambda n: float(ranges[n][0][2])):
+        for members in groups:
+            ends = [ranges[n] for n in (*members, name)]
+            tall = max(float(high[2]) for _, high in ends) - min(float(low[2]) for low, _ in ends)
+            if (spacings[members[0]] < middle) == (spacings[name] < middle) and tall < _TALL_MM:
+                members.append(name)
+                break
+        else:
+            groups.append([name])
+    return [
+        Group(
+            tuple(names), float(np.median([spacings[n] for n in names])),
+            np.array([ranges[n][0] for n in names]), np.array([ranges[n][1] for n in names]),
+        )
+        for names in groups
+    ]  # fmt: skip

@@ -33,8 +33,8 @@ def evidence(tried: torch.Tensor, carried: torch.Tensor, joined: torch.Tensor, m
     """
     certain = float(2 * joined[mask].sum() / (joined.sum() + mask.sum()).clamp(min=1e-6))
     steady = float(np.mean([_dice(each > 0.5, mask) for each in tried]))
-    usable = carried[~torch.isnan(carried).flatten(1).any(1)]
-    agreed = _dice(usable.mean(0) > 0.5, mask) if len(usable) else certain
+    guess = torch.nan_to_num(torch.nanmean(carried, dim=0))
+    agreed = _dice(guess > 0.5, mask) if guess.any() else certain
     return np.array([certain, steady, agreed])
 
 

@@ -25,7 +25,7 @@ from .voxels import VoxelNet, train_voxels
 
 RANDOM = "random"
 STARTS = (EMBEDDING, RANDOM, PAPER, BODY)  # the default first
-STEPS = {EMBEDDING: 1000, RANDOM: 400, PAPER: 400, BODY: 400}  # of each network
+STEPS = {EMBEDDING: 600, RANDOM: 400, PAPER: 400, BODY: 400}  # of each network
 _FEWEST_STEPS = 20
 _RECORD = "run.json"
 

@@ -130,7 +130,7 @@ def train_voxels(
 
     patches: how many places they are drawn from; None: by the number of steps.
     """
-    patches = patches or max(_LEAST_PATCHES, min(_PATCHES, steps // 10))
+    patches = patches or max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(state.network.parameters()).device
     rows, labels, known = _bank(list(examples), np.random.default_rng([seed, 1]), state, steps, cancelled, patches)
     state.network.train()

@@ -3,8 +3,8 @@
     python Testing/benchmarks/position_contrast.py ACDC -o starts.csv [--steps 80] [--seeds 3]
 
 Reduced for CPUs: the middle 160 x 160 pixels, averaged to 80 x 80; widths 12 to 64; few steps. The starts whose name
-ends in "cut" are pre-trained on volumes of which a random 60 % of the slices are kept: the slice index then counts from the
-cut, while the place counts from the whole heart, as a body coordinate would.
+ends in "cut" are pre-trained on volumes of which a random 60 % of the slices are kept: the slice index then counts from
+the cut, while the place counts from the whole heart, as a body coordinate would.
 """
 
 from __future__ import annotations
