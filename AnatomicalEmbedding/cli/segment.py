@@ -79,6 +79,7 @@ def run_train(options: argparse.Namespace) -> None:
     console.say(f"{len(examples)} examples, {len(held)} structures: {', '.join(held)}", options.json)
     said: list[int] = []
 
+    weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
     with console.progress_bar("training", options.json) as bar:
 
         def step(share: float, what: str) -> None:
@@ -92,7 +93,7 @@ def run_train(options: argparse.Namespace) -> None:
             console.say(f"training: {plan.text}", options.json)
 
         segmenter = train_segmenter(
-            examples, model, options.output, options.start, options.seed, options.minutes, planned, step,
+            examples, model, options.output, options.start, options.seed, options.minutes, weights, planned, step,
             _stop_on_interrupt(),
         )  # fmt: skip
     if options.json:

@@ -53,13 +53,15 @@ def train_segmenter(
     start_from: str = EMBEDDING,
     seed: int = 0,
     minutes: float | None = None,
+    weights: str = "",
     planned: Callable[[Plan], None] = lambda plan: None,
     step: Callable[[float, str], None] = lambda share, what: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Segmenter:
     """Train a segmenter on outlined scans and save it in a folder; a run that was stopped goes on.
 
-    start_from: of STARTS. minutes: most time for training; None: what STEPS take. planned: called before training.
+    start_from: of STARTS. minutes: most time for training; None: what STEPS take. weights: by which the
+    embedding is loaded again, if not by its name. planned: called before training.
     step: called with (share done, what is being done). Raises CancelledError once `cancelled` says so, with all work
     saved; AnatomicalEmbeddingError where the folder holds another run.
     """
@@ -108,7 +110,7 @@ def train_segmenter(
 
         networks.append(train(state, crops, steps, shown, lambda state, n=n: _save_state(folder, n, state), cancelled))
         _save_state(folder, n, state)
-    segmenter = _finished(model, start_from, groups, networks, prepared)
+    segmenter = _finished(model, weights, start_from, groups, networks, prepared)
     save_segmenter(folder, segmenter, prepared)
     for n in range(len(groups)):
         _checkpoint(folder, n).unlink(missing_ok=True)
@@ -116,14 +118,19 @@ def train_segmenter(
 
 
 def _finished(
-    model: Model, start_from: str, groups: list[Group], networks: list[UNet | VoxelNet], prepared: list[Prepared]
+    model: Model,
+    weights: str,
+    start_from: str,
+    groups: list[Group],
+    networks: list[UNet | VoxelNet],
+    prepared: list[Prepared],
 ) -> Segmenter:
     volumes: dict[str, list[float]] = {}
     for example in prepared:
         for name, volume in example.volumes_ml.items():
             volumes.setdefault(name, []).append(round(volume, 3))
     return Segmenter(
-        model.name, model.weights_hash, start_from, tuple(groups), tuple(networks),
+        weights or model.name, model.weights_hash, start_from, tuple(groups), tuple(networks),
         {name: tuple(of) for name, of in volumes.items()}, (),
     )  # fmt: skip
 
