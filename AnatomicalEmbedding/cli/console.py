@@ -39,12 +39,20 @@ def complete(
     if json:
         parser.add_argument("--json", action="store_true", help="print the result as JSON, for other programs")
     if model:
-        add = parser.add_argument_group("model").add_argument
-        add("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
-        add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
-        add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
-        add("--memory-mb", type=megabytes, metavar="MB", help="most memory for one embedding (default: 60 %% of free)")
-        add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
+        group = parser.add_argument_group("model")
+        group.add_argument(
+            "--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)"
+        )
+        add_computing(group)
+
+
+def add_computing(parser: argparse._ActionsContainer) -> None:
+    """Add the options that say where and with how much memory scans are embedded."""
+    add = parser.add_argument
+    add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
+    add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
+    add("--memory-mb", type=megabytes, metavar="MB", help="most memory for one embedding (default: 60 %% of free)")
+    add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:

@@ -7,7 +7,17 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
-from .console import check_folder, check_kept, complete, make_folder, print_json, print_table, say, write_table
+from .console import (
+    check_folder,
+    check_kept,
+    complete,
+    make_folder,
+    print_json,
+    print_table,
+    say,
+    scan_name,
+    write_table,
+)
 
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
 _TABLE_NAME = "crops.csv"
@@ -26,12 +36,22 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--separate", action="store_true", help="one file for each structure, not one around all")
     add("--margin-mm", type=float, default=0.0, metavar="MM", help="further mm on every side")
     add("--spacing", metavar="X,Y,Z", help="resample to voxels of this size in mm; air (-1000 HU) beyond the scan")
+    add(
+        "--paste-back",
+        type=Path,
+        metavar="RESULT",
+        help="the other way: label maps that another program made of crops (a file, or a folder of files that begin "
+        "with the names of the scans) on the voxels of their whole SCAN",
+    )
     complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..scan.boxes import enclosing, grown
 
+    if options.paste_back is not None:
+        _paste(options)
+        return
     if options.margin_mm < 0:
         raise AnatomicalEmbeddingError(f"--margin-mm {options.margin_mm:g}: must be 0 or more.")
     spacing = _spacing(options.spacing)
@@ -63,6 +83,47 @@ def run(options: argparse.Namespace) -> None:
         print_table(["crop", "voxels", "scan / crop"], shown)
         say(f"{len(rows)} crops in {options.output}; {len(failed)} scans skipped")
     finish(failed, rows)
+
+
+def _paste(options: argparse.Namespace) -> None:
+    """Write every label map of crops on the voxels of its scan."""
+    from ..scan.cropping import paste_back
+    from ..scan.image_files import display_name, image_suffix, read_image, write_image
+
+    source = options.paste_back
+    if not source.exists():
+        raise AnatomicalEmbeddingError(f"{source}: no such file or folder; give what the other program wrote.")
+    results = [p for p in sorted(source.iterdir()) if image_suffix(p)] if source.is_dir() else [source]
+    check_folder(options.output)
+    failed: list[str] = []
+    written: list[str] = []
+    names = [scan_name(path) for path in scan_paths(options.scans)]
+    make_folder(options.output)
+    for path, name, volume, of in read_all(options, failed):
+        mine = [r for r in results if _owner(display_name(r), names) == name] if of > 1 or source.is_dir() else results
+        try:
+            if not mine:
+                raise AnatomicalEmbeddingError(
+                    f"{path}: {source} holds no result for it; its name must begin with {name}_, as its crop's does."
+                )
+            for result in mine:
+                output = options.output / f"{display_name(result)}.nii.gz"
+                check_kept([*scan_paths(options.scans), *results], [output])
+                write_image(paste_back(read_image(result)[0], volume, result), output)
+                written.append(str(output))
+        except AnatomicalEmbeddingError as error:
+            note_failure(error, failed, of)
+    if options.json:
+        print_json({"files": written, "skipped": failed})
+    else:
+        for output in written:
+            say(f"wrote {output}")
+    finish(failed, written)
+
+
+def _owner(result: str, names: list[str]) -> str | None:
+    """The scan whose crop a result was made of: the longest name with which the result's begins."""
+    return max((name for name in names if result == name or result.startswith(f"{name}_")), key=len, default=None)
 
 
 def _output(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Path:

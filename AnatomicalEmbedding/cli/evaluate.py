@@ -98,6 +98,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     words.add_argument("folder", type=Path, metavar="DIR")
 
+    segmentation = kinds.add_parser(
+        "segmentation",
+        help="outlines learned from 1, 2, 5 and 10 scans: overlap, volumes, whether the predicted Dice is true",
+        description="Half of the patients of LABELLED are tested; M = 1, 2, 5, 10 of the others, as far as there are "
+        "so many, are the examples. Beside it stand labels carried over by registration alone.",
+    )
+    segmentation.add_argument("folder", type=Path, metavar="LABELLED")
+    segmentation.add_argument("--structures", metavar="A,B,...", help="default: all that the scans outline")
+    segmentation.add_argument("--seed", type=at_least(0), default=0, help="of the split and of training (default: 0)")
+
     for part in (phantoms, confidence, lesions):
         part.add_argument(
             "--effort",
@@ -105,8 +115,17 @@ def add_to(commands: argparse._SubParsersAction) -> None:
             default="standard",
             help="how far matching goes",
         )
-    runs = (run_landmarks, run_phantoms, run_confidence, run_boxes, run_registration, run_lesions, run_words)
-    parts = (landmarks, phantoms, confidence, boxes, registration, lesions, words)
+    runs = (
+        run_landmarks,
+        run_phantoms,
+        run_confidence,
+        run_boxes,
+        run_registration,
+        run_lesions,
+        run_words,
+        run_segmentation,
+    )
+    parts = (landmarks, phantoms, confidence, boxes, registration, lesions, words, segmentation)
     for part, run in zip(parts, runs, strict=True):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         complete(part, run)
@@ -222,6 +241,18 @@ def run_words(options: argparse.Namespace) -> None:
     model = open_model(options)
     with progress_bar("scans", options.json) as progress:
         result = evaluate_words(load_cases(options.folder), model, progress)
+    finish(result, options)
+
+
+def run_segmentation(options: argparse.Namespace) -> None:
+    from ..evaluation.segmentation import evaluate_segmentation
+    from ..segmentation.examples import read_examples
+
+    names = [name.strip() for name in (options.structures or "").split(",") if name.strip()] or None
+    examples = read_examples(options.folder, names)
+    model = open_model(options)
+    with progress_bar("segmentation", options.json) as progress:
+        result = evaluate_segmentation(examples, model, options.seed, progress=progress)
     finish(result, options)
 
 

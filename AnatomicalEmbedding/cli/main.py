@@ -17,7 +17,9 @@ from .console import ending_signals
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-_COMMANDS = "demo info embed match followup register view locate find crop structures train evaluate calibrate cache"
+_COMMANDS = (
+    "demo info embed match followup register view locate find crop segment structures train evaluate calibrate cache"
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,10 +1,12 @@
 """Parts of scans: exact voxels, or resampled, with air where the box leaves the scan."""
 
+from pathlib import Path
+
 import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
-from .geometry import LPS_FROM_RAS, OUTSIDE_HU, transform_points
+from .geometry import LPS_FROM_RAS, OUTSIDE_HU, bounds_of, image_affine, transform_points
 from .volume import Volume
 
 _MOST_VOXELS = 10**9  # four times a long scan of the whole body; 4 GB in memory
@@ -72,3 +74,19 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
     if volume.voxels.dtype.kind == "i":
         hu = np.rint(hu).astype(volume.voxels.dtype)
     return Volume(hu, ijk_to_ras, volume.name, "", volume.notes)
+
+
+def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label map") -> sitk.Image:
+    """A label map of a crop on the voxels of the whole scan, 0 beyond it: exact for crops that were not resampled,
+    else the nearest voxel's label. Raises VolumeError, which names `path`, where the two do not overlap.
+    """
+    own, other = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
+    if (
+        labels.GetNumberOfComponentsPerPixel() != 1
+        or (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
+    ):
+        raise VolumeError(
+            f"{path}: is no label map of a part of {volume.name or 'the scan'}; check which scan it is of."
+        )
+    nearest = sitk.sitkNearestNeighbor
+    return sitk.Resample(labels, volume.to_sitk(), sitk.Transform(), nearest, 0.0, labels.GetPixelID())

@@ -1,0 +1,216 @@
+"""anatemb segment: outline the rest like these: train on a few outlined scans, run on others."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AnatomicalEmbeddingError
+from . import console
+from .box_options import finish, note_failure, read_all, scan_paths
+
+if TYPE_CHECKING:
+    from ..scan.volume import Volume
+    from ..segmentation.outlining import Outlines
+    from ..segmentation.segmenter import Segmenter
+
+COLUMNS = (
+    "scan", "structure", "status", "volume_ml", "predicted_dice", "low", "high", "volume_low_ml", "volume_high_ml",
+    "look", "remark",
+)  # fmt: skip
+TABLE_NAME = "volumes.csv"
+PAGE_NAME = "outlines.html"
+_LOG_EVERY = 25
+STARTS = ("embedding", "random", "pcl-paper", "pcl-body")
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("segment", help="outline organs in many scans, learned from a few outlined ones")
+    parts = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
+
+    train = parts.add_parser(
+        "train",
+        help="learn from a folder of outlined scans",
+        description="EXAMPLES holds scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd "
+        "as 3D Slicer writes it; one scan is enough, five are better. Interrupting is safe: the same command goes on "
+        "where it stopped.",
+    )
+    add = train.add_argument
+    add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
+    add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
+    add("--structures", metavar="A,B,...", help="structures to learn (default: all that the examples outline)")
+    add("--minutes", type=console.not_negative, metavar="N", help="most time for training (default: what it needs)")
+    add("--start", choices=STARTS, default=STARTS[0], help=f"of the network (default: {STARTS[0]})")
+    add("--seed", type=console.at_least(0), default=0, help="of the first weights and of the batches (default: 0)")
+    console.complete(train, run_train)
+
+    run = parts.add_parser(
+        "run",
+        help="outline the structures in scans",
+        description="Writes NAME.seg.nrrd for every SCAN, which opens in 3D Slicer with names and colours, "
+        "volumes.csv with the volume and the expected overlap (Dice) of each structure, and a page of pictures, the "
+        "doubtful first. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
+        "reported and skipped.",
+    )
+    add = run.add_argument
+    add("scans", nargs="+", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")
+    add("--model", type=Path, required=True, metavar="RUN", help="folder that `anatemb segment train` wrote")
+    add("-o", "--output", type=Path, required=True, metavar="OUT", help="folder for the results")
+    add("--nifti", action="store_true", help="also NAME.seg.nii.gz with NAME.labels.json, on the scan's own voxels")
+    add("--no-report", action="store_true", help="leave the pictures out")
+    console.complete(run, run_run, series=True, model=False)
+    console.add_computing(run)
+
+
+def run_train(options: argparse.Namespace) -> None:
+    from ..segmentation.examples import read_examples
+    from ..segmentation.runs import Plan, train_segmenter
+
+    console.check_folder(options.output)
+    names = [name.strip() for name in (options.structures or "").split(",") if name.strip()] or None
+    examples = read_examples(options.examples, names)
+    model = console.open_model(options)
+    console.make_folder(options.output)
+    held = sorted({name for example in examples for name in example.outlined})
+    console.say(f"{len(examples)} examples, {len(held)} structures: {', '.join(held)}", options.json)
+    said: list[int] = []
+
+    weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
+    with console.progress_bar("training", options.json) as bar:
+
+        def step(share: float, what: str) -> None:
+            bar(share, what)
+            number = what.removeprefix("step ").split(",")[0]
+            if number.isdigit() and int(number) % _LOG_EVERY == 0 and not sys.stderr.isatty():
+                print(f"anatemb: {what}", file=sys.stderr, flush=True)
+
+        def planned(plan: Plan) -> None:
+            said.append(plan.steps)
+            console.say(f"training: {plan.text}", options.json)
+
+        segmenter = train_segmenter(
+            examples, model, options.output, options.start, options.seed, options.minutes, weights, planned, step,
+            _stop_on_interrupt(),
+        )  # fmt: skip
+    if options.json:
+        console.print_json({"model": str(options.output), "structures": list(segmenter.names), "steps": sum(said)})
+    else:
+        console.say(f"wrote {options.output}; run: anatemb segment run SCAN... --model {options.output} -o OUT")
+
+
+def _stop_on_interrupt() -> Callable[[], bool]:
+    """A function that is True once a signal has asked to stop: the run is saved first."""
+    received: list[bool] = []
+    try:
+        for number in (signal.SIGINT, *console.ending_signals()):
+            signal.signal(number, lambda *_: received.append(True))
+    except ValueError:  # not the main thread: its application handles signals
+        pass
+    return lambda: bool(received)
+
+
+def run_run(options: argparse.Namespace) -> None:
+    import torch
+
+    from ..embedding.device import choose_device
+    from ..segmentation.outlining import outline
+    from ..segmentation.segmenter import load_segmenter
+
+    console.check_report(options)
+    console.check_folder(options.output)
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    segmenter = load_segmenter(options.model, choose_device(options.device))
+    model = console.open_model(options, segmenter.weights)
+    segmenter.check(model.weights_hash, options.model)
+    paths = scan_paths(options.scans)
+    console.make_folder(options.output)
+    console.say(f"{len(paths)} scans: about {_minutes(len(paths))} min", options.json)
+    failed: list[str] = []
+    done: list[tuple[str, str, Outlines]] = []
+    written: list[Path] = []
+    pictures = []
+    for path, name, volume, of in read_all(options, failed):
+        try:
+            with console.progress_bar(name, options.json) as progress:
+                embedding = model.embed(volume, lambda share, what: progress(0.2 * share, what))
+                found = outline(volume, embedding, segmenter, lambda s, what: progress(0.2 + 0.8 * s, what))
+            written += _write(options, segmenter, name, volume, found, paths)
+            if not options.no_report:
+                from ..reports.outlines import make_card
+
+                pictures.append(make_card(volume, name, found))
+        except AnatomicalEmbeddingError as error:
+            note_failure(error, failed, of)
+            continue
+        done.append((path, name, found))
+    rows = _rows(done)
+    if rows:
+        written.append(options.output / TABLE_NAME)
+        console.write_table(written[-1], COLUMNS, rows)
+    if pictures:
+        from ..reports.outlines import write_page
+
+        written.append(write_page(options.output / PAGE_NAME, pictures))
+    if options.json:
+        files = [str(path) for path in written]
+        console.print_json({"outlines": console.as_records(COLUMNS, rows), "files": files, "skipped": failed})
+    else:
+        shown = [[Path(str(row[0])).name, *map(str, row[1:7]), str(row[9])] for row in rows]
+        console.print_table([*COLUMNS[:7], "look"], shown)
+        for path in written:
+            console.say(f"wrote {path}")
+    finish(failed, rows)
+
+
+def _minutes(scans: int) -> int:
+    return max(1, round(scans * 12 / 60))
+
+
+def _write(
+    options: argparse.Namespace,
+    segmenter: Segmenter,
+    name: str,
+    volume: Volume,
+    found: Outlines,
+    inputs: list[Path],
+) -> list[Path]:
+    from ..segmentation.files import write_nifti, write_segments
+
+    results = [options.output / f"{name}.seg.nrrd"]
+    if options.nifti:
+        results += [options.output / f"{name}.seg.nii.gz", options.output / f"{name}.labels.json"]
+    beside = [path.with_name(f"{name}{end}") for path in inputs for end in (".seg.nrrd", ".seg.nii.gz", ".labels.json")]
+    console.check_kept([*inputs, *beside], results if _is_an_input_folder(options, inputs) else [])
+    write_segments(results[0], found.labels, volume.ijk_to_ras, segmenter.names)
+    if options.nifti:
+        write_nifti(options.output, name, found.labels, volume.ijk_to_ras, segmenter.names)
+    return results
+
+
+def _is_an_input_folder(options: argparse.Namespace, inputs: list[Path]) -> bool:
+    """Whether results go next to the scans, where a person's own outlines may lie."""
+    return options.output.resolve() in {path.resolve().parent for path in inputs}
+
+
+def _rows(done: list[tuple[str, str, Outlines]]) -> list[list[object]]:
+    """Rows of COLUMNS. look: 1 for the outline that most deserves a look, then 2 ..."""
+    rows: list[list[object]] = []
+    for path, _, found in done:
+        for one in found.outlines:
+            row: list[object] = [path, one.name, one.status, round(one.volume_ml, 2)]
+            if one.quality is None:
+                row += [""] * 5
+            else:
+                q = one.quality
+                row += [round(x, 3) for x in (q.dice, q.low, q.high)]
+                row += [round(one.volume_ml * x, 2) for x in (q.volume_low, q.volume_high)]
+            rows.append([*row, "", one.remark])
+    judged = sorted((row for row in rows if row[4] != ""), key=lambda row: row[4])
+    for place, row in enumerate(judged):
+        row[9] = place + 1
+    return rows

@@ -1,0 +1,206 @@
+"""Few-shot segmentation measured: Dice, HD95 and volume error, and whether the predicted Dice is true.
+
+Patients are split once by the seed: half of them, or as many as the largest number of examples leaves, are the test.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..embedding.inference import Model
+from ..errors import PointsError
+from ..scan.volume import Volume
+from ..segmentation.examples import Example
+from ..segmentation.outlining import ABSENT, outline
+from ..segmentation.runs import train_segmenter
+from ..segmentation.segmenter import Segmenter, new_network
+from .results import Section, Tables
+
+SHOTS = (1, 2, 5, 10)
+OURS, CARRIED = "ours", "labels by registration"
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One structure of one test scan. dice: 0 where it was not found. hd95_mm: NaN where it was not. volume_error: of
+    the true volume, signed. predicted: the predicted Dice, NaN where there is none. status: of the outline.
+    """
+
+    method: str
+    shots: int
+    scan: str
+    patient: str
+    structure: str
+    dice: float
+    hd95_mm: float
+    volume_error: float
+    predicted: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentationResult(Tables):
+    """All that was measured. seconds: mean time to outline a scan."""
+
+    measured: tuple[Measured, ...]
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The result as JSON text, structure by structure."""
+        rows = [{k: None if v != v else v for k, v in vars(m).items()} for m in self.measured]
+        return json.dumps({"measured": rows, "seconds_a_scan": round(self.seconds, 2), "notes": list(self.notes)})
+
+    def sections(self) -> list[Section]:
+        head = ("method, examples", "mean Dice", "95 % of patients", "HD95 mm", "volume error %", "scans")
+        rows, by_structure = [], []
+        names = sorted({m.structure for m in self.measured})
+        for method in (OURS, CARRIED):
+            for shots in sorted({m.shots for m in self.measured}):
+                of = [m for m in self.measured if (m.method, m.shots) == (method, shots)]
+                if not of:
+                    continue
+                low, high = interval(of)
+                hd = np.array([m.hd95_mm for m in of])
+                rows.append((
+                    f"{method}, M = {shots}", f"{np.mean([m.dice for m in of]):.3f}", f"{low:.3f} to {high:.3f}",
+                    f"{np.nanmean(hd):.1f}" if np.isfinite(hd).any() else "",
+                    f"{100 * np.mean([abs(m.volume_error) for m in of]):.0f}", str(len({m.scan for m in of})),
+                ))  # fmt: skip
+                means = [[m.dice for m in of if m.structure == name] for name in names]
+                by_structure.append((rows[-1][0], *(f"{np.mean(d):.3f}" if d else "" for d in means)))
+        found = [
+            Section("Overlap with the experts' outlines", (head, *rows)),
+            Section("Mean Dice of each structure", (("method, examples", *names), *by_structure)),
+        ]
+        judged = [m for m in self.measured if m.method == OURS and np.isfinite(m.predicted)]
+        if len(judged) > 2:
+            predicted, true = (np.array([getattr(m, key) for m in judged]) for key in ("predicted", "dice"))
+            held = np.mean([m.low <= m.dice <= m.high for m in judged])
+            text = (
+                f"Predicted against true Dice: correlation {np.corrcoef(predicted, true)[0, 1]:.2f}, mean error "
+                f"{np.abs(predicted - true).mean():.3f}, in the stated interval {100 * held:.0f} % of {len(judged)}."
+            )
+            found.append(Section("Quality", (), (text,)))
+        found.append(Section("Notes", (), (f"{self.seconds:.1f} s to outline a scan.", *self.notes)))
+        return found
+
+
+def interval(of: Sequence[Measured]) -> tuple[float, float]:
+    """95 % interval of the mean Dice, patients drawn again with replacement."""
+    rng = np.random.default_rng(0)
+    patients = sorted({m.patient for m in of})
+    sums = np.array([sum(m.dice for m in of if m.patient == p) for p in patients])
+    counts = np.array([sum(m.patient == p for m in of) for p in patients])
+    drawn = rng.integers(len(patients), size=(_RESAMPLES, len(patients)))
+    low, high = np.quantile(sums[drawn].sum(1) / counts[drawn].sum(1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def evaluate_segmentation(
+    examples: Sequence[Example],
+    model: Model,
+    seed: int = 0,
+    minutes: float | None = None,
+    start: str = "embedding",
+    progress: Callable[[float, str], None] = lambda share, what: None,
+) -> SegmentationResult:
+    """Train with M of SHOTS examples and outline the test patients. Raises PointsError for fewer than two patients."""
+    patients = sorted({example.patient for example in examples})
+    if len(patients) < 2:
+        raise PointsError("segmentation needs outlined scans of two patients or more, one of them to test on.")
+    order = np.random.default_rng(seed).permutation(patients).tolist()
+    pool, test = order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]
+    shots = [m for m in SHOTS if m <= len(pool)]
+    measured: list[Measured] = []
+    seconds: list[float] = []
+    for number, m in enumerate(shots):
+
+        def step(share: float, what: str, number: int = number) -> None:
+            progress((number + share / 2) / len(shots), what)
+
+        chosen = [example for example in examples if example.patient in pool[:m]]
+        with tempfile.TemporaryDirectory() as folder:
+            segmenter = train_segmenter(chosen, model, Path(folder), start, seed, minutes, step=step)
+            untrained = replace(
+                segmenter, networks=tuple(new_network(n.spec, segmenter.start, 0).eval() for n in segmenter.networks)
+            )
+            tested = [example for example in examples if example.patient in test]
+            for n, example in enumerate(tested):
+                progress((number + 0.5 + n / len(tested) / 2) / len(shots), example.id)
+                volume = Volume.read(example.path)
+                embedding = model.embed(volume)
+                for method, by in ((OURS, segmenter), (CARRIED, untrained)):
+                    began = time.perf_counter()
+                    found = outline(volume, embedding, by)
+                    if method == OURS:
+                        seconds.append(time.perf_counter() - began)
+                    measured += measure(example, found, by, method, m)
+    progress(1.0, "")
+    return SegmentationResult(tuple(measured), float(np.mean(seconds)))
+
+
+def measure(example: Example, found, segmenter: Segmenter, method: str, shots: int) -> list[Measured]:
+    """Every structure that the test scan outlines and the segmenter knows, against its truth."""
+    labels = example.labels
+    spacing = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)
+    rows = []
+    for number, one in enumerate(found.outlines):
+        if one.name not in example.outlined:
+            continue
+        own, true = found.labels == number + 1, labels.voxels == labels.values[one.name]
+        quality = one.quality if one.status != ABSENT else None
+        predicted = (quality.dice, quality.low, quality.high) if quality else (float("nan"),) * 3
+        rows.append(
+            Measured(
+                method, shots, example.id, example.patient, one.name, dice(own, true), hd95(own, true, spacing),
+                float(own.sum() / true.sum() - 1), *predicted,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def dice(one: np.ndarray, other: np.ndarray) -> float:
+    """Overlap of two masks, 0..1; 1 where both are empty."""
+    total = one.sum() + other.sum()
+    return float(2 * (one & other).sum() / total) if total else 1.0
+
+
+def hd95(one: np.ndarray, other: np.ndarray, spacing_mm: np.ndarray) -> float:
+    """95th percentile of the distances in mm between the borders of two masks, both ways; NaN where one is empty.
+
+    spacing_mm: (3,) of i, j, k.
+    """
+    if not one.any() or not other.any():
+        return float("nan")
+    places = np.argwhere(one | other)
+    low, high = np.maximum(places.min(axis=0) - 1, 0), places.max(axis=0) + 2
+    block = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
+    borders = [_border(mask[block]) for mask in (one, other)]
+    apart = [_distance(borders[n], spacing_mm)[borders[1 - n]] for n in (0, 1)]
+    return float(max(np.percentile(each, 95) for each in apart))
+
+
+def _border(mask: np.ndarray) -> np.ndarray:
+    padded = np.pad(mask, 1)
+    inner = padded.copy()
+    for axis in range(3):
+        inner &= np.roll(padded, 1, axis) & np.roll(padded, -1, axis)
+    return (padded & ~inner)[1:-1, 1:-1, 1:-1]
+
+
+def _distance(border: np.ndarray, spacing_mm: np.ndarray) -> np.ndarray:
+    image = sitk.GetImageFromArray(border.astype(np.uint8))
+    image.SetSpacing([float(mm) for mm in spacing_mm])
+    found = sitk.SignedMaurerDistanceMap(image, squaredDistance=False, useImageSpacing=True)
+    return np.maximum(sitk.GetArrayFromImage(found), 0.0)

@@ -1,0 +1,95 @@
+"""The page of outlines: every scan with its structures in three planes, those to look at first on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..files import write_text
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
+from ..segmentation.files import colour
+from ..segmentation.outlining import Outline, Outlines
+from . import pictures
+from .page import load_page
+from .pictures import PLANES
+
+_LEAST_MM, _AROUND = 120.0, 1.25
+_PIXELS = 260
+
+
+@dataclass(frozen=True)
+class _Row:
+    name: str
+    colour: str
+    outline: Outline
+
+
+@dataclass(frozen=True)
+class Card:
+    """One scan: its structures, and three pictures as data URIs. worst: the least expected Dice, 1 where none."""
+
+    name: str
+    path: str
+    rows: tuple[_Row, ...]
+    sources: tuple[tuple[str, str], ...]
+    worst: float
+
+
+def make_card(volume: Volume, name: str, found: Outlines) -> Card:
+    """The part of the page that shows one scan. Raises AnatomicalEmbeddingError where pillow is not installed."""
+    rows = tuple(_Row(one.name, _css(n), one) for n, one in enumerate(found.outlines))
+    dice = [one.quality.dice for one in found.outlines if one.quality is not None]
+    sources: tuple[tuple[str, str], ...] = ()
+    voxels = np.argwhere(found.labels > 0)[:, ::-1]
+    if len(voxels):
+        ras = transform_points(volume.ijk_to_ras, voxels[:: max(1, len(voxels) // 20_000)])
+        low, high = ras.min(axis=0), ras.max(axis=0)
+        middle = _middle(found, volume, (low + high) / 2)
+        side_mm = max(_LEAST_MM, _AROUND * float((high - low).max()))
+        sources = tuple((plane.name, _picture(volume, found.labels, middle, plane, side_mm)) for plane in PLANES)
+    return Card(name, volume.path, rows, sources, min(dice, default=1.0))
+
+
+def write_page(path: Path, cards: Sequence[Card]) -> Path:
+    """Write one page, complete or not at all. Raises AnatomicalEmbeddingError where jinja2 is not installed."""
+    page = load_page("reports/outlines.html.j2")
+    write_text(path, page.render(cards=sorted(cards, key=lambda card: card.worst)))
+    return path
+
+
+def _css(number: int) -> str:
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colour(number))
+
+
+def _middle(found: Outlines, volume: Volume, default: np.ndarray) -> np.ndarray:
+    """RAS mm of the middle of the most doubtful outline: slices go through it."""
+    judged = [(one.quality.dice, n) for n, one in enumerate(found.outlines) if one.quality is not None]
+    if not judged:
+        return default
+    voxels = np.argwhere(found.labels == min(judged)[1] + 1)[:, ::-1]
+    centre = voxels[np.abs(voxels - voxels.mean(axis=0)).sum(axis=1).argmin()]
+    return transform_points(volume.ijk_to_ras, centre[None])[0]
+
+
+def _picture(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: pictures.Plane, side_mm: float) -> str:
+    pixel = side_mm / _PIXELS
+    hu = pictures.slice_hu(volume, middle, plane, side_mm, pixel)
+    points = pictures.slice_points(middle, plane, side_mm, pixel)
+    ijk = np.rint(transform_points(volume.ras_to_ijk, points)).astype(int)
+    inside = ((ijk >= 0) & (ijk < labels.shape[::-1])).all(axis=1)
+    shown = np.zeros(len(ijk), np.uint8)
+    i, j, k = ijk[inside].T
+    shown[inside] = labels[k, j, i]
+    shown = shown.reshape(hu.shape)
+    grey = np.repeat(pictures.SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
+    edge = np.zeros(shown.shape, bool)
+    for axis in (0, 1):
+        for way in (1, -1):
+            edge |= shown != np.roll(shown, way, axis)
+    for value in np.unique(shown[shown > 0]):
+        grey[edge & (shown == value)] = [round(255 * part) for part in colour(int(value) - 1)]
+    return pictures.data_uri(grey)

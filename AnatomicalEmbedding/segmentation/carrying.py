@@ -1,0 +1,82 @@
+"""Labels carried over from examples by registration of the embedding maps: an answer that needs no training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..embedding.map import EmbeddingMap
+from ..errors import AnatomicalEmbeddingError
+from ..registration import AFFINE
+from ..registration.affine import fit_affine, match_grid
+from ..registration.lattice import Lattice
+from ..registration.register import fit_field
+from ..scan.geometry import bounds_of
+from .grids import Crop
+
+CARRIED = 3  # examples that labels are carried from
+
+
+@dataclass(frozen=True, eq=False)
+class Outlined:
+    """An example as labels are carried from it. labels: (s, k, j, i) share of each voxel filled. to_ras: (4, 4) of the
+    voxels. known: (s,) bool, structures that it outlines.
+    """
+
+    embedding: EmbeddingMap
+    labels: torch.Tensor
+    to_ras: np.ndarray
+    known: torch.Tensor
+
+
+def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> torch.Tensor:
+    """(n, s, k, j, i) labels of each example on the crop's grid, NaN where it outlines no such structure, where its
+    scan ends, or where the two scans share too little.
+    """
+    k, j, i = crop.shape
+    x, y, z = (float(each) for each in crop.origin_ras)
+    lattice = Lattice((x, y, z), (crop.spacing_mm,) * 3, (i, j, k))
+    scan = bounds_of(target.scan_to_ras, target.scan_shape)
+    result = torch.full((len(examples), len(examples[0].known), *crop.shape), float("nan"))
+    for n, example in enumerate(examples):
+        try:
+            matches = match_grid(target, example.embedding)
+            affine = fit_affine(matches, AFFINE)
+            field = fit_field(matches, affine, *scan)
+        except AnatomicalEmbeddingError:
+            continue
+        moved = lattice.through(affine) + field.on(lattice)
+        ijk = _through(np.linalg.inv(example.to_ras), moved)
+        source = example.labels.float()[None]
+        where = ((ijk + 0.5) * 2 / torch.tensor(source.shape[:1:-1]) - 1)[None]
+        read = F.grid_sample(source, where, padding_mode="zeros", align_corners=False)[0]
+        in_scan = _through(np.linalg.inv(example.embedding.scan_to_ras), moved)
+        last = torch.tensor(example.embedding.scan_shape[::-1]) - 0.5
+        read[:, ~((in_scan >= -0.5) & (in_scan <= last)).all(-1)] = float("nan")
+        result[n, example.known] = read[example.known]
+    return result
+
+
+def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
+    """(k, j, i, 3) points (3, k, j, i) through a (4, 4) map."""
+    matrix = torch.from_numpy(matrix).float()
+    return torch.einsum("ab,bkji->kjia", matrix[:3, :3], points) + matrix[:3, 3]
+
+
+def mean_guess(carried: torch.Tensor) -> torch.Tensor:
+    """(s, k, j, i) mean of carried labels (n, s, k, j, i) over the examples that have them; 0 where none has."""
+    return torch.nan_to_num(torch.nanmean(carried, dim=0))
+
+
+def carry_among(crops: Sequence[tuple[Crop, Outlined]], most: int) -> list[torch.Tensor | None]:
+    """For each example, the labels that up to `most` others carry to it (s, k, j, i) float16; None without others."""
+    result: list[torch.Tensor | None] = []
+    for n, (crop, own) in enumerate(crops):
+        others = [outlined for _, outlined in (*crops[n + 1 :], *crops[:n])][:most]
+        found = mean_guess(carry(own.embedding, crop, others)).half() if others else None
+        result.append(found)
+    return result

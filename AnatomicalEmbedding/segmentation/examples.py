@@ -1,0 +1,177 @@
+"""Outlined scans as examples: read from a folder, grouped by voxel size, cut to their part of the body."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
+from ..errors import AnatomicalEmbeddingError, PointsError, did_you_mean
+from ..scan.geometry import transform_points
+from ..scan.image_files import display_name
+from ..scan.volume import Volume
+from ..structures.label_names import MIN_VOXELS
+from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient_of
+from .carrying import CARRIED, Outlined, carry_among
+from .files import read_segments
+from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
+from .patches import TrainingCrop
+
+_NOT_STRUCTURES = {"background", ""}
+_SHARE = 0.002  # of a structure's voxels left beyond its range of body coordinates at either end of an axis
+_POINTS = 3000
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One outlined scan. outlined: names of its structures."""
+
+    id: str
+    path: Path
+    outlined: tuple[str, ...]
+
+    @property
+    def labels(self) -> LabelMap:
+        """Its outlines, read at each access."""
+        return _read_labels(self.path)
+
+    @property
+    def patient(self) -> str:
+        """The id without a time point at its end."""
+        return patient_of(self.id)
+
+    @property
+    def files(self) -> list[Path]:
+        """The scan, its outlines and their names."""
+        return sorted(p for p in self.path.parent.glob(f"{glob.escape(self.id)}.*") if p == self.path or _belongs(p))
+
+
+def _belongs(path: Path) -> bool:
+    return path.name.endswith(".labels.json") or display_name(path).endswith(".seg")
+
+
+def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
+    """The outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd as
+    3D Slicer writes it. names: structures wanted; None: all. Raises PointsError for a folder without, and for a name
+    that none of them outlines.
+    """
+    if not folder.is_dir():
+        raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
+    found = []
+    for path in list_scans(folder):
+        labels = _read_labels(path)
+        if labels is not None:
+            count = np.bincount(labels.voxels.ravel(), minlength=max(labels.values.values(), default=0) + 1)
+            held = [n for n, value in labels.values.items() if n not in _NOT_STRUCTURES and count[value] >= MIN_VOXELS]
+            found.append(Example(display_name(path), path, tuple(held)))
+    outlined = {name for example in found for name in example.outlined}
+    if not outlined:
+        raise PointsError(
+            f"{folder}: holds no outlined scan; put NAME.seg.nii.gz with NAME.labels.json, or NAME.seg.nrrd, next to"
+            " each NAME.nii.gz."
+        )
+    if unknown := [name for name in names or () if name not in outlined]:
+        raise PointsError(
+            f"{folder}: no scan outlines {unknown[0]}{did_you_mean(unknown[0], outlined)}; outlined are "
+            f"{', '.join(sorted(outlined))}."
+        )
+    wanted = set(names or outlined)
+    kept = [Example(e.id, e.path, tuple(n for n in e.outlined if n in wanted)) for e in found]
+    return [example for example in kept if example.outlined]
+
+
+def _read_labels(scan: Path) -> LabelMap | None:
+    segments = scan.with_name(f"{display_name(scan)}.seg.nrrd")
+    if segments.exists() and not scan.with_name(f"{display_name(scan)}.labels.json").exists():
+        return read_segments(segments)
+    case = load_case(scan)
+    return None if case is None or case.labels is None else case.label_map
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """One example ready for training. crops: of each group, by its number. volumes_ml: by structure."""
+
+    id: str
+    embedding: EmbeddingMap
+    crops: dict[int, TrainingCrop]
+    volumes_ml: dict[str, float]
+
+    def outlined(self, group: int) -> Outlined:
+        """What labels of a group are carried from."""
+        of = self.crops[group]
+        return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
+
+
+def prepare(
+    examples: Sequence[Example],
+    model: Model,
+    features: bool,
+    step: Callable[[float, str], None] = lambda share, what: None,
+) -> tuple[list[Group], list[Prepared]]:
+    """Groups of structures, and the examples cut to them."""
+    maps, spacings, ranges = {}, {}, {}
+    for n, example in enumerate(examples):
+        step(n / len(examples) / 2, example.id)
+        volume, labels = Volume.read(example.path), example.labels
+        maps[example.id] = embedding = model.embed(volume)
+        size = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)
+        for name in example.outlined:
+            mask = labels.voxels == labels.values[name]
+            spacings.setdefault(name, []).append(spacing_for([(mask, size)]))
+            ranges.setdefault(name, []).append(_range(mask, labels.ijk_to_ras, embedding))
+    extent = {
+        name: (np.min([low for low, _ in of], axis=0), np.max([high for _, high in of], axis=0))
+        for name, of in ranges.items()
+    }
+    groups = group_structures({name: float(np.median(of)) for name, of in spacings.items()}, extent)
+    prepared = []
+    for n, example in enumerate(examples):
+        step(0.5 + n / len(examples) / 2, example.id)
+        prepared.append(_prepare(example, maps[example.id], groups, features))
+    for number in range(len(groups)):
+        held = [p for p in prepared if number in p.crops]
+        carried = carry_among([(p.crops[number].crop, p.outlined(number)) for p in held], CARRIED)
+        for one, guess in zip(held, carried, strict=True):
+            one.crops[number] = replace(one.crops[number], carried=guess)
+    return groups, prepared
+
+
+def _prepare(example: Example, embedding: EmbeddingMap, groups: Sequence[Group], features: bool) -> Prepared:
+    volume, labels = Volume.read(example.path), example.labels
+    millilitres = abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
+    crops, volumes = {}, {}
+    for number, group in enumerate(groups):
+        held = [name for name in group.names if name in example.outlined]
+        box = region(group, held, embedding) if held else None
+        if box is None:
+            continue
+        crop = make_crop(volume, embedding, group, box, features)
+        share = torch.zeros(len(group.names), *crop.shape, dtype=torch.float16)
+        for row, name in enumerate(group.names):
+            if name in held:
+                mask = labels.voxels == labels.values[name]
+                share[row] = occupancy(mask, labels.ijk_to_ras, crop)
+                volumes[name] = float(mask.sum() * millilitres)
+        crops[number] = TrainingCrop(crop, share, torch.tensor([name in held for name in group.names]))
+    return Prepared(example.id, embedding, crops, volumes)
+
+
+def _range(mask: np.ndarray, ijk_to_ras: np.ndarray, embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest body coordinate (3,) of a structure, but for a few voxels."""
+    ijk = np.argwhere(mask)[:, ::-1]
+    ijk = ijk[:: max(1, len(ijk) // _POINTS)]
+    body = embedding.sample(transform_points(ijk_to_ras, ijk))
+    return np.quantile(body, _SHARE, axis=0), np.quantile(body, 1 - _SHARE, axis=0)
+
+
+def check_weights(embedding: EmbeddingMap) -> None:
+    """Raise AnatomicalEmbeddingError for a map without coordinates in mm of the common body frame."""
+    if embedding.coordinate is None or not embedding.provenance.metric:
+        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no body coordinates in mm; choose others.")

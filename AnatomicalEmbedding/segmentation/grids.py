@@ -1,0 +1,210 @@
+"""Parts of scans on the grid that the network works on, and which part of a scan that is.
+
+A group is a set of structures that share a voxel size and a network. The part of a scan that may hold a group is
+read off the body coordinates: cells whose coordinate is among those that the structures have in the examples, with a
+margin for the error of the coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..embedding.coverage import apply_affine, body_points, robust_affine
+from ..embedding.grid_reading import read_linear
+from ..embedding.map import EmbeddingMap
+from ..embedding.working_grid import AIR_HU, resample
+from ..errors import AnatomicalEmbeddingError
+from ..scan.cropping import crop_voxels
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
+
+MARGIN_MM = 28.0  # about a structure's body coordinates: their error is below this in 99 of 100 places
+_EDGE_MM = 12.0
+_AFFINE_MM = 70.0  # cells further off by the affine map of the scan are errors of the coordinates
+_FINEST_MM, _COARSEST_MM = 2.5, 4.0
+_TALL_MM = 420.0  # of a group in the body: further apart, a scan's part that holds both would be most of it
+_ACROSS = 7.0  # voxels across the mean thickness of a structure
+UNIT_MM = 100.0  # of coordinates as the network sees them
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Structures segmented together. low, high: (s, 3) mm, range of each structure's body coordinates in the examples.
+    centre: (3,) mm, the middle of all.
+    """
+
+    names: tuple[str, ...]
+    spacing_mm: float
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def centre(self) -> np.ndarray:
+        return (self.low.min(axis=0) + self.high.max(axis=0)) / 2
+
+    def to_dict(self) -> dict:
+        values = {"names": list(self.names), "spacing_mm": self.spacing_mm}
+        return values | {"low": np.round(self.low, 2).tolist(), "high": np.round(self.high, 2).tolist()}
+
+    @classmethod
+    def from_dict(cls, values: dict) -> Group:
+        low, high = (np.array(values[key], dtype=np.float64) for key in ("low", "high"))
+        return cls(tuple(values["names"]), float(values["spacing_mm"]), low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Crop:
+    """Part of a scan on a group's grid, axes towards S, A, R.
+
+    hu: (k, j, i) float32. coordinate: (3, k, j, i), body coordinates less the group's centre, in UNIT_MM.
+    inside: (k, j, i) bool, of the scan. origin_ras: (3,) centre of voxel (0, 0, 0).
+    features: (c, kf, jf, if) float32 local descriptors, or None, with the centre of their first voxel and their size.
+    """
+
+    hu: torch.Tensor
+    coordinate: torch.Tensor
+    inside: torch.Tensor
+    spacing_mm: float
+    origin_ras: np.ndarray
+    features: torch.Tensor | None = None
+    feature_low: np.ndarray | None = None
+    feature_mm: np.ndarray | None = None
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.hu.shape
+
+    @property
+    def to_ras(self) -> np.ndarray:
+        """(4, 4) voxel i, j, k -> RAS mm."""
+        matrix = np.diag([*[self.spacing_mm] * 3, 1.0])
+        matrix[:3, 3] = self.origin_ras
+        return matrix
+
+    def points_ras(self) -> np.ndarray:
+        """(n, 3) RAS mm of every voxel, i fastest."""
+        k, j, i = np.meshgrid(*(np.arange(n) for n in self.shape), indexing="ij")
+        return np.stack([i, j, k], axis=-1).reshape(-1, 3) * self.spacing_mm + self.origin_ras
+
+
+def spacing_for(masks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Voxel size in mm for a structure: fine for thin ones. masks: voxels (k, j, i) and their size (i, j, k) in mm.
+
+    Three times volume over surface is the radius of a ball; it is never finer than the examples' own voxels.
+    """
+    found = []
+    for mask, size in masks:
+        faces = 0.0
+        for axis, across in zip((2, 1, 0), size, strict=True):
+            faces += np.count_nonzero(np.diff(mask, axis=axis)) * float(np.prod(size) / across)
+        thickness = 6 * mask.sum() * np.prod(size) / max(faces, 1e-6)
+        found.append(max(thickness / _ACROSS, 0.8 * float(np.prod(size)) ** (1 / 3)))
+    return round(float(np.clip(np.median(found), _FINEST_MM, _COARSEST_MM)) * 2) / 2
+
+
+def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
+    """Box (2, 3) RAS mm of the part of a scan that may hold these structures of a group, clipped to the scan's body
+    with a margin; None where the scan shows no such part.
+    """
+    ras, body = body_points(embedding)
+    affine, _ = robust_affine(ras, body)
+    smooth = apply_affine(affine, ras)
+    rows = [group.names.index(name) for name in names]
+    wanted = np.zeros(len(ras), dtype=bool)
+    for low, high in zip(group.low[rows], group.high[rows], strict=True):
+        near = ((body >= low - MARGIN_MM) & (body <= high + MARGIN_MM)).all(axis=1)
+        wanted |= near & ((smooth >= low - _AFFINE_MM) & (smooth <= high + _AFFINE_MM)).all(axis=1)
+    if not wanted.any():
+        return None
+    edge = embedding.cell_mm / 2 + _EDGE_MM
+    return np.stack([ras[wanted].min(axis=0) - edge, ras[wanted].max(axis=0) + edge])
+
+
+def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray, features: bool) -> Crop:
+    """The part of a scan in a box (2, 3) RAS mm on the group's grid. features: with the embedding's descriptors."""
+    part = crop_voxels(volume, box_ras)
+    spacing = group.spacing_mm
+    grid = resample(part, (spacing,) * 3, lattice=1, step=1)
+    crop = Crop(grid.hu, torch.empty(0), torch.empty(0), spacing, np.asarray(grid.origin_ras))
+    points = crop.points_ras()
+    inside = torch.from_numpy(part.contains(points).reshape(crop.shape))
+    coordinate = _coordinates(embedding, crop.to_ras, crop.shape, points) - group.centre
+    coordinate = torch.from_numpy(coordinate.T.reshape(3, *crop.shape) / UNIT_MM).float()
+    extra = _features(embedding, box_ras) if features else (None, None, None)
+    return Crop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *extra)
+
+
+def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Tensor:
+    """(k, j, i) share of each voxel of a crop that a mask (k, j, i) on a scan's grid fills, float16."""
+    points = np.argwhere(mask)
+    empty = torch.zeros(crop.shape, dtype=torch.float16)
+    if not len(points):
+        return empty
+    low, high = np.maximum(points.min(axis=0) - 2, 0), points.max(axis=0) + 3
+    part = mask[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
+    to_ras = ijk_to_ras.copy()
+    to_ras[:3, 3] = transform_points(ijk_to_ras, low[None, ::-1])[0]
+    filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)  # air where it is not, so that air lies around it
+    grid = resample(filled, (crop.spacing_mm,) * 3, lattice=1, step=1)
+    share = ((grid.hu - AIR_HU) / 1000).clamp(0, 1).half()
+    start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[::-1]
+    own, other = [], []
+    for first, size, whole in zip(start, share.shape, crop.shape, strict=True):
+        own.append(slice(max(first, 0), max(min(first + size, whole), 0)))
+        other.append(slice(max(-first, 0), max(min(whole - first, size), 0)))
+    empty[tuple(own)] = share[tuple(other)]
+    return empty
+
+
+def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
+    """(n, 3) body coordinates of a crop's voxels: read between body cells, by the scan's affine map elsewhere."""
+    if embedding.coordinate is None:
+        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no body coordinates; choose other weights.")
+    affine, _ = robust_affine(*body_points(embedding))
+    result = apply_affine(affine, points)
+    cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
+    mixed = read_linear(embedding.coordinate_and_body, cells[None])[0].double().numpy()
+    share = mixed[:, 3:]
+    return mixed[:, :3] + (1 - share) * result
+
+
+def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+    """Local descriptors about a box, the centre of their first voxel (RAS mm) and their size in mm."""
+    size = embedding.cell_mm / 2
+    low = embedding.cell_to_ras[:3, 3] - size / 2
+    shape = np.array(embedding.local.shape[:0:-1])
+    first = np.clip(np.floor((box_ras[0] - low) / size).astype(int) - 2, 0, shape - 1)
+    last = np.clip(np.ceil((box_ras[1] - low) / size).astype(int) + 3, first + 1, shape)
+    i, j, k = (slice(int(a), int(b)) for a, b in zip(first, last, strict=True))
+    return embedding.local[:, k, j, i].float().contiguous(), low + first * size, size
+
+
+def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
+    """Structures by voxel size (mm) and place: those of one group differ by less than 1 mm, or are all fine or all
+    coarse, and lie within _TALL_MM of the body's height.
+
+    ranges: lowest and highest body coordinate (3,) of each.
+    """
+    sizes = list(spacings.values())
+    middle = (_FINEST_MM + _COARSEST_MM) / 2 if max(sizes) - min(sizes) >= 1.0 else 0.0
+    groups: list[list[str]] = []
+    for name in sorted(spacings, key=lambda n: float(ranges[n][0][2])):
+        for members in groups:
+            ends = [ranges[n] for n in (*members, name)]
+            tall = max(float(high[2]) for _, high in ends) - min(float(low[2]) for low, _ in ends)
+            if (spacings[members[0]] < middle) == (spacings[name] < middle) and tall < _TALL_MM:
+                members.append(name)
+                break
+        else:
+            groups.append([name])
+    return [
+        Group(
+            tuple(names), float(np.median([spacings[n] for n in names])),
+            np.array([ranges[n][0] for n in names]), np.array([ranges[n][1] for n in names]),
+        )
+        for names in groups
+    ]  # fmt: skip

@@ -1,0 +1,143 @@
+"""Structures of one scan: network and carried labels joined, cleaned, on the scan's own voxels, with their quality."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+
+from ..embedding.map import EmbeddingMap
+from ..scan.cropping import crop_voxels
+from ..scan.geometry import to_image, transform_points
+from ..scan.volume import Volume
+from .carrying import carry, mean_guess
+from .grids import MARGIN_MM, UNIT_MM, Crop, Group, make_crop, region
+from .prediction import predict
+from .quality import Quality, estimate
+from .segmenter import Segmenter
+
+ABSENT, CUT, WHOLE = "absent", "cut", "whole"
+_LEAST_SHARE = 0.15  # of the largest component, that a further one needs to stay
+_LEAST_VOLUME = 0.03  # of the structure in the examples, below which nothing was found
+
+
+@dataclass(frozen=True)
+class Outline:
+    """One structure in one scan. status: whole, cut by the scan's border, or absent: then it has no voxels.
+
+    quality: None where absent. remark: why it is absent, or deserves a look.
+    """
+
+    name: str
+    status: str
+    volume_ml: float
+    quality: Quality | None
+    remark: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Outlines:
+    """All structures of one scan. labels: (k, j, i) uint8 on the scan's voxels: 0, or 1 + the number of its outline."""
+
+    labels: np.ndarray
+    outlines: tuple[Outline, ...]
+
+
+def outline(
+    volume: Volume,
+    embedding: EmbeddingMap,
+    segmenter: Segmenter,
+    step: Callable[[float, str], None] = lambda share, what: None,
+) -> Outlines:
+    """Outline every structure of a segmenter in a scan. embedding: the scan's map by the segmenter's weights."""
+    labels = np.zeros(volume.shape, np.uint8)
+    strength = np.full(volume.shape, 0.5, np.float32)
+    outlines: list[Outline] = []
+    for number, group in enumerate(segmenter.groups):
+        box = region(group, group.names, embedding)
+        if box is None:
+            outlines += [Outline(name, ABSENT, 0.0, None, "the scan does not show its place") for name in group.names]
+            continue
+        box = np.stack([np.maximum(box[0], volume.bounds_ras[0]), np.minimum(box[1], volume.bounds_ras[1])])
+        crop = make_crop(volume, embedding, group, box, segmenter.features)
+
+        def shown(share: float, done: int = number) -> None:
+            step((done + share) / len(segmenter.groups), "outlining")
+
+        carried = carry(embedding, crop, segmenter.outlined[number])
+        tried = predict(
+            segmenter.networks[number], crop, mean_guess(carried), lambda share, shown=shown: shown(0.2 + 0.8 * share)
+        )
+        joined = tried.mean(0)
+        for row, name in enumerate(group.names):
+            kept, remark = clean(joined[row], crop, group, row)
+            typical = float(np.median(segmenter.volumes_ml[name]))
+            if not remark and float((kept > 0.5).sum()) * crop.spacing_mm**3 / 1000 < _LEAST_VOLUME * typical:
+                remark = "nothing like it was found at its place"
+            if remark:
+                outlines.append(Outline(name, ABSENT, 0.0, None, remark))
+                continue
+            paint(kept, crop, volume, len(outlines) + 1, labels, strength)
+            quality = estimate(tried[:, row], carried[:, row], joined[row], kept > 0.5)
+            outlines.append(Outline(name, WHOLE, 0.0, quality))
+    return Outlines(labels, tuple(_measured(n, one, labels, volume) for n, one in enumerate(outlines)))
+
+
+def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
+    """The probability without what is not the structure, and a reason where nothing of it is left.
+
+    Kept are the components of at least _LEAST_SHARE of the largest, whose middle lies where the structure lies in the
+    examples, by body coordinates.
+    """
+    mask = (probability > 0.5) & crop.inside
+    if not mask.any():
+        return probability, "nothing like it was found at its place"
+    components = sitk.ConnectedComponent(sitk.GetImageFromArray(mask.numpy().astype(np.uint8)), True)
+    number = torch.from_numpy(sitk.GetArrayFromImage(components).astype(np.int64))
+    sizes = torch.bincount(number.ravel())
+    sizes[0] = 0
+    keep = torch.zeros(len(sizes), dtype=torch.bool)
+    for one in torch.argsort(sizes, descending=True).tolist():
+        if sizes[one] < _LEAST_SHARE * sizes.max() or not sizes[one]:
+            break
+        middle = crop.coordinate[:, number == one].mean(1).double().numpy() * UNIT_MM + group.centre
+        low, high = group.low[row] - MARGIN_MM, group.high[row] + MARGIN_MM
+        keep[one] = bool(((middle >= low) & (middle <= high)).all())
+    if not keep.any():
+        return probability, "what was found lies elsewhere in the body"
+    near = torch.nn.functional.max_pool3d(keep[number].float()[None, None], 3, 1, 1)[0, 0]
+    return probability * near, ""
+
+
+def paint(
+    probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
+) -> None:
+    """Give a structure the voxels of the scan where its probability is above `strength`, so far 0.5 or another's."""
+    held = torch.nonzero(probability > 0.25)
+    low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
+    box = transform_points(crop.to_ras, np.stack([low, high]))
+    part = crop_voxels(volume, box)
+    first = np.rint(transform_points(volume.ras_to_ijk, part.ijk_to_ras[None, :3, 3])[0]).astype(int)
+    block = tuple(slice(a, a + n) for a, n in zip(first[::-1], part.shape, strict=True))
+    image = to_image(probability.numpy().astype(np.float32), crop.to_ras)
+    found = sitk.Resample(image, to_image(part.voxels, part.ijk_to_ras), sitk.Transform(), sitk.sitkLinear, 0.0)
+    here = sitk.GetArrayFromImage(found)
+    better = here > strength[block]
+    labels[block][better] = value
+    strength[block][better] = here[better]
+
+
+def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
+    """The outline with its volume, and whether the border of the scan cuts it."""
+    if found.status == ABSENT:
+        return found
+    mask = labels == number + 1
+    voxels = int(mask.sum())
+    if not voxels:
+        return Outline(found.name, ABSENT, 0.0, None, "nothing like it was found at its place")
+    cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
+    millilitres = voxels * abs(np.linalg.det(volume.ijk_to_ras[:3, :3])) / 1000
+    return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.quality, found.remark)

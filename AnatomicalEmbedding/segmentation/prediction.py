@@ -1,0 +1,75 @@
+"""Probabilities of a group's structures in a scan: windows over its part of the scan, averaged over changed inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..embedding.working_grid import AIR_HU
+from . import training, voxels
+from .grids import UNIT_MM, Crop
+from .network import STEP, UNet, precision
+from .patches import network_input, patch_size, read_features
+from .voxels import VoxelNet
+
+# Changes of the input that the answer should not depend on: HU added in soft tissue, displaced coordinates in mm.
+CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0, -4.0)))
+
+
+@torch.no_grad()
+def predict(
+    network: UNet | VoxelNet, crop: Crop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
+) -> torch.Tensor:
+    """(changes, s, k, j, i) probability of each structure in each voxel of a crop, for each of CHANGES.
+
+    guess: (s, k, j, i) labels carried over from the examples, 0..1.
+    """
+    device = next(network.parameters()).device
+    most = voxels.WINDOW if isinstance(network, VoxelNet) else training.PATCH
+    size = patch_size(crop.shape, most, STEP)
+    padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
+    pad = [0, padded[2], 0, padded[1], 0, padded[0]]
+    hu = F.pad(crop.hu, pad, value=AIR_HU)
+    coordinate = F.pad(crop.coordinate[None], pad, mode="replicate")[0] if any(padded) else crop.coordinate
+    guess = F.pad(guess, pad)
+    starts = [_starts(n, window) for n, window in zip(hu.shape, size, strict=True)]
+    weight = _window_weight(size)
+    found = torch.zeros(len(CHANGES), network.spec.outputs, *hu.shape)
+    total = torch.zeros(hu.shape)
+    windows = list(product(*starts))
+    for number, first in enumerate(windows):
+        block = tuple(slice(a, a + n) for a, n in zip(first, size, strict=True))
+        features = None if crop.features is None else _window_features(crop, first, size).to(device)
+        total[block] += weight
+        for change, (shift_hu, moved) in enumerate(CHANGES):
+            soft = (1 - ((hu[block] - 50) / 250).abs()).clamp(0, 1)
+            place = coordinate[(slice(None), *block)] + torch.tensor(moved)[:, None, None, None] / UNIT_MM
+            with precision(device):
+                x = network_input(hu[block] + soft * shift_hu, place, guess[(slice(None), *block)])
+                logits = network(x.to(device), features)
+            found[(change, slice(None), *block)] += logits.float().sigmoid()[0].cpu() * weight
+        step((number + 1) / len(windows))
+    k, j, i = crop.shape
+    return (found / total)[:, :, :k, :j, :i]
+
+
+def _starts(whole: int, window: int) -> list[int]:
+    """First voxels of windows that cover an axis, overlapping by a third or more."""
+    count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
+    return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
+
+
+def _window_weight(size: tuple[int, int, int]) -> torch.Tensor:
+    """(k, j, i) weight of a window's voxels, highest in its middle."""
+    k, j, i = (torch.exp(-(torch.linspace(-2, 2, n) ** 2) / 2) + 0.01 for n in size)
+    return k[:, None, None] * j[None, :, None] * i
+
+
+def _window_features(crop: Crop, first: tuple[int, ...], size: tuple[int, int, int]) -> torch.Tensor:
+    axes = [a + 2 * torch.arange(n // 2) + 0.5 for a, n in zip(first, size, strict=True)]
+    k, j, i = torch.meshgrid(*axes, indexing="ij")
+    return read_features(crop, torch.stack([i, j, k], dim=-1))

@@ -1,0 +1,163 @@
+"""A trained segmenter: networks, groups, and the examples that labels are carried from, in one folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from ..embedding.map import EmbeddingMap
+from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
+from ..files import atomic_path
+from .carrying import CARRIED, Outlined
+from .examples import Prepared
+from .grids import Group
+from .network import UNet, UNetSpec
+from .training import ready
+from .voxels import VoxelNet
+
+FORMAT_VERSION = 1
+EMBEDDING = "embedding"
+_FILE = "segmenter.safetensors"
+_EXAMPLES = "examples"
+_METADATA_KEY = "anatomical_segmenter"
+
+
+@dataclass(frozen=True, eq=False)
+class Segmenter:
+    """weights_hash, weights: of the embedding. start: of the networks. networks: one for each group. volumes_ml: of
+    each structure in the examples. outlined: of each group, the examples that its labels are carried from.
+    """
+
+    weights: str
+    weights_hash: str
+    start: str
+    groups: tuple[Group, ...]
+    networks: tuple[UNet | VoxelNet, ...]
+    volumes_ml: dict[str, tuple[float, ...]]
+    outlined: tuple[tuple[Outlined, ...], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All structures, in the order of their label values."""
+        return tuple(name for group in self.groups for name in group.names)
+
+    @property
+    def features(self) -> bool:
+        """Whether the networks see the embedding's descriptors."""
+        return bool(self.networks[0].spec.features)
+
+    def check(self, weights_hash: str, path: Path) -> None:
+        """Raise WeightsError unless it was trained with these weights of the embedding."""
+        if weights_hash != self.weights_hash:
+            raise WeightsError(f"{path}: was trained with the embedding {self.weights}, which is not this one.")
+
+
+def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[Prepared]) -> Path:
+    """Write a segmenter into a folder; segmenter.safetensors, written last, says that it is whole."""
+    kept = carried_from(segmenter.groups, prepared)
+    for example in kept:
+        example.embedding.save(folder / _EXAMPLES / f"{example.id}.map.safetensors")
+        tensors = {}
+        for number, of in example.crops.items():
+            tensors[f"{number}.labels"] = (of.labels.float() * 255).round().to(torch.uint8)
+            tensors[f"{number}.known"] = of.known
+            tensors[f"{number}.to_ras"] = torch.from_numpy(of.crop.to_ras)
+        _save(folder / _EXAMPLES / f"{example.id}.labels.safetensors", tensors, {})
+    about = {
+        "format_version": FORMAT_VERSION,
+        "weights": segmenter.weights,
+        "weights_sha256": segmenter.weights_hash,
+        "start": segmenter.start,
+        "groups": [group.to_dict() for group in segmenter.groups],
+        "networks": [network.spec.to_dict() for network in segmenter.networks],
+        "volumes_ml": segmenter.volumes_ml,
+        "examples": [example.id for example in kept],
+    }
+    weights = {
+        f"{n}.{key}": tensor for n, network in enumerate(segmenter.networks)
+        for key, tensor in network.state_dict().items()
+    }  # fmt: skip
+    _save(folder / _FILE, weights, {_METADATA_KEY: json.dumps(about)})
+    return folder / _FILE
+
+
+def new_network(spec: UNetSpec, start: str, seed: int) -> UNet | VoxelNet:
+    """A network with random weights, of the kind that this start needs."""
+    torch.manual_seed(seed)
+    return VoxelNet(spec) if start == EMBEDDING else UNet(spec)
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether a folder holds a whole segmenter."""
+    return (folder / _FILE).is_file()
+
+
+def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
+    """Read what `save_segmenter` wrote. Raises WeightsError for a folder without, damaged, or of a newer format."""
+    path = folder / _FILE
+    if not path.is_file():
+        raise WeightsError(f"{folder}: holds no trained segmenter; make one with `anatemb segment train`.")
+    try:
+        with safe_open(str(path), "pt") as file:
+            about = json.loads((file.metadata() or {})[_METADATA_KEY])
+            if about["format_version"] > FORMAT_VERSION:
+                raise WeightsError(f"{path}: written by a newer version of this program; update it.")
+            weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+        networks = []
+        for n, spec in enumerate(about["networks"]):
+            network = new_network(UNetSpec.from_dict(spec), about["start"], 0)
+            own = {k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")}
+            network.load_state_dict(own)
+            networks.append(ready(network, device).eval())
+        groups = tuple(Group.from_dict(group) for group in about["groups"])
+        maps = {n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors") for n in about["examples"]}
+        return Segmenter(
+            about["weights"], about["weights_sha256"], about["start"], groups, tuple(networks),
+            {name: tuple(values) for name, values in about["volumes_ml"].items()},
+            tuple(_outlined(folder, maps, number) for number in range(len(groups))),
+        )  # fmt: skip
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError, MapError) as error:
+        raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
+
+
+def carried_from(groups: tuple[Group, ...], prepared: list[Prepared]) -> list[Prepared]:
+    """Few examples that outline as many of the structures as possible: each adds the most that are still rare."""
+    count = dict.fromkeys([name for group in groups for name in group.names], 0)
+
+    def gain(example: Prepared) -> float:
+        return sum(1 / (1 + 4 * count[name]) for name in example.volumes_ml)
+
+    left, chosen = list(prepared), []
+    while left and (len(chosen) < CARRIED or not all(count.values())):
+        best = max(left, key=gain)
+        left.remove(best)
+        chosen.append(best)
+        for name in best.volumes_ml:
+            count[name] += 1
+    return chosen
+
+
+def _outlined(folder: Path, maps: dict[str, EmbeddingMap], number: int) -> tuple[Outlined, ...]:
+    found = []
+    for name, embedding in maps.items():
+        with safe_open(str(folder / _EXAMPLES / f"{name}.labels.safetensors"), "pt") as file:
+            if f"{number}.labels" in file.keys():  # noqa: SIM118 - not a dict
+                labels, known, to_ras = (file.get_tensor(f"{number}.{key}") for key in ("labels", "known", "to_ras"))
+                found.append(Outlined(embedding, labels.half() / 255, to_ras.numpy().astype(np.float64), known))
+    return tuple(found)
+
+
+def _save(path: Path, tensors: dict[str, torch.Tensor], about: dict[str, str]) -> None:
+    try:
+        with atomic_path(path) as temporary:
+            save_file({k: t.contiguous() for k, t in tensors.items()}, str(temporary), about)
+    except (SafetensorError, OSError):
+        raise AnatomicalEmbeddingError(
+            f"{path}: cannot be written; check that the folder is writable and not full."
+        ) from None

@@ -1,0 +1,204 @@
+"""A network that looks at one voxel at a time: its surroundings, its place, the carried labels and what the embedding
+says about it. It learns within a minute on a CPU, as single voxels of few scans are enough.
+
+It is the default; `network.UNet` learns its own features instead and needs far longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..errors import CancelledError
+from .network import UNetSpec
+from .patches import WINDOWS, Patch, PatchSampler, TrainingCrop
+from .training import SAVE_EVERY, TrainingState, update_average
+
+PATCH, WINDOW = 48, 112  # voxels along an axis, in training and in prediction
+_HIDDEN = 96
+_DROP = 0.1
+_TRUST = 6.0  # logits between a guess of 0 and of 1
+_NEVER = -10.0  # logit far from every guess
+_REACH = 6  # voxels from the guess within which a structure may be
+_BLOCKS = (3, 7, 13)  # voxels along the side of blocks whose mean is read
+_NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
+_FAR = [tuple(r * int(a == axis) for a in range(3)) for r in (-5, -2, 2, 5) for axis in range(3)]
+_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # places drawn for training, and voxels of each
+_BATCH = 4096
+_RATE = 3e-3
+_AVERAGE = 0.99
+_CHUNK = 65536
+
+
+class VoxelNet(nn.Module):
+    """forward: as `network.UNet`, dense, for a window; `logits` for single voxels."""
+
+    def __init__(self, spec: UNetSpec):
+        super().__init__()
+        self.spec = spec
+        channels = self.rows_of_context(spec)
+        self.scale = nn.BatchNorm1d(channels)
+        self.body = nn.Sequential(
+            nn.Linear(channels, _HIDDEN), nn.ReLU(), nn.Dropout(_DROP), nn.Linear(_HIDDEN, _HIDDEN), nn.ReLU(),
+            nn.Dropout(_DROP), nn.Linear(_HIDDEN, _HIDDEN), nn.ReLU(),
+        )  # fmt: skip
+        self.head = nn.Linear(_HIDDEN, spec.outputs)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    @staticmethod
+    def rows_of_context(spec: UNetSpec) -> int:
+        grey = len(WINDOWS)
+        return spec.inputs + len(_NEAR) + 2 * len(_FAR) + len(_BLOCKS) * (grey + spec.outputs) + spec.features
+
+    def logits(self, rows: torch.Tensor) -> torch.Tensor:
+        """(n, s) from rows (n, c) as `context` gives them."""
+        first = self.spec.inputs - self.spec.outputs
+        guess = _TRUST * (rows[:, first : self.spec.inputs] - 0.5)
+        return self.head(self.body(self.scale(rows))) + guess
+
+    def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
+        near = dilated(x[:, -self.spec.outputs :], _REACH) > 0.02
+        if not near.any():
+            near = torch.ones_like(near)
+        where = torch.nonzero(near[0, 0])
+        blocks = block_means(x, self.spec.outputs)
+        parts = [self.logits(context(x, features, blocks, part)) for part in where.split(_CHUNK)]
+        result = torch.full((1, self.spec.outputs, *x.shape[2:]), _NEVER, device=x.device)
+        k, j, i = where.T
+        result[0, :, k, j, i] = torch.cat(parts).T
+        return result
+
+
+def block_means(x: torch.Tensor, outputs: int) -> list[torch.Tensor]:
+    """(1, c, k, j, i) means of grey values and guess in blocks about every voxel."""
+    read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - outputs :]], dim=1)
+    return [_along_axes(F.avg_pool3d, read, size, count_include_pad=False) for size in _BLOCKS]
+
+
+def dilated(x: torch.Tensor, reach: int) -> torch.Tensor:
+    """(b, 1, k, j, i) the largest of all channels within `reach` voxels along each axis."""
+    return _along_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
+
+
+def _along_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
+    """Pooling over blocks, one axis after another: the same, with far less work."""
+    for axis in range(3):
+        window, half = [1, 1, 1], [0, 0, 0]
+        window[axis], half[axis] = size, size // 2
+        x = pool(x, window, 1, half, **options)
+    return x
+
+
+def context(
+    x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
+) -> torch.Tensor:
+    """(n, c) what is known of voxels where (n, 3), axes k, j, i, of a patch: input, neighbours, blocks, descriptors."""
+    last = torch.tensor(x.shape[2:], device=x.device) - 1
+
+    def at(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        k, j, i = torch.minimum(place.clamp(min=0), last).T
+        return values[0, :, k, j, i].T
+
+    parts = [at(x, where)]
+    parts += [at(x[:, :1], where + torch.tensor(step, device=x.device)) for step in _NEAR]
+    parts += [at(x[:, :2], where + torch.tensor(step, device=x.device)) for step in _FAR]
+    parts += [at(block, where) for block in blocks]
+    if features is not None:
+        k, j, i = (where // 2).T
+        parts.append(features[0, :, k, j, i].T)
+    return torch.cat(parts, dim=1)
+
+
+def train_voxels(
+    state: TrainingState,
+    examples: Sequence[TrainingCrop],
+    steps: int,
+    seed: int,
+    progress: Callable[[int, float], None] = lambda step, loss: None,
+    save: Callable[[TrainingState], None] = lambda state: None,
+    cancelled: Callable[[], bool] = lambda: False,
+    patches: int | None = None,
+) -> VoxelNet:
+    """Take the state to `steps` steps; as `training.train`. The voxels are drawn first, anew by the seed.
+
+    patches: how many places they are drawn from; None: by the number of steps.
+    """
+    patches = patches or max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
+    device = next(state.network.parameters()).device
+    rows, labels, known = _bank(list(examples), np.random.default_rng([seed, 1]), state, steps, cancelled, patches)
+    state.network.train()
+    while state.step < steps:
+        if cancelled():
+            save(state)
+            raise _stopped(state, steps)
+        for part in state.optimiser.param_groups:
+            part["lr"] = _RATE * (0.01 + 0.99 * (1 + math.cos(math.pi * state.step / steps)) / 2)
+        pick = torch.from_numpy(state.rng.integers(len(rows), size=_BATCH))
+        logits = state.network.logits(rows[pick].float().to(device))
+        each = F.binary_cross_entropy_with_logits(logits, labels[pick].float().to(device), reduction="none")
+        weight = known[pick].float().to(device)
+        loss = (each * weight).sum() / weight.sum().clamp(min=1)
+        state.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        state.optimiser.step()
+        state.step += 1
+        update_average(state.average, state.network, min(_AVERAGE, state.step / (state.step + 10)))
+        state.losses.append(round(float(loss.detach()), 5))
+        progress(state.step, state.losses[-1])
+        if state.step % (4 * SAVE_EVERY) == 0:
+            save(state)
+    return state.average.eval()
+
+
+def _bank(
+    examples: list[TrainingCrop],
+    rng: np.random.Generator,
+    state: TrainingState,
+    steps: int,
+    cancelled: Callable[[], bool],
+    patches: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Rows (n, c), labels (n, s) and which of them are known (n, s), float16, of voxels of random patches."""
+    largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
+    k, j, i = (min(PATCH, -(-n // 2) * 2) for n in largest)
+    sampler = PatchSampler(examples, (k, j, i), rng)
+    rows, labels, known = [], [], []
+    for _ in range(patches):
+        if cancelled():
+            raise _stopped(state, steps)
+        patch = sampler.draw()
+        where = _chosen(patch, rng)
+        blocks = block_means(patch.x, patch.labels.shape[1])
+        rows.append(context(patch.x, patch.features, blocks, where).half())
+        k, j, i = where.T
+        labels.append(patch.labels[0, :, k, j, i].T.half())
+        known.append(patch.known[None].expand(len(where), -1))
+    return torch.cat(rows), torch.cat(labels), torch.cat(known)
+
+
+def _chosen(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
+    """(n, 3) voxels k, j, i of a patch: half along the borders of structures, a third about the guess, the rest
+    anywhere."""
+    shown = _along_axes(F.avg_pool3d, patch.labels, 5)
+    border = (shown > 0.02) & (shown < 0.98)
+    guess = patch.x[:, -patch.labels.shape[1] :]
+    near = dilated(guess, _REACH)[0, 0] > 0.02
+    chosen = [torch.from_numpy(rng.integers(0, patch.x.shape[2:], size=(_ROWS // 6, 3)))]
+    present = [row for row in range(border.shape[1]) if border[0, row].any()]
+    masks = [(near, _ROWS // 3)] + [(border[0, row], _ROWS // 2 // len(present)) for row in present]
+    for mask, count in masks:
+        places = torch.nonzero(mask)
+        if len(places):
+            chosen.append(places[torch.from_numpy(rng.integers(len(places), size=count))])
+    return torch.cat(chosen)
+
+
+def _stopped(state: TrainingState, steps: int) -> CancelledError:
+    return CancelledError(f"stopped at step {state.step} of {steps}; the same command goes on from there.")

@@ -1,0 +1,145 @@
+"""Few-shot segmentation from end to end on synthetic patients, by the command line and the shipped weights."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.scan.geometry import to_image
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
+
+NAMES = ("liver", "kidney_left")
+ABDOMEN, HEAD = (140.0, 420.0), (600.0, 800.0)
+SPACING = (4.0, 4.0, 5.0)
+
+
+def write_scan(folder: Path, seed: int, coverage: tuple[float, float], labels: str = "") -> dict[str, np.ndarray]:
+    """A synthetic patient in a folder; labels: "nifti" or "slicer", how it is outlined. Returns its masks."""
+    phantom = make_phantom(seed, spacing=SPACING, coverage_mm=coverage)
+    name = f"scan{seed}"
+    phantom.volume.write(folder / f"{name}.nii.gz")
+    value = {name: number for number, name in phantom.label_names.items()}
+    masks = {name: phantom.labels == value[name] for name in NAMES}
+    map_ = sum((n + 1) * mask.astype(np.uint8) for n, mask in enumerate(masks.values()))
+    if labels == "nifti":
+        sitk.WriteImage(to_image(map_, phantom.volume.ijk_to_ras), str(folder / f"{name}.seg.nii.gz"))
+        (folder / f"{name}.labels.json").write_text(json.dumps({str(n + 1): each for n, each in enumerate(NAMES)}))
+    elif labels == "slicer":
+        write_segments(folder / f"{name}.seg.nrrd", map_, phantom.volume.ijk_to_ras, NAMES)
+    return masks
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("segment")
+    for part in ("examples", "scans"):
+        (folder / part).mkdir()
+    write_scan(folder / "examples", 301, ABDOMEN, "nifti")
+    write_scan(folder / "examples", 302, ABDOMEN, "slicer")
+    write_scan(folder / "scans", 304, HEAD)
+    (folder / "scans" / "scan305.nii.gz").write_bytes(b"no scan")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truth(work: Path) -> dict[str, np.ndarray]:
+    return write_scan(work / "scans", 303, ABDOMEN)
+
+
+@pytest.fixture
+def kept_maps(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANATEMB_CACHE", str(work / "cache"))
+
+
+@pytest.fixture
+def trained(work: Path, anatemb, kept_maps) -> Path:
+    run = work / "run"
+    outcome = anatemb("segment", "train", work / "examples", "-o", run, "--minutes", "0.1", "--device", "cpu")
+    assert outcome.code == 0, outcome.err
+    return run
+
+
+def rows_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return {(Path(row["scan"]).name, row["structure"]): row for row in csv.DictReader(file)}
+
+
+def dice(one: np.ndarray, other: np.ndarray) -> float:
+    return 2 * (one & other).sum() / (one.sum() + other.sum())
+
+
+def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work, truth, trained, anatemb):
+    out = work / "out"
+    outcome = anatemb("segment", "run", work / "scans", "--model", trained, "-o", out, "--nifti", "--device", "cpu")
+    assert outcome.code == 2
+    assert "scan305.nii.gz" in outcome.err
+    names = json.loads((out / "scan303.labels.json").read_text())
+    found = sitk.ReadImage(str(out / "scan303.seg.nii.gz"))
+    scan = Volume.read(work / "scans" / "scan303.nii.gz")
+    labels = sitk.GetArrayFromImage(found)
+    assert labels.shape == scan.shape
+    assert found.GetOrigin() == pytest.approx(scan.to_sitk().GetOrigin(), abs=1e-3)
+    value = {name: int(number) for number, name in names.items()}
+    assert dice(labels == value["liver"], truth["liver"]) > 0.85
+    assert dice(labels == value["kidney_left"], truth["kidney_left"]) > 0.7
+    slicer = read_segments(out / "scan303.seg.nrrd")
+    assert np.array_equal(slicer.voxels == slicer.values["liver"], labels == value["liver"])
+    rows = rows_of(out / "volumes.csv")
+    liver = rows["scan303.nii.gz", "liver"]
+    assert float(liver["volume_ml"]) == pytest.approx((labels == value["liver"]).sum() * 0.08, rel=1e-3)
+    assert 0 <= float(liver["low"]) < float(liver["predicted_dice"]) < float(liver["high"]) <= 1
+    for name in NAMES:
+        assert rows["scan304.nii.gz", name]["status"] == "absent"
+    assert not sitk.GetArrayFromImage(sitk.ReadImage(str(out / "scan304.seg.nii.gz"))).any()
+    assert sorted(row["look"] for row in rows.values() if row["look"]) == ["1", "2"]
+    assert "scan303" in (out / "outlines.html").read_text(encoding="utf-8")
+
+
+def test_the_same_command_finds_its_work_done_and_another_one_is_refused(work, trained, anatemb):
+    before = (trained / "segmenter.safetensors").stat().st_mtime_ns
+    again = anatemb("segment", "train", work / "examples", "-o", trained, "--minutes", "0.1", "--device", "cpu")
+    assert again.code == 0
+    assert (trained / "segmenter.safetensors").stat().st_mtime_ns == before
+    other = anatemb("segment", "train", work / "examples", "-o", trained, "--seed", "5", "--device", "cpu")
+    assert other.code == 2
+    assert "give another output folder" in other.err
+
+
+def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):
+    unknown = anatemb("segment", "train", work / "examples", "-o", tmp_path / "run", "--structures", "livr")
+    assert unknown.code == 2
+    assert "livr" in unknown.err
+    assert "did you mean liver" in unknown.err
+    (tmp_path / "empty").mkdir()
+    none = anatemb("segment", "train", tmp_path / "empty", "-o", tmp_path / "run")
+    assert none.code == 2
+    assert "holds no outlined scan" in none.err
+    untrained = anatemb("segment", "run", work / "scans", "--model", tmp_path / "empty", "-o", tmp_path / "out")
+    assert untrained.code == 2
+    assert "anatemb segment train" in untrained.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_of_crops_go_back_to_their_scans(work, truth, tmp_path, anatemb, kept_maps):
+    scan = work / "scans" / "scan303.nii.gz"
+    assert anatemb("crop", scan, "--structures", "liver", "-o", tmp_path / "crops", "--device", "cpu").code == 0
+    crop = sitk.ReadImage(str(tmp_path / "crops" / "scan303_crop.nii.gz"))
+    (tmp_path / "results").mkdir()
+    sitk.WriteImage(sitk.Cast(crop > 60, sitk.sitkUInt8), str(tmp_path / "results" / "scan303_crop_seg.nii.gz"))
+    outcome = anatemb("crop", scan, "--paste-back", tmp_path / "results", "-o", tmp_path / "whole")
+    assert outcome.code == 0, outcome.err
+    whole = sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "whole" / "scan303_crop_seg.nii.gz"))) > 0
+    volume = Volume.read(scan)
+    assert whole.shape == volume.shape
+    assert whole.sum() == sitk.GetArrayFromImage(crop > 60).sum()
+    assert (volume.voxels[whole] > 60).all()
+    alone = anatemb("crop", scan, "--paste-back", tmp_path / "crops" / "crops.csv", "-o", tmp_path / "whole")
+    assert alone.code == 2
+    assert "crops.csv" in alone.err

@@ -1,0 +1,351 @@
+"""The parts of few-shot segmentation against slow literal versions, known shapes and known files."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+import torch
+
+from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
+from AnatomicalEmbedding.evaluation.segmentation import Measured, dice, hd95, interval
+from AnatomicalEmbedding.scan.cropping import crop_voxels, paste_back
+from AnatomicalEmbedding.scan.geometry import to_image
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.segmentation.carrying import mean_guess
+from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_nifti, write_segments
+from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy, spacing_for
+from AnatomicalEmbedding.segmentation.network import UNet, UNetSpec
+from AnatomicalEmbedding.segmentation.outlining import clean
+from AnatomicalEmbedding.segmentation.patches import INPUTS, PatchSampler, TrainingCrop
+from AnatomicalEmbedding.segmentation.prediction import predict
+from AnatomicalEmbedding.segmentation.pretraining import (
+    BODY,
+    PAPER,
+    TEMPERATURE,
+    by_body,
+    by_slice,
+    position_contrast,
+    pretrain,
+)
+from AnatomicalEmbedding.segmentation.quality import estimate
+from AnatomicalEmbedding.segmentation.training import segmentation_loss, start, train
+from AnatomicalEmbedding.segmentation.voxels import VoxelNet, block_means, context, train_voxels
+from AnatomicalEmbedding.structures.labelled_scans import read_names
+
+CPU = torch.device("cpu")
+OBLIQUE = np.array([[-0.9, 0.1, 0, 20], [0.1, 0.9, 0, -30], [0, 0, 2.5, 100], [0, 0, 0, 1.0]])
+
+
+def ball(shape: tuple[int, int, int], centre: tuple[float, float, float], radius: float) -> np.ndarray:
+    place = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"), axis=-1)
+    return np.linalg.norm(place - np.array(centre), axis=-1) <= radius
+
+
+def crop_with(labels: np.ndarray, features: int = 0, spacing_mm: float = 3.0) -> TrainingCrop:
+    """A crop where what is labelled is 200 HU brighter; coordinates are places, about the middle."""
+    rng = np.random.default_rng(0)
+    shape = labels.shape[1:]
+    hu = -50.0 + 200.0 * labels.any(0) + rng.normal(0, 10, shape)
+    axes = [(np.arange(n) - n / 2) * spacing_mm / 100 for n in shape]
+    k, j, i = np.meshgrid(*axes, indexing="ij")
+    extra = (torch.zeros(features, *(n // 2 + 1 for n in shape)), np.zeros(3), np.full(3, 2 * spacing_mm))
+    crop = Crop(
+        torch.from_numpy(hu).float(), torch.from_numpy(np.stack([i, j, k])).float(),
+        torch.ones(shape, dtype=torch.bool), spacing_mm, np.zeros(3), *(extra if features else ()),
+    )  # fmt: skip
+    return TrainingCrop(crop, torch.from_numpy(labels).half(), torch.ones(len(labels), dtype=torch.bool))
+
+
+def literal_contrast(z: np.ndarray, weights: np.ndarray, temperature: float) -> float:
+    """Zeng 2021, equation 2, sample by sample; a positive counts by its weight."""
+    total = 0.0
+    for i in range(len(z)):
+
+        def likeness(j: int, i: int = i) -> float:
+            return math.exp(z[i] @ z[j] / np.linalg.norm(z[i]) / np.linalg.norm(z[j]) / temperature)
+
+        others = [j for j in range(len(z)) if j != i]
+        everything = sum(likeness(j) for j in others)
+        weight = sum(weights[i, j] for j in others)
+        if weight > 0:
+            total -= sum(weights[i, j] * math.log(likeness(j) / everything) for j in others) / weight
+    return total / len(z)
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_contrast_is_the_papers_equation(graded):
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(9, 5))
+    if graded:
+        weights = by_body(torch.from_numpy(rng.uniform(0, 60, (9, 3)))).numpy()
+    else:
+        weights = by_slice(torch.from_numpy(rng.random(9))).numpy()
+    found = position_contrast(torch.from_numpy(z), torch.from_numpy(weights))
+    assert float(found) == pytest.approx(literal_contrast(z, weights, TEMPERATURE), rel=1e-6)
+
+
+def test_gradient_of_contrast():
+    rng = np.random.default_rng(4)
+    z = torch.from_numpy(rng.normal(size=(6, 3))).requires_grad_()
+    weights = by_body(torch.from_numpy(rng.uniform(0, 30, (6, 3))))
+    assert torch.autograd.gradcheck(lambda v: position_contrast(v, weights, 0.5), (z,))
+
+
+def test_positives_by_slice_are_those_nearer_than_the_threshold():
+    position = torch.tensor([0.0, 0.05, 0.12, 0.5])
+    expected = [[float(abs(a - b) < 0.1) for b in position.tolist()] for a in position.tolist()]
+    assert by_slice(position).tolist() == expected
+
+
+def test_loss_against_a_literal_version_and_unknown_structures_do_not_count():
+    rng = np.random.default_rng(5)
+    logits, labels = torch.from_numpy(rng.normal(size=(1, 3, 4, 5, 6))), torch.zeros(1, 3, 4, 5, 6).double()
+    labels[0, 0, 1:3] = 1
+    labels[0, 2] = 1
+    share = 1 / (1 + np.exp(-logits.numpy()))
+    entropy = -(labels.numpy() * np.log(share) + (1 - labels.numpy()) * np.log(1 - share))[:, :2].mean()
+    both, total = (share * labels.numpy())[0, 0].sum(), share[0, 0].sum() + labels.numpy()[0, 0].sum()
+    expected = 5 * entropy + 1 - (2 * both + 1) / (total + 1)
+    known = torch.tensor([True, True, False])
+    assert float(segmentation_loss(logits, labels, known)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("dimensions", "features"), [(2, 0), (3, 0), (3, 4)])
+def test_network_keeps_the_size_and_begins_with_the_guess(dimensions, features):
+    spec = UNetSpec(5, 2, features, (4, 8, 8, 8), dimensions, prior=True)
+    x = torch.rand(1, 5, *(16, 24, 32)[:dimensions])
+    extra = torch.rand(1, features, *(n // 2 for n in x.shape[2:])) if features else None
+    out = UNet(spec)(x, extra)
+    assert out.shape == (1, 2, *x.shape[2:])
+    assert torch.equal(out > 0, x[:, -2:] > 0.5)
+
+
+def test_context_of_a_voxel_reads_itself_its_neighbours_and_means():
+    x = torch.rand(1, INPUTS + 1, 15, 16, 17)
+    features = torch.rand(1, 3, 8, 8, 9)
+    where = torch.tensor([[7, 8, 9], [0, 0, 0]])
+    rows = context(x, features, block_means(x, 1), where)
+    assert rows.shape == (2, VoxelNet.rows_of_context(UNetSpec(INPUTS + 1, 1, 3)))
+    assert torch.equal(rows[0, : INPUTS + 1], x[0, :, 7, 8, 9])
+    assert torch.equal(rows[0, -3:], features[0, :, 3, 4, 4])
+    assert x[0, 0, 6, 8, 9] in rows[0]
+    assert x[0, 0, 7, 13, 9] in rows[0]
+    mean = x[0, 0, 6:9, 7:10, 8:11].mean()
+    assert torch.isclose(rows[0], mean).any()
+
+
+def test_voxels_of_one_example_correct_a_guess_that_is_off():
+    truth = ball((32, 32, 32), (15, 17, 16), 7)[None]
+    example = crop_with(truth)
+    state = start(VoxelNet(UNetSpec(INPUTS + 1, 1, prior=True)), 0, CPU)
+    network = train_voxels(state, [example], 60, 0)
+    guess = torch.from_numpy(np.roll(truth, 3, axis=2)).float()
+    found = predict(network, example.crop, guess)
+    assert found.shape[1:] == (1, 32, 32, 32)
+    before, after = dice(guess[0].numpy() > 0.5, truth[0]), dice(found.mean(0)[0].numpy() > 0.5, truth[0])
+    assert after > before + 0.1
+
+
+def test_the_unet_learns_from_patches():
+    example = crop_with(ball((24, 24, 24), (12, 12, 12), 6)[None])
+    torch.manual_seed(0)
+    state = start(UNet(UNetSpec(INPUTS + 1, 1, 0, (4, 8, 8, 8), prior=True)), 0, CPU)
+    patch = PatchSampler([example], (24, 24, 24), np.random.default_rng(1)).draw()
+
+    def loss() -> torch.Tensor:
+        return segmentation_loss(state.network(patch.x), patch.labels, patch.known)
+
+    before = float(loss().detach())
+    for _ in range(25):
+        state.optimiser.zero_grad()
+        loss().backward()
+        state.optimiser.step()
+    assert float(loss().detach()) < 0.9 * before
+    network = train(state, [example], 2)
+    assert state.step == 2
+    assert all(torch.isfinite(p).all() for p in network.parameters())
+
+
+def test_a_stopped_training_goes_on_to_the_same_weights():
+    example = crop_with(ball((24, 24, 24), (12, 12, 12), 6)[None])
+    spec = UNetSpec(INPUTS + 1, 1, prior=True)
+
+    def begin():
+        torch.manual_seed(1)
+        return start(VoxelNet(spec), 1, CPU)
+
+    saved = {}
+    asked = itertools.count()
+    with pytest.raises(CancelledError, match="the same command goes on"):
+        train_voxels(
+            begin(), [example], 12, 1, save=lambda s: saved.update(s.to_dict()), cancelled=lambda: next(asked) > 12
+        )
+    assert 0 < saved["step"] < 12
+    resumed = begin()
+    resumed.load(saved)
+    assert resumed.step == saved["step"]
+    assert resumed.losses == saved["losses"]
+    network = train_voxels(resumed, [example], 12, 1)
+    assert resumed.step == 12
+    assert all(torch.isfinite(p).all() for p in network.parameters())
+
+
+@pytest.mark.parametrize("kind", [PAPER, BODY])
+def test_pretraining_gives_an_encoder_that_fits(kind, monkeypatch):
+    monkeypatch.setattr("AnatomicalEmbedding.segmentation.pretraining._STEPS", 2)
+    spec = UNetSpec(INPUTS + 1, 1, 0, (4, 8, 8, 8), prior=True)
+    weights = pretrain(spec, [crop_with(ball((40, 36, 34), (18, 22, 20), 8)[None])], kind, 0, CPU)
+    network = UNet(spec)
+    before = network.encoder[0][0].weight.clone()
+    network.encoder.load_state_dict(weights)
+    assert not torch.equal(before, network.encoder[0][0].weight)
+
+
+def test_patches_keep_image_and_labels_together():
+    example = crop_with(ball((40, 40, 40), (20, 20, 20), 9)[None])
+    sampler = PatchSampler([example], (32, 32, 32), np.random.default_rng(0))
+    for _ in range(5):
+        patch = sampler.draw()
+        inside, outside = patch.labels[0, 0] > 0.95, patch.labels[0, 0] < 0.05
+        soft = patch.x[0, 0]
+        if inside.sum() > 50:
+            assert soft[inside].mean() > soft[outside].mean() + 0.2
+
+
+def test_occupancy_holds_the_volume_at_its_place():
+    mask = ball((40, 60, 60), (20, 30, 28), 12)
+    crop = Crop(torch.zeros(40, 30, 34), torch.empty(0), torch.empty(0), 3.0, np.array([-50.0, -30.0, 90.0]))
+    to_ras = np.array([[-1.5, 0, 0, 45], [0, 1.5, 0, -25], [0, 0, 2.5, 98], [0, 0, 0, 1.0]])
+    share = occupancy(mask, to_ras, crop).float()
+    assert float(share.sum()) * 27 == pytest.approx(mask.sum() * 1.5 * 1.5 * 2.5, rel=0.03)
+    centre = (torch.nonzero(share > 0.5).double().mean(0).numpy()[::-1] * 3) + crop.origin_ras
+    assert centre == pytest.approx([45 - 1.5 * 28, -25 + 1.5 * 30, 98 + 2.5 * 20], abs=0.5)
+
+
+def test_thin_structures_get_finer_voxels_than_thick_ones():
+    tube = np.zeros((60, 40, 40), bool)
+    tube[:, 18:22, 18:22] = True
+    thick, thin = (
+        spacing_for([(mask, np.array([2.0, 2, 2]))]) for mask in (ball((60, 60, 60), (30, 30, 30), 25), tube)
+    )
+    assert thin < thick
+
+
+def test_groups_are_alike_in_size_and_place():
+    def at(*heights: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        return {n: (np.full(3, h), np.full(3, h + 50)) for n, h in zip(("a", "b"), heights, strict=True)}
+
+    def grouped(spacings: dict[str, float], places: dict) -> list[tuple[tuple[str, ...], float]]:
+        return [(group.names, group.spacing_mm) for group in group_structures(spacings, places)]
+
+    assert grouped({"a": 2.5, "b": 3.0}, at(0, 100)) == [(("a", "b"), 2.75)]
+    assert grouped({"a": 2.5, "b": 4.0}, at(0, 100)) == [(("a",), 2.5), (("b",), 4.0)]
+    assert grouped({"a": 2.5, "b": 3.0}, at(0, 600)) == [(("a",), 2.5), (("b",), 3.0)]
+
+
+def test_cleaning_keeps_both_of_a_pair_and_drops_crumbs_and_what_lies_elsewhere():
+    shape = (30, 30, 40)
+    pair = ball(shape, (15, 15, 10), 5) | ball(shape, (15, 15, 30), 5)
+    crop = crop_with(pair[None]).crop
+    group = Group(("lungs",), 3.0, np.full((1, 3), -40.0), np.full((1, 3), 40.0))
+    crumb = pair.copy()
+    crumb[2, 2, 2] = True
+    kept, remark = clean(torch.from_numpy(crumb).float(), crop, group, 0)
+    assert remark == ""
+    assert np.array_equal(kept.numpy() > 0.5, pair)
+    away = Group(("lungs",), 3.0, np.full((1, 3), 400.0), np.full((1, 3), 480.0))
+    object.__setattr__(crop, "coordinate", crop.coordinate - torch.tensor(4.4)[None, None, None])
+    _, remark = clean(torch.from_numpy(crumb).float(), crop, away, 0)
+    assert "elsewhere" in remark
+
+
+def test_quality_falls_with_disagreement():
+    mask = torch.from_numpy(ball((20, 20, 20), (10, 10, 10), 6))
+    sure = torch.where(mask, 0.98, 0.01)
+    unsure = torch.where(mask, 0.6, 0.35)
+    good = estimate(sure.repeat(3, 1, 1, 1), sure[None], sure, mask)
+    poor = estimate(torch.stack([unsure, unsure.roll(4, 0), unsure.roll(-4, 1)]), unsure.roll(6, 0)[None], unsure, mask)
+    assert poor.dice < good.dice
+    assert poor.low < poor.dice < poor.high <= 1
+    assert poor.low >= 0
+    nothing = torch.full((1, 20, 20, 20), float("nan"))
+    assert np.isfinite(estimate(sure.repeat(3, 1, 1, 1), nothing, sure, mask).dice)
+
+
+def test_mean_guess_leaves_unknown_examples_out():
+    carried = torch.stack([torch.full((1, 2, 2, 2), 0.4), torch.full((1, 2, 2, 2), float("nan"))])
+    assert torch.allclose(mean_guess(carried), torch.tensor(0.4))
+    assert torch.equal(mean_guess(carried[1:]), torch.zeros(1, 2, 2, 2))
+
+
+def test_slicer_file_has_names_colours_and_extents_and_is_read_back(tmp_path):
+    labels = np.zeros((6, 7, 8), np.uint8)
+    labels[1:3, 2:5, 3:8] = 1
+    labels[4:, 0:2, 0:3] = 2
+    path = tmp_path / "scan.seg.nrrd"
+    write_segments(path, labels, OBLIQUE, ["liver", "kidney_left", "spleen"])
+    image = sitk.ReadImage(str(path))
+    about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
+    assert [about[f"Segment{n}_Name"] for n in range(3)] == ["liver", "kidney_left", "spleen"]
+    assert [about[f"Segment{n}_LabelValue"] for n in range(3)] == ["1", "2", "3"]
+    assert about["Segment0_Extent"] == "3 7 2 4 1 2"
+    assert about["Segment0_Layer"] == "0"
+    assert [float(x) for x in about["Segment1_Color"].split()] == pytest.approx(colour(1), abs=1e-4)
+    assert len({about[f"Segment{n}_ID"] for n in range(3)}) == 3
+    again = read_segments(path)
+    assert again.values == {"liver": 1, "kidney_left": 2, "spleen": 3}
+    assert np.array_equal(again.voxels, labels)
+    assert again.ijk_to_ras == pytest.approx(OBLIQUE)
+
+
+def test_nifti_has_the_scans_own_grid_and_names(tmp_path):
+    labels = np.zeros((6, 7, 8), np.uint8)
+    labels[1:3] = 2
+    write_nifti(tmp_path, "a", labels, OBLIQUE, ["liver", "Kidney Left"])
+    assert np.array_equal(sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "a.seg.nii.gz"))), labels)
+    assert read_names(tmp_path / "a.labels.json") == {1: "liver", 2: "kidney_left"}
+
+
+def test_a_segmentation_without_segments_is_refused_by_name(tmp_path):
+    path = tmp_path / "plain.seg.nrrd"
+    sitk.WriteImage(to_image(np.zeros((4, 4, 4), np.uint8), np.eye(4)), str(path))
+    with pytest.raises(PointsError, match=r"plain.seg.nrrd: names no segment"):
+        read_segments(path)
+    path.write_bytes(b"no image")
+    with pytest.raises(VolumeError, match=r"plain.seg.nrrd: cannot be read"):
+        read_segments(path)
+
+
+def test_a_crop_pasted_back_lies_where_it_was_cut():
+    rng = np.random.default_rng(0)
+    volume = Volume(rng.integers(-100, 100, (20, 30, 25)).astype(np.int16), OBLIQUE)
+    middle = volume.bounds_ras.mean(axis=0)
+    crop = crop_voxels(volume, np.stack([middle - 6, middle + 6]))
+    labels = to_image((crop.voxels > 0).astype(np.uint8), crop.ijk_to_ras)
+    back = sitk.GetArrayFromImage(paste_back(labels, volume))
+    assert back.shape == volume.shape
+    assert back.sum() == (crop.voxels > 0).sum()
+    assert (volume.voxels[back > 0] > 0).all()
+    with pytest.raises(VolumeError, match="check which scan"):
+        paste_back(to_image(np.ones((3, 3, 3), np.uint8), np.diag([1.0, 1, 1, 1]) + np.eye(4, k=3) * 900), volume)
+
+
+def test_distances_of_borders_are_in_mm():
+    one = ball((40, 40, 40), (20, 20, 20), 10)
+    assert hd95(one, one, np.ones(3)) == 0
+    assert hd95(one, np.roll(one, 4, axis=0), np.array([1.0, 1.0, 2.0])) == pytest.approx(8, abs=1)  # axis 0 is k
+    assert math.isnan(hd95(one, np.zeros_like(one), np.ones(3)))
+    assert dice(one, np.zeros_like(one)) == 0
+    assert dice(one, one) == 1
+
+
+def test_interval_of_a_mean_holds_it_and_counts_patients():
+    true = (0.2, 0.6, 0.7, 0.9)
+    rows = [Measured("ours", 1, f"p{n}", f"p{n}", "liver", d, 0.0, 0.0, 0.5, 0.4, 0.6) for n, d in enumerate(true)]
+    low, high = interval(rows)
+    assert 0.2 <= low < 0.6 < high <= 0.9
+    assert interval(rows[:1] * 5) == (0.2, 0.2)
