@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +111,7 @@ def find(store: Store, options: argparse.Namespace) -> list[Found]:
 
 
 def _query(template: EmbeddingMap, point: np.ndarray) -> Any:
-    from ..matching.query import StoredQuery, Query
+    from ..matching.query import Query, StoredQuery
 
     return StoredQuery.of(Query(template, point[None]))
 

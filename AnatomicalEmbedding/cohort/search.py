@@ -18,7 +18,7 @@ from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
 from ..structures.locating import Example, locate
-from ..words import INSIDE, OUTSIDE, Mention, PlaceFinder, load_terms, parse, shipped_atlas, suggestions
+from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, parse, shipped_atlas, suggestions
 from ..words.presence import frame_fields
 from ..words.recipes import qualify
 from .index import Hit, Index
@@ -101,16 +101,12 @@ class Search:
     def _near(self, hit: Hit, effort: str) -> EmbeddingMap:
         if effort == "coordinates":
             return hit.cells.near(hit.cell, _FIT_REACH_MM)[0]
-        if "global_" in hit.facts.get("grids", ()):
-            return self.map_of(hit.row)
         return read_map(self.store.shard(hit.facts["scan_hash"]), hit.cell, _BLOCK_REACH_MM, hit.cells)
 
     def box(self, example: Example, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
         """A box of a scan in every scan that holds its middle, the most probable first; see `structures.locating`."""
-        middle = len(example.points_ras) // 2  # any inner point
         one = StoredQuery.of(example.query)
         centre = StoredQuery(one.weights_hash, one.coordinates[6:].mean(0, keepdim=True), one.sizes[6:7])
-        centre = centre if middle else centre
         found = self.point(centre, 0, lambda share: step(0.2 * share))
         wanted = [each for each in found if each.status != ABSENT][:refined]
         for number, each in enumerate(wanted):
@@ -131,7 +127,7 @@ class Search:
         """The one place that a mention names, in every scan, by the scans' coordinates; see `words.PlaceFinder`.
 
         refined: scans in which the place is worked out; where more hold it, the others' answers are the place of its
-        middle, and uncertain. expected_error_mm: mean distance of the place's region from the point.
+        middle, and uncertain. expected_error_mm: of the middle of the place, by the scan's coordinates.
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.about["weights_hash"])
@@ -148,8 +144,8 @@ class Search:
                 found.append(replace(first[n], status=UNCERTAIN) if first[n].status == MATCHED else first[n])
                 continue
             hit = near[n]
-            finder = PlaceFinder(hit.cells.near(np.zeros(3, dtype=int), np.inf)[0], atlas=atlas)
-            found.append(_of_words(hit.row, finder.place(name, mention.qualifier, mention.negated)))
+            finder = PlaceFinder(hit.cells.near()[0], atlas=atlas)
+            found.append(_of_words(hit.row, finder.place(name, mention.qualifier), first[n]))
             step((number + 1) / min(len(order), refined))
         return sorted(found, key=_order)
 
@@ -196,19 +192,11 @@ def _of_match(row: Row, answer: Matches) -> Found:
     return Found(row, status, probability, error, answer.points_ras[0], similarity=float(answer.score[0]))
 
 
-def _of_words(row: Row, place) -> Found:
+def _of_words(row: Row, place: Place, first: Found) -> Found:
     if place.status == OUTSIDE or place.point_ras is None:
         return replace(_absent(row), probability=max(1 - float(place.probability), _ABSENT_PROBABILITY))
     status = MATCHED if place.status == INSIDE else UNCERTAIN
-    return Found(row, status, float(place.probability), _spread_mm(place), np.asarray(place.point_ras))
-
-
-def _spread_mm(place) -> float:
-    """Mean distance of a place's region from its point, mm."""
-    axes = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
-    distance = np.sqrt(sum(np.square(axis) for axis in axes))
-    weight = np.square(place.region.values)
-    return float((distance * weight).sum() / max(float(weight.sum()), 1e-9))
+    return Found(row, status, float(place.probability), first.expected_error_mm, np.asarray(place.point_ras))
 
 
 def _order(found: Found) -> tuple[float, float]:

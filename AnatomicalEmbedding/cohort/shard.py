@@ -7,7 +7,9 @@ descriptors as whole 127ths. Equal scans embedded by equal weights on one kind o
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -111,14 +113,17 @@ class Cells:
         facts = self.facts
         return Provenance(facts["model"], facts["weights_hash"], facts.get("scan", ""), facts["scan_hash"], True)
 
-    def near(self, cell: np.ndarray, reach_mm: float) -> tuple[EmbeddingMap, np.ndarray]:
-        """The map around a cell (3,) as if the scan's body ended there, and the index (3,) of its first cell.
+    def near(self, cell: np.ndarray | None = None, reach_mm: float = 0.0) -> tuple[EmbeddingMap, np.ndarray]:
+        """The map around a cell (3,) as if the scan's body ended there (None: all of it), and the index (3,) of its
+        first cell.
 
         Matching reads only what lies near its first answer, so that it gives the same answers as on the whole map.
         """
-        reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
-        low = np.maximum(cell - reach, 0)
-        high = np.minimum(cell + reach + 1, np.array(self.facts["body_shape"][::-1]))
+        size = np.array(self.facts["body_shape"][::-1])
+        low, high = np.zeros(3, dtype=int), size
+        if cell is not None:
+            reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
+            low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach + 1, size)
         kept = ((self.index >= low) & (self.index < high)).all(axis=1)
         cell_to_ras = self.cell_to_ras.copy()
         cell_to_ras[:3, 3] += cell_to_ras[:3, :3] @ low
@@ -153,23 +158,19 @@ def read_cells(path: Path) -> Cells:
 
 
 def read_map(
-    path: Path, about_cell: np.ndarray | None = None, reach_mm: float = np.inf, cells: Cells | None = None
+    path: Path, cell: np.ndarray | None = None, reach_mm: float = 0.0, cells: Cells | None = None
 ) -> EmbeddingMap:
-    """A shard's map, whole or near a cell (3,) i, j, k; of its descriptors only that part is read from the disk.
+    """A shard's map, whole or near a cell (3,) i, j, k, as `Cells.near`; other descriptors are not read from the disk.
 
     cells: of this shard, where they are known already. Raises MapError where it is no shard, or damaged.
     """
-    from dataclasses import replace
-
     cells = read_cells(path) if cells is None else cells
-    shape = np.array(cells.facts["body_shape"])
-    middle = shape[::-1] // 2 if about_cell is None else np.asarray(about_cell)
-    found, low = cells.near(middle, float(shape.max()) * 1e3 if about_cell is None else reach_mm)
+    found, low = cells.near(cell, reach_mm)
     with _opened(path) as file:
         names = file.keys()
         if "local" not in names:
             return found
-        whole = torch.zeros(tuple(shape), dtype=torch.bool)
+        whole = torch.zeros(tuple(cells.facts["body_shape"]), dtype=torch.bool)
         i, j, k = torch.from_numpy(cells.index.astype(np.int64)).unbind(1)
         whole[k, j, i] = True
         described = _grown(whole)
@@ -181,11 +182,8 @@ def read_map(
         rows = file.get_slice("local")[first:last][kept - first]
         local = torch.zeros((*here.shape, 8, rows.shape[-1]), dtype=torch.half)
         local[here] = rows.half() / _STEPS
-        global_ = None
-        if "global_" in names:
-            if about_cell is not None:
-                raise MapError(f"{path}: has global descriptors, of which no part can be read; read the whole map.")
-            global_ = file.get_tensor("global_")
+        # coarse and small, but not aligned with a part of the cells: only the whole map has them
+        global_ = file.get_tensor("global_") if "global_" in names and cell is None else None
     a, b, c = here.shape
     fine = local.view(a, b, c, 2, 2, 2, -1).permute(0, 3, 1, 4, 2, 5, 6).reshape(2 * a, 2 * b, 2 * c, -1)
     return replace(found, local=fine.contiguous().movedim(-1, 0), global_=global_)
@@ -220,22 +218,13 @@ def _facts(file: Any, path: Path) -> dict[str, Any]:
     return facts
 
 
-class _opened:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     """safe_open, with errors that name the file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> Any:
-        if not self._path.is_file():
-            raise MapError(f"{self._path}: no such shard; run `anatemb cohort verify`.")
-        try:
-            self._file = safe_open(str(self._path), "pt")
-            return self._file.__enter__()
-        except (SafetensorError, OSError):
-            raise MapError(f"{self._path}: is damaged; run `anatemb cohort verify --repair`.") from None
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: Any) -> None:
-        self._file.__exit__(kind, error, trace)
-        if isinstance(error, SafetensorError | OSError | KeyError | ValueError | RuntimeError | IndexError):
-            raise MapError(f"{self._path}: is damaged; run `anatemb cohort verify --repair`.") from None
+    if not path.is_file():
+        raise MapError(f"{path}: no such shard; run `anatemb cohort verify`.")
+    try:
+        with safe_open(str(path), "pt") as file:
+            yield file
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError, IndexError):
+        raise MapError(f"{path}: is damaged; run `anatemb cohort verify --repair`, then `run`.") from None

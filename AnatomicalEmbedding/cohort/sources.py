@@ -62,7 +62,7 @@ def _walk(root: Path, unreadable: Callable[[str], None]) -> Iterator[tuple[Path,
 
     seen = set()
     for folder, inner, names in os.walk(root, followlinks=True, onerror=refused):
-        state = os.stat(folder)
+        state = Path(folder).stat()
         known = (state.st_dev, state.st_ino)
         if known in seen or MANIFEST_NAME in names:
             inner.clear()
