@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +76,22 @@ def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda 
         total = store.manifest.count_due()
         if not total:
             return {}
-        plan = _settled(store, plan)
+        model, weights_hash, descriptors = settled(store, plan.model, plan.descriptors)
+        plan = replace(plan, model=model, descriptors=descriptors)
         with _client(plan, total) as client:
-            return _Run(store, plan, client, total, progress).all()
+            return _Run(store, plan, weights_hash, client, total, progress).all()
 
 
-def _settled(store: Store, plan: Plan) -> Plan:
-    """The plan with the store's weights, which the first run decides."""
+def settled(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
+    """Weights by name or file, their SHA-256, and whether descriptors are kept: as the store's first run decided.
+
+    model: "auto", or a name that must be of the same weights. Raises AnatomicalEmbeddingError where it is not, and for
+    weights without a body frame in mm.
+    """
     from ..embedding.models.registry import find_weights
 
     about = store.manifest.about
-    name = about.get("model", plan.model) if plan.model == "auto" else plan.model
+    name = about.get("model", model) if model == "auto" else model
     found = find_weights(name)
     if about.get("weights_hash", found.sha256) != found.sha256:
         raise AnatomicalEmbeddingError(
@@ -94,17 +99,16 @@ def _settled(store: Store, plan: Plan) -> Plan:
         )
     if found.network.unit_mm is None:
         raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm, which cohorts need.")
-    name = found.name if plan.model == "auto" else str(Path(name).absolute() if Path(name).exists() else name)
-    descriptors = about.get("descriptors", "yes" if plan.descriptors else "no")
-    store.manifest.settle({"model": name, "weights_hash": found.sha256, "descriptors": descriptors})
-    return Plan(name, plan.device, plan.workers, plan.memory_bytes, plan.scheduler, descriptors == "yes")
+    name = str(Path(name).absolute()) if Path(name).is_file() else found.name
+    kept = about.get("descriptors", "yes" if descriptors else "no")
+    store.manifest.settle({"model": name, "weights_hash": found.sha256, "descriptors": kept})
+    return name, found.sha256, kept == "yes"
 
 
 class _Run:
     def __init__(self, store: Store, plan: Plan, client: Any, total: int, progress: Callable[[Progress], None]) -> None:
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._total, self._done, self._counts = total, 0, dict[str, int]()
-        self._weights_hash = store.manifest.about["weights_hash"]
         self._rows: dict[Any, Row] = {}
         self._start = time.monotonic()
         self._alive = time.monotonic()
