@@ -6,6 +6,7 @@ same command goes on where the last one ended.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ _FREE_SHARE = 0.9
 _IN_FLIGHT = 4  # tasks that are sent ahead for each worker
 _RETRIES = 4  # workers that a scan may end before it is taken as the reason
 _PATIENCE_S = 120.0  # without any worker, or without the scheduler
+_RESULT_S = 10.0
 _SLURM = "slurm"
 
 
@@ -106,10 +108,20 @@ def settled(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool
 
 
 class _Run:
-    def __init__(self, store: Store, plan: Plan, client: Any, total: int, progress: Callable[[Progress], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        weights_hash: str,
+        client: Any,
+        total: int,
+        progress: Callable[[Progress], None],
+    ) -> None:
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
+        self._weights_hash = weights_hash
         self._total, self._done, self._counts = total, 0, dict[str, int]()
         self._rows: dict[Any, Row] = {}
+        self._again: list[Row] = []  # the scheduler has lost them
         self._start = time.monotonic()
         self._alive = time.monotonic()
 
@@ -118,10 +130,11 @@ class _Run:
 
         due = self._store.manifest.due()
         more = True
-        while more or self._rows:
+        while more or self._rows or self._again:
+            more = more or bool(self._again)
             workers = self._workers()
             while more and len(self._rows) < _IN_FLIGHT * max(len(workers), 1):
-                row = next(due, None)
+                row = self._again.pop() if self._again else next(due, None)
                 if row is None:
                     more = False
                 else:
@@ -170,20 +183,21 @@ class _Run:
         from distributed import CancelledError
         from distributed.scheduler import KilledWorker
 
-        row = self._rows.pop(future)
+        row = self._rows[future]
         try:
-            found = dict(future.result(timeout=30))
+            found = dict(future.result(timeout=_RESULT_S))
+        except TimeoutError:
+            return  # its worker has ended with the result: Dask lets another do it again
         except (KilledWorker, MemoryError):
             reason = f"{row.path}: ended {_RETRIES} workers, perhaps by its size; give more memory by --memory-mb."
             found = {"state": FAILED, "reason": reason}
-        except (CancelledError, TimeoutError, OSError):  # the scheduler has lost it: it waits for the next run
-            self._workers()
-            self._total -= 1
+        except (CancelledError, OSError):
+            self._rows.pop(future)
+            self._again.append(row)
             return
         except Exception as error:  # it could not be sent, or not be started
             found = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
-        finally:
-            future.release()
+        del self._rows[future]
         found.pop("row_id", None)
         state, reason = found.pop("state"), found.pop("reason", "")
         self._store.manifest.finish(row.id, state, reason, **found)
@@ -218,6 +232,7 @@ def _client(plan: Plan, total: int) -> Iterator[Any]:
         "distributed.worker.memory.terminate": 0.95,
         "distributed.admin.tick.limit": "60s",
     }
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of Dask's own tasks, when a worker is killed
     with dask.config.set(settings):
         if plan.scheduler == _SLURM:
             jobqueue = require("dask_jobqueue", "dask-jobqueue", "SLURM jobs are started by", "cohort")
@@ -227,7 +242,7 @@ def _client(plan: Plan, total: int) -> Iterator[Any]:
             workers, memory, gpus = _local(plan, total)
             cluster = LocalCluster(
                 n_workers=workers, threads_per_worker=1, memory_limit=memory,
-                dashboard_address=None, silence_logs="CRITICAL", resources={GPU: 1} if gpus else None,
+                dashboard_address="127.0.0.1:0", silence_logs="CRITICAL", resources={GPU: 1} if gpus else None,
             )  # fmt: skip
         with cluster, Client(cluster) as client:
             yield client
