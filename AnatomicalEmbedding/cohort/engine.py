@@ -133,7 +133,10 @@ class _Run:
         while more or self._rows or self._again:
             more = more or bool(self._again)
             workers = self._workers()
-            while more and len(self._rows) < _IN_FLIGHT * max(len(workers), 1):
+            if not workers:
+                time.sleep(1)
+                continue
+            while more and len(self._rows) < _IN_FLIGHT * len(workers):
                 row = self._again.pop() if self._again else next(due, None)
                 if row is None:
                     more = False
@@ -158,7 +161,8 @@ class _Run:
         workers = info.get("workers", {})
         if workers:
             self._alive = time.monotonic()
-        elif self._client.status in ("closed", "closing") or time.monotonic() - self._alive > _PATIENCE_S:
+        waited = time.monotonic() - self._alive > _PATIENCE_S and self._plan.scheduler != _SLURM  # jobs may wait long
+        if not workers and (self._client.status in ("closed", "closing") or waited):
             raise AnatomicalEmbeddingError(
                 f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; {self._done} scans of this "
                 "run are kept: start it again, then run the same command again."
