@@ -28,6 +28,7 @@ from .store import Store
 
 REFINED = 50  # answers that are matched with descriptors, or by words in the scan, unless asked otherwise
 _FAR_MM = 60.0  # in the body frame: a scan whose nearest cell is further does not hold the place
+_NEAR_MM = 30.0  # and one that is further probably does not, where nothing else is known
 _NEAR_WORDS_MM = 25.0
 _FIT_REACH_MM = 84.0  # what matching by coordinates reads about its first cell: two moves and a fit
 _BLOCK_REACH_MM = 132.0  # and with descriptors: two searches, and the blocks about them
@@ -73,7 +74,8 @@ class Search:
     def point(self, query: Query, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
         """A point of a scan (a query of one point) in every scan, the most probable first.
 
-        refined: how many answers to match with descriptors; the others are matched by coordinates.
+        refined: how many answers to match with descriptors; the others are matched by coordinates, without probability,
+        as those of the shipped weights are not calibrated.
         Raises MapError where the query is of other weights than the store.
         """
         if query.weights_hash != self.store.manifest.about["weights_hash"]:
@@ -85,17 +87,21 @@ class Search:
         order = sorted(range(len(near)), key=lambda n: _order(first[n]))
         best = order[: refined if query.descriptors is not None else 0]
         better = self._matched(query, [near[n] for n in best], "standard", lambda share: step(0.3 + 0.7 * share))
-        rest = order[len(best) :]
-        return sorted([*better, *(first[n] for n in rest), *found], key=_order)
+        for n in order[len(best) :]:
+            found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
+        return sorted([*better, *found], key=_order)
 
     def _matched(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
-        found: list[Found] = []
+        answers = self._answers(query, hits, effort, step)
+        return [_of_match(hit.row, one) for hit, one in zip(hits, answers, strict=True)]
+
+    def _answers(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Matches]:
+        """Of one point, in batches, so that few maps are in memory."""
+        found: list[Matches] = []
         for start in range(0, len(hits), _AT_ONCE):
             group = hits[start : start + _AT_ONCE]
-            maps = [self._near(hit, effort) for hit in group]
-            answers = match_query(query, maps, effort)
-            found += [_of_match(hit.row, one) for hit, one in zip(group, answers, strict=True)]
-            step((start + len(group)) / len(hits))
+            found += match_query(query, [self._near(hit, effort) for hit in group], effort)
+            step(len(found) / len(hits))
         return found
 
     def _near(self, hit: Hit, effort: str) -> EmbeddingMap:
@@ -127,7 +133,8 @@ class Search:
         """The one place that a mention names, in every scan, by the scans' coordinates; see `words.PlaceFinder`.
 
         refined: scans in which the place is worked out; where more hold it, the others' answers are the place of its
-        middle, and uncertain. expected_error_mm: of the middle of the place, by the scan's coordinates.
+        middle, and uncertain. expected_error_mm: the chance that the point lies outside the place, times the mean
+        distance of the place's region from it; an estimate, not calibrated.
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.about["weights_hash"])
@@ -137,16 +144,15 @@ class Search:
         found = [_absent(hit.row) for hit in hits.values() if hit.distance_mm > _NEAR_WORDS_MM]
         query = StoredQuery(self.store.manifest.about["weights_hash"], torch.from_numpy(middle[None]), torch.ones(1))
         about = {hit.row.id: hit for hit in self.index.nearest(middle)}
-        first = self._matched(query, [about[hit.row.id] for hit in near], "coordinates", lambda share: None)
-        order = sorted(range(len(near)), key=lambda n: _order(first[n]))
-        for number, n in enumerate(order):
+        answers = self._answers(query, [about[hit.row.id] for hit in near], "coordinates", lambda share: None)
+        for number, n in enumerate(np.argsort([about[hit.row.id].distance_mm for hit in near], kind="stable")):
+            hit, answer = near[n], answers[n]
             if number >= refined:
-                found.append(replace(first[n], status=UNCERTAIN) if first[n].status == MATCHED else first[n])
+                found.append(Found(hit.row, UNCERTAIN, None, None, answer.points_ras[0]))
                 continue
-            hit = near[n]
-            finder = PlaceFinder(hit.cells.near()[0], atlas=atlas)
-            found.append(_of_words(hit.row, finder.place(name, mention.qualifier), first[n]))
-            step((number + 1) / min(len(order), refined))
+            place = PlaceFinder(hit.cells.near()[0], atlas=atlas).place(name, mention.qualifier)
+            found.append(_of_words(hit.row, place))
+            step((number + 1) / min(len(near), refined))
         return sorted(found, key=_order)
 
 
@@ -192,11 +198,19 @@ def _of_match(row: Row, answer: Matches) -> Found:
     return Found(row, status, probability, error, answer.points_ras[0], similarity=float(answer.score[0]))
 
 
-def _of_words(row: Row, place: Place, first: Found) -> Found:
+def _of_words(row: Row, place: Place) -> Found:
     if place.status == OUTSIDE or place.point_ras is None:
         return replace(_absent(row), probability=max(1 - float(place.probability), _ABSENT_PROBABILITY))
     status = MATCHED if place.status == INSIDE else UNCERTAIN
-    return Found(row, status, float(place.probability), first.expected_error_mm, np.asarray(place.point_ras))
+    return Found(row, status, float(place.probability), _error_mm(place), np.asarray(place.point_ras))
+
+
+def _error_mm(place: Place) -> float:
+    """See `Search.words`."""
+    away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
+    distance = np.sqrt(np.square(away[0]) + np.square(away[1]) + np.square(away[2]))
+    weight = np.square(place.region.values)
+    return float((1 - place.probability) * (distance * weight).sum() / max(float(weight.sum()), 1e-9))
 
 
 def _order(found: Found) -> tuple[float, float]:
