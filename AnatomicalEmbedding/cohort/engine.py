@@ -220,12 +220,13 @@ def _client(plan: Plan, total: int) -> Iterator[Any]:
 
     if plan.scheduler and plan.scheduler != _SLURM:
         try:
-            with Client(plan.scheduler, timeout=20) as client:
-                yield client
-        except (TimeoutError, ValueError) as error:
+            client = Client(plan.scheduler, timeout=20)
+        except (OSError, ValueError) as error:
             raise AnatomicalEmbeddingError(
                 f"{plan.scheduler}: no scheduler answers; start one with `dask scheduler`, workers with `dask worker`."
             ) from error
+        with client:
+            yield client
         return
     settings = {
         "distributed.scheduler.allowed-failures": _RETRIES,
