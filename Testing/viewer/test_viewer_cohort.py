@@ -103,7 +103,9 @@ def test_all_like_this_and_open_at_the_place(gallery, torsos):
     place = gallery.page.evaluate("window.gallery.places.find((each) => each.name === 'torso_1.nii.gz').place")
     gallery.page.click("figure[data-scan='torso_1.nii.gz'] button")
     gallery.wait_ready(1)
-    slices = gallery.page.eval_on_selector_all(".cell input[type=range]", "all => all.map((each) => Number(each.value))")
+    slices = gallery.page.eval_on_selector_all(
+        ".cell input[type=range]", "all => all.map((each) => Number(each.value))"
+    )
     assert any(abs(value - place[2]) < 3 for value in slices)
     gallery.page.click("[data-test=gallery]")
     gallery.wait("document.querySelectorAll('figure').length === 5")
