@@ -53,6 +53,7 @@ bench: $(VENV)/bench.stamp $(VENV)/dev.stamp $(VIEWS)/stamp
 	$(BIN)/python Testing/benchmarks/speed.py
 	QT_QPA_PLATFORM=offscreen $(BIN)/python Testing/benchmarks/slicer_modules.py
 	$(VIEWS)/bin/python Testing/benchmarks/viewer_speed.py
+	$(BIN)/python Testing/benchmarks/cohort.py build/cohort
 ifdef DATA
 	$(BIN)/python Testing/benchmarks/compare.py landmarks $(DATA) --each-effort
 	$(BIN)/anatemb evaluate confidence $(DATA)
@@ -83,11 +84,11 @@ $(VENV)/pip.stamp:
 	@touch $@
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,cohort]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,train,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,cohort,train,dev]'
 	@touch $@ $(VENV)/run.stamp
 
 $(VENV)/docs.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.margin_mm < 0:
         raise AnatomicalEmbeddingError(f"--margin-mm {options.margin_mm:g}: must be 0 or more.")
-    spacing = _spacing(options.spacing)
+    spacing = read_spacing(options.spacing)
     check_folder(options.output)
     finder, failed, rows = BoxFinder(options), [], []
     make_folder(options.output)
@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> None:
             whole = {f"{name}_crop": list(here)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in here} if options.separate else whole).items():
                 box = grown(enclosing([here[n] for n in members]), np.full(6, options.margin_mm))
-                output = _output(options.output, crop_name, taken, inputs)
-                rows.append([path, str(output), " ".join(members), *_write(volume, box, spacing, output), missing])
+                output = output_path(options.output, crop_name, taken, inputs)
+                rows.append([path, str(output), " ".join(members), *write_crop(volume, box, spacing, output), missing])
         except AnatomicalEmbeddingError as error:
             note_failure(error, failed, of)
     if rows:
@@ -126,7 +126,7 @@ def _owner(result: str, names: list[str]) -> str | None:
     return max((name for name in names if result == name or result.startswith(f"{name}_")), key=len, default=None)
 
 
-def _output(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Path:
+def output_path(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Path:
     """A file for a crop: its name made safe, not that of another crop. Raises where it would overwrite an input."""
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
     number, unique = 1, safe
@@ -139,7 +139,7 @@ def _output(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Pat
     return path
 
 
-def _write(volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path) -> list[float]:
+def write_crop(volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path) -> list[float]:
     """Write one crop; its size in voxels, and how many times smaller than the scan it is."""
     from ..scan.cropping import crop_resampled, crop_voxels
 
@@ -153,7 +153,7 @@ def _write(volume, box: np.ndarray, spacing: tuple[float, float, float] | None, 
     return [*crop.shape[::-1], round(float(ratio), 2)]
 
 
-def _spacing(text: str | None) -> tuple[float, float, float] | None:
+def read_spacing(text: str | None) -> tuple[float, float, float] | None:
     if text is None:
         return None
     try:

@@ -18,7 +18,8 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo info embed match followup register view locate find crop segment structures train evaluate calibrate cache"
+    "demo info embed match followup register view locate find crop segment cohort structures train evaluate calibrate"
+    " cache"
 )
 
 
@@ -83,15 +84,16 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
 
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:
-    """Arguments with each `--point X,Y,Z` as one word right after the command.
+    """Arguments with each `--point X,Y,Z` and `--box` as one word right after the command (`cohort find` is two words).
 
     Otherwise argparse takes a negative X for an option, and splits the list of files at --point.
     """
     joined: list[str] = []
+    command = 2 if list(arguments[:1]) == ["cohort"] else 1
     for argument in arguments:
-        if joined and joined[-1] == "--point":
-            joined[-1] = f"--point={argument}"
+        if joined and joined[-1] in ("--point", "--box"):
+            joined[-1] += f"={argument}"
         else:
             joined.append(argument)
-    points = [argument for argument in joined[1:] if argument.startswith("--point=")]
-    return [*joined[:1], *points, *(argument for argument in joined[1:] if argument not in points)]
+    points = [argument for argument in joined[command:] if argument.startswith(("--point=", "--box="))]
+    return [*joined[:command], *points, *(argument for argument in joined[command:] if argument not in points)]

@@ -30,6 +30,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("scans", nargs="*", type=Path, metavar="SCAN", help="CT files or DICOM folders")
+    add("--cohort", type=Path, metavar="STORE", help="a gallery of a cohort: one place in each of its scans")
     add("--demo", action="store_true", help="show two synthetic patients; no data needed")
     add(
         "--demo-follow-up",
@@ -93,7 +94,7 @@ def check(options: argparse.Namespace) -> None:
         )
     if options.token and (len(options.token) < 16 or not options.token.replace("-", "").replace("_", "").isalnum()):
         raise AnatomicalEmbeddingError("--token: use 16 or more letters, digits, - and _.")
-    for path in options.scans:
+    for path in [*options.scans, *([options.cohort] if options.cohort else [])]:
         if not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
 

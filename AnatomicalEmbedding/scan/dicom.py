@@ -96,7 +96,30 @@ def read_series(path: Path, series: str | None = None) -> DicomSeries:
     Raises VolumeError when there is no such series or no choice was made, when it is not CT, and when slices are
     damaged, missing in a block, or do not form one stack.
     """
-    chosen = _chosen_slices(path, series)
+    return _read_stack(_chosen_slices(path, series), path)
+
+
+def group_series(files: Iterable[Path]) -> tuple[dict[str, list[Path]], list[Path]]:
+    """DICOM files by the series they belong to, and the CT files that cannot be read."""
+    slices, damaged = _read_headers(files)
+    return {uid: [item.path for item in group] for uid, group in _by_series(slices).items()}, damaged
+
+
+def read_files(files: Iterable[Path], path: Path) -> DicomSeries:
+    """Read one CT series whose files are known. path: for messages. Raises as `read_series`."""
+    slices, damaged = _read_headers(files)
+    if damaged:
+        raise VolumeError(_damaged(damaged[0]))
+    if not slices:
+        raise VolumeError(f"{path}: holds no image that can be read; give a CT series.")
+    return _read_stack(_choose(_by_series(slices), path, slices[0].series), path)
+
+
+def _damaged(path: Path) -> str:
+    return f"{path}: is a damaged or truncated CT slice; copy the series again or remove it."
+
+
+def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
     unique = list({s.instance or str(s.path): s for s in chosen}.values())
     stack = arrange_slices(
         np.array([s.position_lps for s in unique]),
@@ -120,7 +143,7 @@ def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
 def _chosen_slices(path: Path, series: str | None) -> list[_Slice]:
     slices, damaged = _scan(path if path.is_dir() else path.parent, recursive=path.is_dir())
     if damaged:
-        raise VolumeError(f"{damaged[0]}: is a damaged or truncated CT slice; copy the series again or remove it.")
+        raise VolumeError(_damaged(damaged[0]))
     if path.is_file() and series is None:
         series = next((s.series for s in slices if s.path == path), None)
         if series is None:
@@ -131,22 +154,26 @@ def _chosen_slices(path: Path, series: str | None) -> list[_Slice]:
 def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path]]:
     """Return the headers of all images, and the CT files that cannot be read."""
     files = sorted(p for p in (folder.rglob("*") if recursive else folder.glob("*")) if p.is_file())
-    slices, damaged = [], []
-    reader = sitk.ImageFileReader()
-    reader.SetImageIO("GDCMImageIO")
-    for file in files:
-        if not is_dicom_file(file):
-            continue
-        try:
-            slices.append(_read_header(reader, file))
-        except (RuntimeError, ValueError):
-            if _is_ct_storage(file):
-                damaged.append(file)
+    slices, damaged = _read_headers(filter(is_dicom_file, files))
     if not slices and not damaged:
         raise VolumeError(
             f"{folder}: holds no DICOM image ({len(files)} file{'' if len(files) == 1 else 's'} seen);"
             " give a folder with a CT series, or name an image file in it."
         )
+    return slices, damaged
+
+
+def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
+    slices: list[_Slice] = []
+    damaged: list[Path] = []
+    reader = sitk.ImageFileReader()
+    reader.SetImageIO("GDCMImageIO")
+    for file in files:
+        try:
+            slices.append(_read_header(reader, file))
+        except (RuntimeError, ValueError):
+            if _is_ct_storage(file):
+                damaged.append(file)
     return slices, damaged
 
 

@@ -5,6 +5,7 @@ World coordinates are RAS mm.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -76,6 +77,20 @@ class Volume:
                 volume = cls.from_sitk(image, display_name(path), path, notes)
         except OSError as error:
             raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
+        check_ct(volume)
+        return volume
+
+    @classmethod
+    def read_slices(cls, files: Iterable[Path], path: str | Path) -> Volume:
+        """Read a DICOM series whose files are known, without looking at others. path: their folder, for messages.
+
+        Raises VolumeError as `read`.
+        """
+        try:
+            found = dicom.read_files(files, Path(path))
+        except OSError as error:
+            raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
+        volume = _from_arrays(found.voxels, found.ijk_to_ras, display_name(Path(path)), path, found.notes)
         check_ct(volume)
         return volume
 

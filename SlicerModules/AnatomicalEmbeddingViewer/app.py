@@ -26,9 +26,12 @@ _TRAME_OPTIONS = "--server --no-ws-compress --nosignalhandlers"
 
 @dataclass(frozen=True)
 class Options:
-    """Of `anatemb view`. port: 0 for a free one. token: "" for a random one. threads: of torch while embedding."""
+    """Of `anatemb view`. cohort: its folder, for the gallery. port: 0 for a free one. token: "" for a random one.
+    threads: of torch while embedding.
+    """
 
     scans: tuple[Path, ...] = ()
+    cohort: Path | None = None
     series: tuple[str, ...] = ()
     demo: bool = False
     demo_follow_up: bool = False

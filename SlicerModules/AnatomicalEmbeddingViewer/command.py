@@ -16,6 +16,7 @@ def serve(options: argparse.Namespace, say: Callable[[str], None]) -> None:
     run(
         Options(
             scans=tuple(options.scans),
+            cohort=options.cohort,
             series=tuple(options.series),
             demo=options.demo,
             demo_follow_up=options.demo_follow_up,

@@ -15,12 +15,15 @@ from .logic.demo import patients
 from .logic.demo_follow_up import follow_up_patient
 from .logic.exports import Exports
 from .logic.follow_up import FollowUps
+from .logic.gallery import Gallery
 from .logic.landmarks import Landmarks
 from .logic.scans import Scans
 from .logic.session import Session
 from .logic.views import Views
 from .logic.words import Words
 from .ui.template import build_page
+from .web.gallery import PAGE as GALLERY_PAGE
+from .web.gallery import add_gallery
 from .web.guard import Guard
 
 TABS = ("points", "organs", "lesions")
@@ -47,7 +50,8 @@ class Viewer:
         self.exports = Exports(session, self.landmarks)
         self.tab = TABS[0]
         self._told = 0.0
-        self.guard = Guard(options.host, options.token)
+        self.gallery = Gallery(options.cohort, session, self.scans) if options.cohort else None
+        self.guard = Guard(options.host, options.token, GALLERY_PAGE if options.cohort else "/index.html")
         self._publish(initial=True)
         self._connect()
         build_page(self.server)
@@ -90,6 +94,8 @@ class Viewer:
         app = wslink_server.app
         app.middlewares.append(self.guard.middleware)
         add_routes(app, self)
+        if self.gallery is not None:
+            add_gallery(app, self.gallery)
 
     # -- what the page does ------------------------------------------------------------------------------------------
 
@@ -195,6 +201,7 @@ class Viewer:
         if initial:
             state.trame__title = "Anatomical Embedding"
             state.windows = list(PRESETS)
+            state.cohort = "" if self.gallery is None else self.gallery.name
             state.update({"sought": "", "wanted": [], "recall": "0.95", "margin": 0, "sayings": "", "report_text": ""})
             state.client_only("sought", "wanted", "recall", "margin", "sayings", "report_text")
         state.tab = self.tab

@@ -30,8 +30,8 @@ class Guard:
     that it was exchanged for; that names another host than ours (DNS rebinding); or that another page has made.
     """
 
-    def __init__(self, host: str, token: str = "") -> None:
-        self.host = host
+    def __init__(self, host: str, token: str = "", page: str = "/index.html") -> None:
+        self.host, self.page = host, page
         self.token = token or secrets.token_urlsafe(24)
 
     def url(self, port: int) -> str:
@@ -45,7 +45,7 @@ class Guard:
             return self._with_headers(request, web.Response(status=403, text=refusal))
         cookie = _cookie_name(request)
         if _PARAMETER in request.query and request.method == "GET" and request.path == "/":
-            answer = web.HTTPFound("/index.html")  # the token does not stay in the address
+            answer = web.HTTPFound(self.page)  # the token does not stay in the address
             answer.set_cookie(cookie, self.token, httponly=True, samesite="Lax", path="/")
             self._with_headers(request, answer)
             raise answer

@@ -1,0 +1,1 @@
+"""Cohorts: many scans embedded once into one folder, then searched, cropped and described together."""

@@ -1,0 +1,270 @@
+"""The run: scans of a cohort embedded by workers of Dask distributed, on this machine or on a cluster.
+
+The parent alone writes the manifest; workers write shards. Whatever ends, a worker, the scheduler or the parent, the
+same command goes on where the last one ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import AnatomicalEmbeddingError, require
+from .manifest import FAILED, Row
+from .store import Store
+from .work import Task, embed_scan
+
+GPU = "GPU"  # label of workers that have one, as `dask worker --resources GPU=1`
+_WORKER_BYTES = 4 * 2**30  # a worker's share of this machine's memory, usually
+_LEAST_WORKER_BYTES = 2 * 2**30
+_FREE_SHARE = 0.9
+_IN_FLIGHT = 4  # tasks that are sent ahead for each worker
+_RETRIES = 4  # workers that a scan may end before it is taken as the reason
+_PATIENCE_S = 120.0  # without any worker, or without the scheduler
+_RESULT_S = 10.0
+_SLURM = "slurm"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to run. model, device: of the weights. workers: processes on this machine (0: by cores and memory).
+    memory_bytes: of each worker (0: its share). scheduler: "" (this machine), an address such as tcp://host:8786, or
+    "slurm" (jobs through dask-jobqueue, as its own configuration says). descriptors: keep them, for refined answers.
+    """
+
+    model: str = "auto"
+    device: str = "auto"
+    workers: int = 0
+    memory_bytes: int = 0
+    scheduler: str = ""
+    descriptors: bool = True
+
+
+@dataclass(frozen=True)
+class Progress:
+    """done, total: scans of this run. seconds: since its first task. counts: ends of this run by state."""
+
+    done: int
+    total: int
+    seconds: float
+    counts: dict[str, int]
+
+    @property
+    def rate(self) -> float:
+        """Scans per minute."""
+        return 60 * self.done / max(self.seconds, 1e-3)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds to the end at this rate; infinite before the first scan."""
+        return (self.total - self.done) * self.seconds / self.done if self.done else float("inf")
+
+
+def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda state: None) -> dict[str, int]:
+    """Embed all scans that wait. Returns how many ended in each state.
+
+    Raises AnatomicalEmbeddingError where Dask is missing, another run works on the store, the weights are others than
+    those of the store, the scheduler is not there, or no worker is left; what was done until then is kept.
+    """
+    require("distributed", "Dask distributed", "cohorts are embedded by", "cohort")
+    with store.locked():
+        store.clean()
+        total = store.manifest.count_due()
+        if not total:
+            return {}
+        model, weights_hash, descriptors = settled(store, plan.model, plan.descriptors)
+        plan = replace(plan, model=model, descriptors=descriptors)
+        with _client(plan, total) as client:
+            return _Run(store, plan, weights_hash, client, total, progress).all()
+
+
+def settled(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
+    """Weights by name or file, their SHA-256, and whether descriptors are kept: as the store's first run decided.
+
+    model: "auto", or a name that must be of the same weights. Raises AnatomicalEmbeddingError where it is not, and for
+    weights without a body frame in mm.
+    """
+    from ..embedding.models.registry import find_weights
+
+    about = store.manifest.about
+    name = about.get("model", model) if model == "auto" else model
+    found = find_weights(name)
+    if about.get("weights_hash", found.sha256) != found.sha256:
+        raise AnatomicalEmbeddingError(
+            f"{store.folder}: was embedded by other weights ({about['model']}); use these, or make a new cohort."
+        )
+    if found.network.unit_mm is None:
+        raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm, which cohorts need.")
+    name = str(Path(name).absolute()) if Path(name).is_file() else found.name
+    kept = about.get("descriptors", "yes" if descriptors else "no")
+    store.manifest.settle({"model": name, "weights_hash": found.sha256, "descriptors": kept})
+    return name, found.sha256, kept == "yes"
+
+
+class _Run:
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        weights_hash: str,
+        client: Any,
+        total: int,
+        progress: Callable[[Progress], None],
+    ) -> None:
+        self._store, self._plan, self._client, self._progress = store, plan, client, progress
+        self._weights_hash = weights_hash
+        self._total, self._done, self._counts = total, 0, dict[str, int]()
+        self._rows: dict[Any, Row] = {}
+        self._again: list[Row] = []  # the scheduler has lost them
+        self._start = time.monotonic()
+        self._alive = time.monotonic()
+
+    def all(self) -> dict[str, int]:
+        from distributed import CancelledError, wait
+
+        due = self._store.manifest.due()
+        more = True
+        while more or self._rows or self._again:
+            more = more or bool(self._again)
+            workers = self._workers()
+            if not workers:
+                time.sleep(1)
+                continue
+            while more and len(self._rows) < _IN_FLIGHT * len(workers):
+                row = self._again.pop() if self._again else next(due, None)
+                if row is None:
+                    more = False
+                else:
+                    self._submit(row, workers)
+            if not self._rows:
+                break
+            try:
+                ended = wait(list(self._rows), timeout=1, return_when="FIRST_COMPLETED").done
+            except TimeoutError:
+                ended = set()
+            except CancelledError:
+                ended = {future for future in self._rows if future.status in ("cancelled", "lost")}
+            for future in ended:
+                self._take(future)
+            self._report()
+        return self._counts
+
+    def _workers(self) -> dict[str, Any]:
+        """Workers as the scheduler has them. Raises AnatomicalEmbeddingError after a while without any."""
+        info = self._client.scheduler_info(n_workers=-1) if self._client.status == "running" else {}
+        workers = info.get("workers", {})
+        if workers:
+            self._alive = time.monotonic()
+        waited = time.monotonic() - self._alive > _PATIENCE_S and self._plan.scheduler != _SLURM  # jobs may wait long
+        if not workers and (self._client.status in ("closed", "closing") or waited):
+            raise AnatomicalEmbeddingError(
+                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; {self._done} scans of this "
+                "run are kept: start it again, then run the same command again."
+            )
+        return workers
+
+    def _submit(self, row: Row, workers: dict[str, Any]) -> None:
+        plan = self._plan
+        limits = [worker.get("memory_limit") or 0 for worker in workers.values()]
+        task = Task(
+            str(self._store.folder), row.id, row.path, row.series, row.files, plan.model, self._weights_hash,
+            plan.device, plan.descriptors, plan.memory_bytes or min(limits, default=0),
+        )  # fmt: skip
+        labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
+        # the earlier ones first: Dask would otherwise take the latest of equal priority first
+        future = self._client.submit(
+            embed_scan, task, pure=False, retries=0, priority=row.priority, resources={GPU: 1} if labelled else None
+        )
+        self._rows[future] = row
+
+    def _take(self, future: Any) -> None:
+        from distributed import CancelledError
+        from distributed.scheduler import KilledWorker
+
+        row = self._rows[future]
+        try:
+            found = dict(future.result(timeout=_RESULT_S))
+        except TimeoutError:
+            return  # its worker has ended with the result: Dask lets another do it again
+        except (KilledWorker, MemoryError):
+            reason = f"{row.path}: ended {_RETRIES} workers, perhaps by its size; give more memory by --memory-mb."
+            found = {"state": FAILED, "reason": reason}
+        except (CancelledError, OSError):
+            self._rows.pop(future)
+            self._again.append(row)
+            return
+        except Exception as error:  # it could not be sent, or not be started
+            found = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
+        del self._rows[future]
+        found.pop("row_id", None)
+        state, reason = found.pop("state"), found.pop("reason", "")
+        self._store.manifest.finish(row.id, state, reason, **found)
+        self._done += 1
+        self._counts[state] = self._counts.get(state, 0) + 1
+
+    def _report(self) -> None:
+        self._progress(Progress(self._done, self._total, time.monotonic() - self._start, dict(self._counts)))
+
+
+@contextmanager
+def _client(plan: Plan, total: int) -> Iterator[Any]:
+    """A client of the workers that the plan names; workers that were started for it end with it."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    if plan.scheduler and plan.scheduler != _SLURM:
+        try:
+            client = Client(plan.scheduler, timeout=20)
+        except (OSError, ValueError) as error:
+            raise AnatomicalEmbeddingError(
+                f"{plan.scheduler}: no scheduler answers; start one with `dask scheduler`, workers with `dask worker`."
+            ) from error
+        with client:
+            yield client
+        return
+    settings = {
+        "distributed.scheduler.allowed-failures": _RETRIES,
+        "distributed.scheduler.worker-saturation": 1.0,  # a killed worker is the end of one scan only
+        "distributed.worker.memory.target": False,  # torch's memory cannot be moved to the disk
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.pause": False,
+        "distributed.worker.memory.terminate": 0.95,
+        "distributed.admin.tick.limit": "60s",
+    }
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of Dask's own tasks, when a worker is killed
+    with dask.config.set(settings):
+        if plan.scheduler == _SLURM:
+            jobqueue = require("dask_jobqueue", "dask-jobqueue", "SLURM jobs are started by", "cohort")
+            cluster = jobqueue.SLURMCluster()
+            cluster.adapt(maximum_jobs=plan.workers or total)
+        else:
+            workers, memory, gpus = _local(plan, total)
+            cluster = LocalCluster(
+                n_workers=workers, threads_per_worker=1, memory_limit=memory,
+                dashboard_address="127.0.0.1:0", silence_logs="CRITICAL", resources={GPU: 1} if gpus else None,
+            )  # fmt: skip
+        with cluster, Client(cluster) as client:
+            yield client
+
+
+def _local(plan: Plan, total: int) -> tuple[int, int, int]:
+    """Workers of this machine, bytes of memory for each, and whether they use its GPU.
+
+    With several GPUs, start a worker for each, as `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
+    """
+    import psutil
+    import torch
+
+    free = int(psutil.virtual_memory().available * _FREE_SHARE)
+    gpus = int(torch.cuda.is_available() and plan.device.startswith(("auto", "cuda")))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usual = gpus or min(cores, free // (plan.memory_bytes or _WORKER_BYTES))
+    workers = max(1, min(plan.workers or usual, total))
+    memory = plan.memory_bytes or max(free // workers, _LEAST_WORKER_BYTES)
+    return workers, memory, gpus

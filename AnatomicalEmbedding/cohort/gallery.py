@@ -1,0 +1,81 @@
+"""Pictures of one place in many scans, aligned: cut along the body's axes and at its scale, whatever the scan's are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import AnatomicalEmbeddingError
+from ..files import write_text
+from ..reports.page import load_page
+from ..reports.pictures import AXIAL, CORONAL, OUTSIDE_HU, SAGITTAL, Plane, choose_window, data_uri
+from ..scan.volume import Volume
+from .search import Found
+from .work import read_source
+
+PLANES = {plane.name: plane for plane in (AXIAL, CORONAL, SAGITTAL)}
+_ACROSS_MM = 160.0
+_PIXELS = 129
+_MOST_PICTURES = 300
+
+
+def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plane: Plane = AXIAL) -> np.ndarray:
+    """(n, n) uint8, a square of the body frame through a point (3,) RAS mm; its middle pixel is the point."""
+    to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
+    steps = np.linspace(-_ACROSS_MM / 2, _ACROSS_MM / 2, _PIXELS)
+    body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(plane.down)
+    points = np.asarray(point_ras) + body.reshape(-1, 3) @ to_ras
+    grey = choose_window(volume, point_ras).to_grey(volume.sample(points, OUTSIDE_HU).reshape(_PIXELS, _PIXELS))
+    middle = _PIXELS // 2
+    for reach in (slice(middle - 9, middle - 3), slice(middle + 4, middle + 10)):
+        grey[middle, reach] = grey[reach, middle] = 255
+    return grey
+
+
+def write_gallery(
+    path: Path, title: str, found: Sequence[Found], facts: dict[int, dict[str, Any]], progress: Callable[[float], None]
+) -> Path:
+    """One page with a picture of each place that was found, in their order; of the first 300.
+
+    facts: of the scans' shards, by row. A scan that can no longer be read is shown without a picture.
+    Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed, or the page cannot be written.
+    """
+    style = load_page("reports/page_style.css.j2").render()
+    cards = []
+    there = [each for each in found if each.point_ras is not None]
+    for number, each in enumerate(there):
+        chance = "" if each.probability is None else f", {each.probability:.0%}"
+        name = escape(Path(each.row.path).name)
+        cards.append(
+            f'<figure class="{each.status}" title="{escape(each.row.scan)}">{_picture(each, facts, number)}'
+            f"<p><b>{name}</b><br>{each.status}{chance}</p></figure>"
+        )
+        progress((number + 1) / len(there))
+    write_text(
+        path, _PAGE.format(title=escape(title), style=style, cards="".join(cards), absent=len(found) - len(there))
+    )
+    return path
+
+
+def _picture(found: Found, facts: dict[int, dict[str, Any]], number: int) -> str:
+    if number >= _MOST_PICTURES:
+        return '<div class="none">see places.csv</div>'
+    try:
+        volume = read_source(found.row.path, found.row.series, found.row.files)
+    except AnatomicalEmbeddingError:
+        return '<div class="none">cannot be read any more</div>'
+    return f'<img src="{data_uri(thumbnail(volume, found.point_ras, facts[found.row.id]))}" alt="">'
+
+
+_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{style}
+.all {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(170px, 1fr)); gap: 10px; padding: 18px 0; }}
+.all figure {{ background: var(--panel); }} .all img {{ width: 100%; display: block; }}
+.all p {{ margin: 4px 8px 8px; font-size: .78rem; overflow-wrap: anywhere; }}
+.uncertain {{ outline: 1px solid var(--warn); }}
+</style></head><body><header><h1>{title}</h1><p class="quiet">Axial, along the body's axes; the cross is the place. The
+place is in none of {absent} further scans.</p></header><main><div class="all">{cards}</div></main></body></html>
+"""

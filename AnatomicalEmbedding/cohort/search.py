@@ -1,0 +1,217 @@
+"""One place in all scans of a cohort: by a point or a box in one scan, or by words.
+
+First the body coordinates of all maps are compared with the place's at once; scans that do not hold it end there. Then
+the near ones are matched as `matching` does, by coordinates alone, and the best of them with their descriptors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from ..embedding.calibration import ABSENT, MATCHED, UNCERTAIN
+from ..embedding.map import EmbeddingMap
+from ..errors import AnatomicalEmbeddingError, MapError
+from ..matching.match import Matches, match_query
+from ..matching.query import Query, StoredQuery
+from ..structures.locating import Example, locate
+from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, parse, shipped_atlas, suggestions
+from ..words.presence import frame_fields
+from ..words.recipes import qualify
+from .index import Hit, Index
+from .manifest import Row
+from .shard import read_map
+from .store import Store
+
+REFINED = 50  # answers that are matched with descriptors, or by words in the scan, unless asked otherwise
+_FAR_MM = 60.0  # in the body frame: a scan whose nearest cell is further does not hold the place
+_NEAR_MM = 30.0  # and one that is further probably does not, where nothing else is known
+_NEAR_WORDS_MM = 25.0
+_FIT_REACH_MM = 84.0  # what matching by coordinates reads about its first cell: two moves and a fit
+_BLOCK_REACH_MM = 132.0  # and with descriptors: two searches, and the blocks about them
+_AT_ONCE = 100  # scans that are matched in one batch
+_ABSENT_PROBABILITY = 0.01
+_FRAME_POINTS = 24  # of a place in the atlas, that scans are first compared with
+_RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
+
+Step = Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """One place in one scan. status: "matched", "uncertain" or "absent". probability: that the place is there and the
+    point right, as `matching.Matches` and `words.Place` state it. point_ras: (3,) RAS mm, and expected_error_mm: None
+    where absent. box_ras: (2, 3) RAS mm, where a box was looked for. similarity: 0 to 1.
+    """
+
+    row: Row
+    status: str
+    probability: float | None
+    expected_error_mm: float | None
+    point_ras: np.ndarray | None
+    box_ras: np.ndarray | None = None
+    similarity: float | None = None
+
+
+class Search:
+    """Looks for places in the maps that a store has now; keep it for further questions, which are then quicker."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.index = Index(store)
+        if not self.index.scans:
+            raise AnatomicalEmbeddingError(f"{store.folder}: holds no embedded scan yet; run `anatemb cohort run`.")
+
+    def map_of(self, row: Row) -> EmbeddingMap:
+        """The whole map of an embedded scan, named after it."""
+        cells = self.index.cells(row)
+        found = read_map(self.store.shard(cells.facts["scan_hash"]), cells=cells)
+        return replace(found, provenance=replace(found.provenance, scan=row.scan))
+
+    def point(self, query: Query, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
+        """A point of a scan (a query of one point) in every scan, the most probable first.
+
+        refined: how many answers to match with descriptors; the others are matched by coordinates, without probability,
+        as those of the shipped weights are not calibrated.
+        Raises MapError where the query is of other weights than the store.
+        """
+        if query.weights_hash != self.store.manifest.about["weights_hash"]:
+            raise MapError("the point's map was made by other weights than this cohort; embed its scan with the same.")
+        hits = list(self.index.nearest(query.coordinates.numpy()))
+        near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
+        found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
+        first = self._matched(query, near, "coordinates", lambda share: step(0.3 * share))
+        order = sorted(range(len(near)), key=lambda n: _order(first[n]))
+        best = order[: refined if query.descriptors is not None else 0]
+        better = self._matched(query, [near[n] for n in best], "standard", lambda share: step(0.3 + 0.7 * share))
+        for n in order[len(best) :]:
+            found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
+        return sorted([*better, *found], key=_order)
+
+    def _matched(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
+        answers = self._answers(query, hits, effort, step)
+        return [_of_match(hit.row, one) for hit, one in zip(hits, answers, strict=True)]
+
+    def _answers(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Matches]:
+        """Of one point, in batches, so that few maps are in memory."""
+        found: list[Matches] = []
+        for start in range(0, len(hits), _AT_ONCE):
+            group = hits[start : start + _AT_ONCE]
+            found += match_query(query, [self._near(hit, effort) for hit in group], effort)
+            step(len(found) / len(hits))
+        return found
+
+    def _near(self, hit: Hit, effort: str) -> EmbeddingMap:
+        if effort == "coordinates":
+            return hit.cells.near(hit.cell, _FIT_REACH_MM)[0]
+        return read_map(self.store.shard(hit.facts["scan_hash"]), hit.cell, _BLOCK_REACH_MM, hit.cells)
+
+    def box(self, example: Example, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
+        """A box of a scan in every scan that holds its middle, the most probable first; see `structures.locating`."""
+        one = StoredQuery.of(example.query)
+        centre = StoredQuery(one.weights_hash, one.coordinates[6:].mean(0, keepdim=True), one.sizes[6:7])
+        found = self.point(centre, 0, lambda share: step(0.2 * share))
+        wanted = [each for each in found if each.status != ABSENT][:refined]
+        for number, each in enumerate(wanted):
+            located = locate({"box": [example]}, self.map_of(each.row))["box"]
+            step(0.2 + 0.8 * (number + 1) / len(wanted))
+            if located.status == "absent":
+                found[found.index(each)] = _absent(each.row)
+                continue
+            status = MATCHED if located.status == "whole" else UNCERTAIN
+            error = float(np.sqrt(np.square(located.sigma_mm).mean()))
+            found[found.index(each)] = replace(
+                each, status=status, probability=located.present, expected_error_mm=error,
+                point_ras=located.box_ras.mean(axis=0), box_ras=located.box_ras,
+            )  # fmt: skip
+        return sorted(found, key=_order)
+
+    def words(self, mention: Mention, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
+        """The one place that a mention names, in every scan, by the scans' coordinates; see `words.PlaceFinder`.
+
+        refined: scans in which the place is worked out; where more hold it, the others' answers are the place of its
+        middle, and uncertain. expected_error_mm: the chance that the point lies outside the place, times the mean
+        distance of the place's region from it; an estimate, not calibrated.
+        """
+        name = mention.places[0]
+        atlas = shipped_atlas(self.store.manifest.about["weights_hash"])
+        points, middle = _in_frame(name, mention, atlas)
+        hits = {hit.row.id: hit for hit in self.index.nearest(points)}
+        near = [hit for hit in hits.values() if hit.distance_mm <= _NEAR_WORDS_MM]
+        found = [_absent(hit.row) for hit in hits.values() if hit.distance_mm > _NEAR_WORDS_MM]
+        query = StoredQuery(self.store.manifest.about["weights_hash"], torch.from_numpy(middle[None]), torch.ones(1))
+        about = {hit.row.id: hit for hit in self.index.nearest(middle)}
+        answers = self._answers(query, [about[hit.row.id] for hit in near], "coordinates", lambda share: None)
+        for number, n in enumerate(np.argsort([about[hit.row.id].distance_mm for hit in near], kind="stable")):
+            hit, answer = near[n], answers[n]
+            if number >= refined:
+                found.append(Found(hit.row, UNCERTAIN, None, None, answer.points_ras[0]))
+                continue
+            place = PlaceFinder(hit.cells.near()[0], atlas=atlas).place(name, mention.qualifier)
+            found.append(_of_words(hit.row, place))
+            step((number + 1) / min(len(near), refined))
+        return sorted(found, key=_order)
+
+
+def one_mention(words: str) -> Mention:
+    """What words name. Raises AnatomicalEmbeddingError where that is nothing, or more than one place."""
+    mentions = parse(words)
+    if not mentions:
+        near = [title for word in words.split()[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][:4]
+        hint = f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else "; name an organ, a bone or a region."
+        raise AnatomicalEmbeddingError(f"{' '.join(words.split())[:60]!r}: names no place that is known{hint}")
+    titles = [load_terms()[name].title for mention in mentions for name in mention.places]
+    if len(titles) > 1:
+        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); give one.")
+    return mentions[0]
+
+
+def _in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
+    """Some points (m, 3) of a place in the body frame, and its middle (3,), mm."""
+    frame = frame_fields(atlas)
+    field = frame.field(name)
+    if mention.qualifier is not None:
+        field = qualify(frame.grid, field, mention.qualifier, load_terms()[name].side, frame.field)
+    k, j, i = np.nonzero(field.values > 0.3 * max(float(field.values.max()), 1e-6))
+    if not len(k):
+        raise AnatomicalEmbeddingError(f"{load_terms()[name].title}: nothing is known of its place; use --like.")
+    points = frame.grid.origin + frame.grid.step * (np.stack([i, j, k], axis=1) + field.first)
+    middle = points[np.linalg.norm(points - frame.grid.mean(field), axis=1).argmin()]
+    return np.concatenate([points[:: -(-len(points) // _FRAME_POINTS)], middle[None]]), middle
+
+
+def _absent(row: Row) -> Found:
+    return Found(row, ABSENT, _ABSENT_PROBABILITY, None, None)
+
+
+def _of_match(row: Row, answer: Matches) -> Found:
+    """Of one point. Weights without a calibration have no probabilities, and no answer is then certain."""
+    if answer.status is None:
+        return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity=float(answer.score[0]))
+    status, probability = str(answer.status[0]), float(answer.probability[0])
+    if status == ABSENT:
+        return replace(_absent(row), probability=probability, similarity=float(answer.score[0]))
+    error = float(answer.expected_error_mm[0])
+    return Found(row, status, probability, error, answer.points_ras[0], similarity=float(answer.score[0]))
+
+
+def _of_words(row: Row, place: Place) -> Found:
+    if place.status == OUTSIDE or place.point_ras is None:
+        return replace(_absent(row), probability=max(1 - float(place.probability), _ABSENT_PROBABILITY))
+    status = MATCHED if place.status == INSIDE else UNCERTAIN
+    return Found(row, status, float(place.probability), _error_mm(place), np.asarray(place.point_ras))
+
+
+def _error_mm(place: Place) -> float:
+    """See `Search.words`."""
+    away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
+    distance = np.sqrt(np.square(away[0]) + np.square(away[1]) + np.square(away[2]))
+    weight = np.square(place.region.values)
+    return float((1 - place.probability) * (distance * weight).sum() / max(float(weight.sum()), 1e-9))
+
+
+def _order(found: Found) -> tuple[float, float]:
+    return _RANK[found.status], -(found.similarity or 0 if found.probability is None else found.probability)

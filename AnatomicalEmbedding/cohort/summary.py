@@ -1,0 +1,116 @@
+"""What a cohort holds as a whole: which parts of the body, which scans are odd, and where structures lie on average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ..embedding.coverage import LEVELS_MM
+
+# Five scans as they were, turned over, and with wrong spacings: see RESULTS.md
+_SCALES = (0.7, 1.28)  # of the fit of coordinates to places; along the body, turned over, it is below 0.35
+_LEAST_ALONG = 0.35
+_MISFIT_MM = 15.0
+_USUAL_TIMES = 2.0  # times the cohort's median misfit that count as usual
+_ALONG = ("left to right", "front to back", "along the body")
+
+
+def oddities(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is odd about each scan, in words, or "": upside down, mirrored, wrong spacing, no part that is known.
+
+    Read from how its coordinates fit an affine function of its places: a hint to look at the scan, no proof. A scan
+    that is mirrored left to right is not noticed; `anatemb info --check` looks closer.
+    """
+    usual = float(np.median([each["misfit_mm"] for each in facts])) if facts else 0.0
+    return [_oddity(each, max(_MISFIT_MM, _USUAL_TIMES * usual)) for each in facts]
+
+
+def _oddity(facts: Mapping[str, Any], most_mm: float) -> str:
+    scales = facts["scales"]
+    if scales[2] < _LEAST_ALONG:
+        return "head and feet seem to be swapped, or it is no known part of the body"
+    if facts["misfit_mm"] > most_mm:
+        return "front and back seem to be swapped, or it is no known part of the body"
+    odd = [n for n, scale in enumerate(scales) if not _SCALES[0] < scale < _SCALES[1]]
+    if odd:
+        factors = ", ".join(f"{scales[n]:.2f} {_ALONG[n]}" for n in odd)
+        return f"the spacing seems to be wrong, or the body is of unusual size: times {factors}"
+    return ""
+
+
+def coverage_svg(facts: Sequence[Mapping[str, Any]], title: str) -> str:
+    """One picture of a data set: how many scans show each body height, and each scan as a line; an SVG document."""
+    width, height, left, top, bottom = 900, 520, 190, 50, 20
+    low, high = -150.0, 900.0
+    ordered = sorted(facts, key=lambda each: (each["low_mm"] + each["high_mm"]) / 2)
+    heights = np.linspace(low, high, 211)
+    counts = np.array([sum(each["low_mm"] <= at <= each["high_mm"] for each in ordered) for at in heights])
+    most = max(int(counts.max()), 1) if len(ordered) else 1
+    inner = height - top - bottom
+
+    def y(at: float) -> float:
+        return top + inner * (1 - (min(max(at, low), high) - low) / (high - low))
+
+    curve = " ".join(f"{left + 180 * n / most:.1f},{y(at):.1f}" for at, n in zip(heights, counts, strict=True))
+    first = left + 210
+    step = (width - first - 20) / max(len(ordered), 1)
+    lines = [
+        f'<line x1="{first + (n + 0.5) * step:.2f}" x2="{first + (n + 0.5) * step:.2f}" y1="{y(each["low_mm"]):.1f}" '
+        f'y2="{y(each["high_mm"]):.1f}" stroke="#2a8fa3" stroke-width="{max(min(step * 0.8, 6), 0.4):.2f}"/>'
+        for n, each in enumerate(ordered)
+    ]
+    levels = []
+    for name, at in LEVELS_MM.items():
+        here = sum(each["low_mm"] <= at <= each["high_mm"] for each in ordered)
+        levels.append(
+            f'<line x1="{left}" x2="{width - 20}" y1="{y(at):.1f}" y2="{y(at):.1f}" stroke="#d5dae0"/>'
+            f'<text x="{left - 8}" y="{y(at) + 4:.1f}" text-anchor="end">{escape(name)}: {here}</text>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        f'font-size="12"><rect width="{width}" height="{height}" fill="#fff"/>'
+        f'<text x="{left}" y="22" font-size="15">{escape(title)}: {len(ordered)} scans</text>'
+        f'<text x="{left}" y="42" fill="#667">scans that show each height (most: {most})</text>'
+        f'<text x="{first}" y="42" fill="#667">each scan, from its lower to its upper end</text>'
+        f"{''.join(levels)}"
+        f'<polygon points="{left},{y(low):.1f} {curve} {left},{y(high):.1f}" fill="#56c4d6" opacity="0.6"/>'
+        f"{''.join(lines)}</svg>\n"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Where one structure lies in the body frame, over the scans that show all of it. middle_mm, size_mm: (3,) mean
+    along right, anterior, superior; and their standard deviations over the scans. scans: how many.
+    """
+
+    name: str
+    scans: int
+    middle_mm: np.ndarray
+    middle_sd_mm: np.ndarray
+    size_mm: np.ndarray
+    size_sd_mm: np.ndarray
+
+
+def population(boxes: Mapping[str, Iterable[np.ndarray]]) -> list[Population]:
+    """Average and spread of boxes (2, 3) in the body frame, by structure; those without a box are left out."""
+    found = []
+    for name, of in boxes.items():
+        every = np.array(list(of))
+        if len(every):
+            middle, size = every.mean(axis=1), every[:, 1] - every[:, 0]
+            spread = [values.std(axis=0, ddof=1) if len(every) > 1 else np.full(3, np.nan) for values in (middle, size)]
+            found.append(Population(name, len(every), middle.mean(axis=0), spread[0], size.mean(axis=0), spread[1]))
+    return found
+
+
+def in_frame(frame: Sequence[Sequence[float]], box_ras: np.ndarray) -> np.ndarray:
+    """A box (2, 3) RAS mm of a scan in the body frame, through the scan's affine fit (4, 3)."""
+    fit = np.asarray(frame)
+    middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
+    centre, reach = middle @ fit[:3] + fit[3], half @ np.abs(fit[:3])
+    return np.stack([centre - reach, centre + reach])

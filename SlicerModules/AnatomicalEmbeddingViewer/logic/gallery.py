@@ -1,0 +1,147 @@
+"""A cohort in the viewer: one place in every scan as aligned pictures, and a scan opened at its place."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock, Semaphore
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from AnatomicalEmbeddingLib.scene import Views as SliceViews
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.cohort.manifest import Row
+
+    from .scans import Scans
+    from .session import Session
+
+_REFINED = 50
+_PICTURES = 2000  # that are kept, of about 5 kB
+_VOLUMES = 4  # scans that are kept in memory, the last ones that pictures were cut from
+_AT_ONCE = 2
+
+
+class Gallery:
+    """Searches and pictures of a cohort; its methods are called from several threads. Raises
+    AnatomicalEmbeddingError where the folder is none, or holds no embedded scan.
+    """
+
+    def __init__(self, folder: Path, session: Session, scans: Scans) -> None:
+        from AnatomicalEmbedding.cohort.search import Search
+        from AnatomicalEmbedding.cohort.store import Store
+        from AnatomicalEmbedding.cohort.summary import oddities
+
+        self.name = folder.absolute().name
+        self._session, self._scans = session, scans
+        self._search = Search(Store(folder))
+        known = list(self._search.index.scans.values())
+        odd = oddities([facts for _, facts in known])
+        self._rows = {row.id: (row, facts, why) for (row, facts), why in zip(known, odd, strict=True)}
+        self._searching, self._reading, self._cutting = Lock(), Lock(), Semaphore(_AT_ONCE)
+        self._volumes: OrderedDict[int, object] = OrderedDict()
+        self._pictures: OrderedDict[tuple, bytes] = OrderedDict()
+
+    def scans(self) -> dict:
+        """The cohort and its embedded scans, with the middle of each."""
+        from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
+
+        cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]
+        return {"name": self.name, "levels": LEVELS_MM, "places": cards}
+
+    def by_words(self, words: str) -> list[dict]:
+        """The place that words name, in every scan, the most probable first."""
+        from AnatomicalEmbedding.cohort.search import one_mention
+
+        mention = one_mention(words)
+        with self._searching:
+            return self._shown(self._search.words(mention, _REFINED))
+
+    def like(self, row_id: int, point_ras: list[float]) -> list[dict]:
+        """A point of one of the scans in every scan, the most probable first."""
+        from AnatomicalEmbedding.matching.query import Query, StoredQuery
+
+        with self._searching:
+            template = self._search.map_of(self._row(row_id))
+            query = StoredQuery.of(Query(template, np.array([point_ras], dtype=float)))
+            return self._shown(self._search.point(query, _REFINED))
+
+    def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
+        """JPEG of a scan about a point, along the body's axes."""
+        from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
+        from AnatomicalEmbedding.reports.pictures import encode_jpeg
+
+        key = (row_id, tuple(np.round(point_ras, 1)), plane)
+        with self._reading:
+            if key in self._pictures:
+                return self._pictures[key]
+        with self._cutting:
+            row, facts, _ = self._rows[self._row(row_id).id]
+            made = encode_jpeg(
+                thumbnail(self._volume(row), np.array(point_ras), facts, PLANES.get(plane, PLANES["axial"]))
+            )
+        with self._reading:
+            self._pictures[key] = made
+            while len(self._pictures) > _PICTURES:
+                self._pictures.popitem(last=False)
+        return made
+
+    def open(self, row_id: int, point_ras: list[float]) -> None:
+        """Read a scan into the session and move its views to a point."""
+        from .origins import UNKNOWN
+
+        row = self._row(row_id)
+        session, before = self._session, len(self._session.scans)
+
+        def jump() -> None:
+            if len(session.scans) > before:
+                SliceViews.jump(session.scene, session.scans[-1], point_ras, centre=False)
+
+        self._scans.read(Path(row.path).name, lambda _cancelled: [(self._volume(row), UNKNOWN)], jump)
+
+    def _volume(self, row: Row):
+        from AnatomicalEmbedding.cohort.work import read_source
+
+        with self._reading:
+            if row.id in self._volumes:
+                self._volumes.move_to_end(row.id)
+                return self._volumes[row.id]
+        volume = read_source(row.path, row.series, row.files)
+        with self._reading:
+            self._volumes[row.id] = volume
+            while len(self._volumes) > _VOLUMES:
+                self._volumes.popitem(last=False)
+        return volume
+
+    def _row(self, row_id: int) -> Row:
+        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+        if row_id not in self._rows:
+            raise AnatomicalEmbeddingError("This scan is not in the cohort any more; load the page anew.")
+        return self._rows[row_id][0]
+
+    def _middle(self, row: Row) -> list[float]:
+        cells = self._search.index.cells(row)
+        return [
+            round(float(x), 1)
+            for x in cells.index.mean(axis=0) @ cells.cell_to_ras[:3, :3].T + cells.cell_to_ras[:3, 3]
+        ]
+
+    def _card(self, row: Row) -> dict:
+        facts = self._rows[row.id][1]
+        about = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")}
+        return {"id": row.id, "scan": row.scan, "name": Path(row.path).name, **about}
+
+    def _shown(self, found: list) -> list[dict]:
+        return [
+            self._card(each.row)
+            | {
+                "status": each.status,
+                "probability": each.probability,
+                "similarity": each.similarity,
+                "error_mm": each.expected_error_mm,
+                "place": None if each.point_ras is None else [round(float(x), 1) for x in each.point_ras],
+            }
+            for each in found
+        ]

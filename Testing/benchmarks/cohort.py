@@ -1,0 +1,307 @@
+"""Cohorts at scale: the same shards whatever is killed, memory, speed-up, search times, sizes, loss by 8 bits.
+
+python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--kills 20] [--steps data,run,...]
+
+Scans are small parts of synthetic patients and, where given, real CTs; one in twenty is damaged, empty, huge, a
+duplicate or no CT. Each step prints its figures and adds them to WORK/figures.json; see RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from AnatomicalEmbedding.cohort.manifest import EMBEDDED
+from AnatomicalEmbedding.cohort.search import Search, one_mention
+from AnatomicalEmbedding.cohort.shard import read_map, write_shard
+from AnatomicalEmbedding.cohort.store import Store
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.matching.query import Query, StoredQuery
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.scan.points import read_points
+from AnatomicalEmbedding.scan.volume import Volume
+
+STEPS = ("data", "run", "kill", "separate", "speed", "find", "int8")
+_PATIENTS = 12
+_PART_MM = (210.0, 210.0, 110.0)
+_ANATEMB = [sys.executable, "-m", "AnatomicalEmbedding", "cohort"]
+
+
+def make_data(folder: Path, scans: int, real: Path | None) -> dict:
+    """Parts of synthetic patients, every twentieth spoilt; and links to real scans."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    links = [] if real is None else sorted([*real.glob("train/*.nii.gz"), *real.glob("dev/*.nii.gz")])
+    links = [path for path in links if ".seg." not in path.name][::3]
+    for path in links:
+        (folder / path.name).symlink_to(path.resolve())
+    rng = np.random.default_rng(0)
+    spoilt: Counter[str] = Counter()
+    patients = [make_phantom(seed, spacing=(3, 3, 4)).volume for seed in range(_PATIENTS)]
+    for number in range(scans - len(links)):
+        whole = patients[number % _PATIENTS]
+        size = np.round(np.array(_PART_MM) / whole.spacing).astype(int)[::-1]
+        first = [int(rng.integers(0, max(n - s, 0) + 1)) for n, s in zip(whole.shape, size, strict=True)]
+        part = whole.voxels[tuple(slice(a, a + n) for a, n in zip(first, size, strict=True))]
+        to_ras = whole.ijk_to_ras.copy()
+        to_ras[:3, 3] = (whole.ijk_to_ras @ [*first[::-1], 1])[:3]
+        voxels = (part + rng.normal(0, 10, part.shape)).astype(np.int16)
+        path = folder / f"part_{number:04d}.nii"
+        Volume(voxels, to_ras).write(path)
+        if number % 20 == 7:
+            kind = ("cut", "empty", "huge", "duplicate", "noise")[number // 20 % 5]
+            spoil(path, kind, folder / f"part_{number - 1:04d}.nii")
+            spoilt[kind] += 1
+    return {"scans": scans, "real": len(links), "spoilt": dict(spoilt)}
+
+
+def spoil(path: Path, kind: str, other: Path) -> None:
+    content = path.read_bytes()
+    if kind == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "huge":  # a header of 8,000 million voxels
+        head = bytearray(content)
+        head[42:48] = np.array([2000, 2000, 2000], dtype="<i2").tobytes()
+        path.write_bytes(head)
+    elif kind == "duplicate":
+        shutil.copy(other, path)
+    else:
+        path.write_bytes(random.Random(1).randbytes(len(content)))
+
+
+def shards_of(store: Path) -> dict[str, str]:
+    with Store(store) as opened:
+        return {scan_hash: sha256 for scan_hash, (sha256, _) in opened.manifest.shards().items()}
+
+
+def states_of(store: Path) -> dict:
+    with Store(store) as opened:
+        rows = list(opened.manifest.rows())
+        return {"states": opened.manifest.counts(), "rows": {row.scan: (row.state, row.scan_hash) for row in rows}}
+
+
+def begin(store: Path, data: Path) -> None:
+    shutil.rmtree(store, ignore_errors=True)
+    subprocess.run([*_ANATEMB, "add", str(store), str(data)], check=True, stdout=subprocess.DEVNULL)
+
+
+class Watched:
+    """A running command, with the largest memory of its own process."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.peak = 0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        own = psutil.Process(self.process.pid)
+        while self.process.poll() is None:
+            try:
+                self.peak = max(self.peak, own.memory_info().rss)
+            except psutil.Error:
+                return
+            time.sleep(0.5)
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes that embed: those that Dask's nannies have spawned."""
+        try:
+            every = psutil.Process(self.process.pid).children(recursive=True)
+            return [each for each in every if "spawn_main" in " ".join(each.cmdline())]
+        except psutil.Error:
+            return []
+
+
+def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data") -> dict:
+    begin(work / store, work / data)
+    start = time.perf_counter()
+    run = Watched([*_ANATEMB, "run", str(work / store), "--workers", str(workers)])
+    run.process.wait()
+    seconds = time.perf_counter() - start
+    found = states_of(work / store)["states"]
+    with Store(work / store) as opened:
+        sizes = [size for _, size in opened.manifest.shards().values()]
+        index = sum(path.stat().st_size for path in (work / store / "index").glob("*"))
+    return {
+        "workers": workers, "seconds": round(seconds), "states": found, "parent_peak_mb": round(run.peak / 2**20),
+        "mb_a_scan": {"mean": round(np.mean(sizes) / 2**20, 2), "largest": round(max(sizes) / 2**20, 2)},
+        "index_mb_a_scan": round(index / len(sizes) / 2**20, 3),
+    }  # fmt: skip
+
+
+def run_killed(work: Path, kills: int) -> dict:
+    """Workers and whole runs (with their scheduler) are ended by SIGKILL until that many have been."""
+    begin(work / "b", work / "data")
+    rng, done, starts = random.Random(7), Counter(), 0
+    while True:
+        run = Watched([*_ANATEMB, "run", str(work / "b"), "--workers", "2"])
+        starts += 1
+        while run.process.poll() is None:
+            if sum(done.values()) >= kills:
+                run.process.wait()
+                break
+            time.sleep(rng.uniform(3, 15))
+            workers = run.workers()
+            if run.process.poll() is None and workers:
+                if rng.random() < 0.6:
+                    rng.choice(workers).kill()
+                    done["worker"] += 1
+                else:
+                    run.process.send_signal(signal.SIGKILL)
+                    run.process.wait()
+                    done["scheduler"] += 1
+        if run.process.returncode == 0:
+            break
+    return {"kills": dict(done), "starts": starts, **compared(work, "a", "b")}
+
+
+def compared(work: Path, one: str, other: str) -> dict:
+    a, b = shards_of(work / one), shards_of(work / other)
+    rows = states_of(work / one)["rows"] == states_of(work / other)["rows"]
+    files = list((work / other / "shards").rglob("*.safetensors"))
+    return {
+        "shards": len(b), "same": a == b, "different": sum(a.get(key) != value for key, value in b.items()),
+        "lost": len(set(a) - set(b)), "same_states": rows, "files": len(files),
+    }  # fmt: skip
+
+
+def run_separate(work: Path) -> dict:
+    """A scheduler and two workers that were started by themselves, at ports of their own."""
+    begin(work / "c", work / "data")
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "48786", "--no-dashboard"]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "tcp://127.0.0.1:48786", "--nthreads", "1"]
+    environment = os.environ | {
+        "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False", "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
+    }  # fmt: skip
+    started = [subprocess.Popen(dask, stderr=subprocess.DEVNULL, env=environment)]
+    try:
+        for port in ("48801", "48901"):
+            command = [*worker, "--worker-port", port, "--no-dashboard", "--name", port]
+            started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment))
+        start = time.perf_counter()
+        subprocess.run([*_ANATEMB, "run", str(work / "c"), "--scheduler", "tcp://127.0.0.1:48786"], check=True)
+        return {"seconds": round(time.perf_counter() - start), **compared(work, "a", "c")}
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(30)
+
+
+def run_speed(work: Path, scans: int = 60) -> dict:
+    folder = work / "speed_data"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path in sorted((work / "data").glob("part_*.nii"))[:scans]:
+        (folder / path.name).symlink_to(path)
+    seconds = {n: run_once(work, n, f"speed_{n}", "speed_data")["seconds"] for n in (1, 2)}
+    return {"seconds": seconds, "speed_up": round(seconds[1] / seconds[2], 2), "load": os.getloadavg()[0]}
+
+
+def time_find(work: Path) -> dict:
+    """Warm: in one process, the second time. Cold: a new process, pages of the files dropped where that is possible."""
+    with closing(Store(work / "a")) as store:
+        row = next(iter(store.manifest.rows(EMBEDDED)))
+        search = Search(store)
+        template = search.map_of(row)
+        points = template.body_bounds_ras.mean(axis=0)[None]
+        query = StoredQuery.of(Query(template, points))
+        times = {}
+        for refined in (0, 50):
+            for _ in range(2):
+                start = time.perf_counter()
+                found = search.point(query, refined)
+                times[f"warm_{refined}"] = round(time.perf_counter() - start, 2)
+        for refined in (0, 50):
+            start = time.perf_counter()
+            search.words(one_mention("left adrenal gland"), refined)
+            times[f"warm_words_{refined}"] = round(time.perf_counter() - start, 2)
+        near = sum(each.point_ras is not None for each in found)
+        for path in (work / "a").rglob("*.safetensors"):
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        place = ",".join(f"{x:.1f}" for x in points[0])
+        command = [*_ANATEMB, "find", str(work / "a"), "--like", row.scan, f"--point={place}", "-o", str(work / "f")]
+        start = time.perf_counter()
+        subprocess.run([*command, "--refine", "0"], check=True, stdout=subprocess.DEVNULL)
+        times["cold_0_with_start_of_python"] = round(time.perf_counter() - start, 2)
+    return {"maps": len(found), "with_the_place": near, "seconds": times, "load": os.getloadavg()[0]}
+
+
+def measure_int8(work: Path, real: Path) -> dict:
+    """Answers by 8-bit shards and by whole maps, in pairs of dev scans; and the lung landmarks of one patient."""
+    model, rng = load_model(), np.random.default_rng(0)
+    names = ("ts_example", "ircad_p01", "ircad_p17", "elastix_lung_baseline", "elastix_lung_followup", "segthor_05")
+    paths = [path for name in names for path in real.glob(f"dev/{name}.nii.gz")]
+    maps = {path.name: model.embed(Volume.read(path)) for path in paths}
+    small, moved = {}, []
+    for name, embedding in maps.items():
+        path = work / "int8" / f"{name}.scan.safetensors"
+        write_shard(path, embedding, {}, True)
+        small[name] = read_map(path)
+    for one in maps:
+        cells = maps[one].body_index.numpy()
+        cells = cells[rng.choice(len(cells), 40, replace=False)] + rng.uniform(-0.5, 0.5, (40, 3))
+        points = cells @ maps[one].cell_to_ras[:3, :3].T + maps[one].cell_to_ras[:3, 3]
+        points = points[maps[one].contains(points)]
+        for other in maps:
+            if other != one:
+                whole, packed = match(maps[one], points, maps[other]), match(small[one], points, small[other])
+                kept = whole.status != "absent"
+                moved.append(np.linalg.norm(whole.points_ras - packed.points_ras, axis=1)[kept])
+    moved = np.concatenate(moved)
+    result = {"pairs": len(maps) * (len(maps) - 1), "points": len(moved), "moved_mm": {
+        "median": round(float(np.median(moved)), 3), "p95": round(float(np.percentile(moved, 95)), 2)}}  # fmt: skip
+    lists = sorted(real.glob("dev/elastix_lung_*.fcsv")) + sorted(real.glob("dev/elastix_lung_*.json"))
+    if len(lists) >= 2:
+        a, b = (read_points(path).points_ras for path in lists[:2])
+        one, other = "elastix_lung_baseline.nii.gz", "elastix_lung_followup.nii.gz"
+        for kind, held in (("fp16", maps), ("int8", small)):
+            error = np.linalg.norm(match(held[one], a, held[other]).points_ras - b, axis=1)
+            result[f"lung_median_error_mm_{kind}"] = round(float(np.median(error)), 3)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--scans", type=int, default=1000)
+    parser.add_argument("--real", type=Path)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--steps", default=",".join(STEPS))
+    options = parser.parse_args()
+    work = options.work.absolute()
+    steps = {
+        "data": lambda: make_data(work / "data", options.scans, options.real),
+        "run": lambda: run_once(work),
+        "kill": lambda: run_killed(work, options.kills),
+        "separate": lambda: run_separate(work),
+        "speed": lambda: run_speed(work),
+        "find": lambda: time_find(work),
+        "int8": lambda: measure_int8(work, options.real) if options.real else {},
+    }
+    path = work / "figures.json"
+    for name in options.steps.split(","):
+        found = steps[name]()
+        print(name, json.dumps(found), flush=True)
+        known = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(known | {name: found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What the tests of cohorts share: parts of synthetic patients as files, and a run without Dask."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from AnatomicalEmbedding.cohort.engine import settled
+from AnatomicalEmbedding.cohort.store import Store
+from AnatomicalEmbedding.cohort.work import Task, embed_scan
+from AnatomicalEmbedding.phantom import Phantom, make_phantom
+
+TORSO_MM = (190.0, 330.0)
+
+
+@cache
+def torso(seed: int) -> Phantom:
+    """The upper abdomen of a synthetic patient, on a coarse grid."""
+    return make_phantom(seed, spacing=(4, 4, 5), coverage_mm=TORSO_MM)
+
+
+def write_torsos(folder: Path, seeds: range) -> dict[str, Phantom]:
+    """Scans of several patients, by the path of each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {str(folder / f"torso_{seed}.nii.gz"): torso(seed) for seed in seeds}
+    for path, phantom in made.items():
+        phantom.volume.write(path)
+    return made
+
+
+def write_parts(folder: Path, count: int) -> list[Path]:
+    """Scans of equal size and different content: one torso with other noise."""
+    folder.mkdir(parents=True, exist_ok=True)
+    volume, paths = torso(0).volume, []
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        voxels = (volume.voxels + rng.normal(0, 8, volume.shape)).astype(np.int16)
+        paths.append(folder / f"part_{number}.nii")
+        type(volume)(voxels, volume.ijk_to_ras).write(paths[-1])
+    return paths
+
+
+def embed_waiting(store: Store, weights: str | Path, memory_bytes: int = 0, descriptors: bool = True) -> None:
+    """What a run does, in this process."""
+    name, weights_hash, kept = settled(store, str(weights), descriptors)
+    for row in list(store.manifest.due()):
+        where = (row.path, row.series, row.files)
+        task = Task(str(store.folder), row.id, *where, name, weights_hash, "cpu", kept, memory_bytes)
+        found = embed_scan(task)
+        found.pop("row_id")
+        store.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
+
+
+def states(store: Store) -> dict[str, str]:
+    """The state of each scan, by the name of its file or folder."""
+    return {Path(row.scan).name: row.state for row in store.manifest.rows()}
+
+
+def checksums(store: Store) -> dict[str, str]:
+    return {scan_hash: sha256 for scan_hash, (sha256, _) in store.manifest.shards().items()}

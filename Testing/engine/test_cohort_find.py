@@ -1,0 +1,170 @@
+"""Places in all scans of a cohort, against the known places of synthetic patients."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_runs import assert_refused
+from cohort_scans import embed_waiting, torso, write_torsos
+
+from AnatomicalEmbedding.cohort.search import Search, one_mention
+from AnatomicalEmbedding.cohort.store import Store
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.matching.query import Query, StoredQuery
+from AnatomicalEmbedding.phantom import make_phantom
+
+_HEAD = "head.nii.gz"
+_CLOSE_MM = 15.0
+
+
+@pytest.fixture(scope="module")
+def torsos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("in")
+    made = write_torsos(folder, range(3))
+    make_phantom(5, spacing=(4, 4, 5), coverage_mm=(640, 810)).volume.write(folder / _HEAD)
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(torsos, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cohort") / "store"
+    with Store(folder, create=True) as store:
+        store.add([_folder_of(torsos)])
+        embed_waiting(store, "auto")
+    return folder
+
+
+def _folder_of(torsos):
+    return Path(next(iter(torsos))).parent
+
+
+def _places(path):
+    with (path / "places.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_like_a_point_of_a_scan(anatemb, torsos, folder, tmp_path):
+    first = next(iter(torsos))
+    shared = set.intersection(*(set(phantom.points_ras) for phantom in torsos.values()))
+    errors = []
+    for name in sorted(shared)[:5]:
+        point = ",".join(str(x) for x in torsos[first].points_ras[name])
+        outcome = anatemb("cohort", "find", folder, "--like", first, "--point", point, "-o", tmp_path)
+        assert outcome.code == 0
+        rows = _places(tmp_path)
+        assert list(rows[0]) == ["scan", "status", "probability", "expected_error_mm", "r", "a", "s"]
+        assert len(rows) == 4
+        assert rows[-1] == rows[-1] | {"scan": str(_folder_of(torsos) / _HEAD), "status": "absent", "r": ""}
+        for row in rows[:-1]:
+            assert row["status"] in ("matched", "uncertain")
+            place = [float(row[axis]) for axis in "ras"]
+            errors.append(np.linalg.norm(torsos[row["scan"]].points_ras[name] - place))
+        chances = [float(row["probability"]) for row in rows]
+        assert chances == sorted(chances, reverse=True)
+    assert np.median(errors) < 6
+    assert max(errors) < 40
+
+
+def test_refined_answers_are_closer(torsos, folder):
+    first = next(iter(torsos))
+    names = sorted(set.intersection(*(set(phantom.points_ras) for phantom in torsos.values())))
+    with Store(folder) as store:
+        search = Search(store)
+        (row,) = store.manifest.find(first)
+        template = search.map_of(row)
+        errors = {0: [], 10: []}
+        for name in names:
+            query = StoredQuery.of(Query(template, torsos[first].points_ras[name][None]))
+            for refined, of in errors.items():
+                for found in search.point(query, refined):
+                    if found.row.scan in torsos and found.point_ras is not None and found.row.scan != first:
+                        of.append(np.linalg.norm(torsos[found.row.scan].points_ras[name] - found.point_ras))
+    assert np.median(errors[10]) < np.median(errors[0])
+
+
+def test_by_words(anatemb, torsos, folder, tmp_path):
+    outcome = anatemb("cohort", "find", folder, "left kidney", "-o", tmp_path, "--json")
+    assert outcome.code == 0
+    assert len(json.loads(outcome.out)["places"]) == 4
+    rows = _places(tmp_path)
+    assert [row["status"] for row in rows].count("matched") == 3
+    assert (rows[-1]["status"], rows[-1]["r"]) == ("absent", "")
+    for row in rows[:-1]:
+        phantom = torsos[row["scan"]]
+        place = np.array([float(row[axis]) for axis in "ras"])
+        assert _distance_mm(phantom, "kidney_left", place) < _CLOSE_MM
+
+
+def _distance_mm(phantom, structure, place):
+    """From a place to the nearest voxel of a structure."""
+    number = next(number for number, name in phantom.label_names.items() if name == structure)
+    k, j, i = np.nonzero(phantom.labels == number)
+    to_ras = phantom.volume.ijk_to_ras
+    voxels = np.stack([i, j, k], axis=1) @ to_ras[:3, :3].T + to_ras[:3, 3]
+    return np.linalg.norm(voxels - place, axis=1).min()
+
+
+def test_like_a_box(anatemb, torsos, folder, tmp_path):
+    first, other, *_ = torsos
+    boxes = {path: _box_of(torsos[path], "kidney_left") for path in (first, other)}
+    corners = ",".join(f"{x:.1f}" for x in boxes[first].ravel())
+    outcome = anatemb("cohort", "find", folder, "--like", first, "--box", corners, "-o", tmp_path)
+    assert outcome.code == 0
+    row = next(row for row in _places(tmp_path) if row["scan"] == other)
+    middle = [float(row[axis]) for axis in "ras"]
+    assert np.linalg.norm(boxes[other].mean(axis=0) - middle) < _CLOSE_MM
+
+
+def _box_of(phantom, structure):
+    number = next(number for number, name in phantom.label_names.items() if name == structure)
+    k, j, i = np.nonzero(phantom.labels == number)
+    to_ras = phantom.volume.ijk_to_ras
+    voxels = np.stack([i, j, k], axis=1) @ to_ras[:3, :3].T + to_ras[:3, 3]
+    return np.stack([voxels.min(axis=0), voxels.max(axis=0)])
+
+
+def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path):
+    other = torso(7)
+    other.volume.write(tmp_path / "other.nii.gz")
+    name = sorted(other.points_ras)[0]
+    point = ",".join(str(x) for x in other.points_ras[name])
+    outcome = anatemb("cohort", "find", folder, "--like", tmp_path / "other.nii.gz", "--point", point, "-o", tmp_path)
+    assert outcome.code == 0
+    assert len(_places(tmp_path)) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "give a place by words"),
+        (["left adrenal", "--point", "1,2,3"], "name the scan by --like"),
+        (["--like", "nowhere.nii", "--point", "1,2,3"], "neither a scan of this cohort nor a file"),
+        (["--like", _HEAD, "--point", "1,2"], "neither"),
+        (["zzz"], "names no place that is known"),
+        (["adrenal glands"], "names 2 places"),
+    ],
+)
+def test_what_cannot_be_found_is_said(anatemb, folder, tmp_path, options, says):
+    assert_refused(anatemb("cohort", "find", folder, *options, "-o", tmp_path / "out"), says)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_point_outside_its_scan(anatemb, torsos, folder, tmp_path):
+    first = next(iter(torsos))
+    outcome = anatemb("cohort", "find", folder, "--like", first, "--point", "-9000,0,0", "-o", tmp_path / "out")
+    assert_refused(outcome, "lies outside", first)
+
+
+def test_nothing_embedded_yet(anatemb, tmp_path, torsos):
+    anatemb("cohort", "add", tmp_path / "store", _folder_of(torsos))
+    assert_refused(anatemb("cohort", "find", tmp_path / "store", "liver", "-o", tmp_path / "o"), "no embedded scan yet")
+
+
+def test_one_mention():
+    assert one_mention("left adrenal").places == ("adrenal_gland_left",)
+    with pytest.raises(AnatomicalEmbeddingError, match="did you mean"):
+        one_mention("adrena")

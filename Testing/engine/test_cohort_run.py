@@ -1,0 +1,142 @@
+"""Runs of a cohort by Dask: the same shards by any workers, and whatever is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from cohort_scans import checksums, embed_waiting, states, write_parts
+from small_models import write_small_weights
+
+from AnatomicalEmbedding.cohort.store import Store
+
+_ANATEMB = [sys.executable, "-m", "AnatomicalEmbedding", "cohort"]
+_SCANS = 12
+_PORT = 48611
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory) -> Path:
+    """Twelve good scans, a copy and a cut one."""
+    folder = tmp_path_factory.mktemp("scans")
+    paths = write_parts(folder, _SCANS)
+    shutil.copy(paths[3], folder / "x_copy.nii")
+    (folder / "y_cut.nii").write_bytes(paths[0].read_bytes()[:5000])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> Path:
+    return write_small_weights(tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture(scope="module")
+def expected(scans, weights, tmp_path_factory) -> tuple[dict[str, str], dict[str, str]]:
+    """Checksums and states of a run in one process."""
+    with Store(tmp_path_factory.mktemp("expected") / "store", create=True) as store:
+        store.add([scans])
+        embed_waiting(store, weights)
+        found = checksums(store), states(store)
+    assert len(found[0]) == _SCANS
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path, scans) -> Path:
+    with Store(tmp_path / "store", create=True) as store:
+        store.add([scans])
+    return tmp_path / "store"
+
+
+def run(folder: Path, weights: Path, *options: str) -> subprocess.CompletedProcess:
+    command = [*_ANATEMB, "run", str(folder), "--model", str(weights), "--device", "cpu", *options]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def outcome(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    with Store(folder) as store:
+        assert store.verify() == []
+        assert len(list(folder.glob("shards/*/*"))) == len(checksums(store))
+        return checksums(store), states(store)
+
+
+def test_killed_workers_and_a_killed_run_leave_the_same_shards(folder, weights, expected):
+    command = [*_ANATEMB, "run", str(folder), "--model", str(weights), "--device", "cpu", "--workers", "2"]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _wait_for_shards(folder, 2, first)
+    workers = _workers(first.pid)
+    for worker in workers:
+        worker.kill()
+    _wait_for_shards(folder, 4, first)
+    after = _workers(first.pid)
+    first.send_signal(signal.SIGKILL)  # the scheduler lives in this process
+    first.wait()
+    psutil.wait_procs(after, timeout=30)
+    (folder / "shards" / "00").mkdir(exist_ok=True)
+    (folder / "shards" / "00" / ".0123456789ab.00ff.scan.safetensors").write_bytes(b"half")
+    done = run(folder, weights, "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert f"{_SCANS} embedded, 1 duplicate, 1 unusable" in done.stdout
+    assert "left" in done.stderr or "scans, " in done.stderr  # progress
+    assert outcome(folder) == expected
+    assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in after)
+    assert run(folder, weights).returncode == 0  # nothing is left to do
+
+
+def test_interrupted_by_the_user(folder, weights, expected):
+    command = [*_ANATEMB, "run", str(folder), "--model", str(weights), "--device", "cpu", "--workers", "1"]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    _wait_for_shards(folder, 1, first)
+    first.send_signal(signal.SIGINT)
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 130
+    assert said.splitlines()[-1] == "anatemb: interrupted; nothing was left half-written."
+    assert "Traceback" not in said
+    assert run(folder, weights, "--workers", "1").returncode == 0
+    assert outcome(folder) == expected
+
+
+def test_a_separate_scheduler_with_two_workers(folder, weights, expected):
+    address = f"tcp://127.0.0.1:{_PORT}"
+    worker = ["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    commands = [
+        ["distributed.cli.dask_scheduler", "--port", str(_PORT), "--no-dashboard"],
+        [*worker, "--worker-port", str(_PORT + 1), "--resources", "GPU=1"],
+        [*worker, "--worker-port", str(_PORT + 2), "--resources", "GPU=1"],
+    ]
+    started = [
+        subprocess.Popen([sys.executable, "-m", *command], stderr=subprocess.DEVNULL, env=os.environ.copy())
+        for command in commands
+    ]
+    try:
+        done = run(folder, weights, "--scheduler", address)
+        assert done.returncode == 0, done.stderr
+        assert outcome(folder) == expected
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+
+
+def test_no_scheduler_answers(folder, weights):
+    done = run(folder, weights, "--scheduler", "tcp://127.0.0.1:1")
+    assert done.returncode == 2
+    assert done.stderr.startswith("anatemb: tcp://127.0.0.1:1: no scheduler answers")
+    assert done.stderr.count("\n") == 1
+
+
+def _wait_for_shards(folder: Path, count: int, process: subprocess.Popen) -> None:
+    while len(list(folder.glob("shards/*/[!.]*"))) < count and process.poll() is None:
+        time.sleep(0.02)
+
+
+def _workers(pid: int) -> list[psutil.Process]:
+    every = psutil.Process(pid).children(recursive=True)
+    return [each for each in every if "spawn_main" in " ".join(each.cmdline())]

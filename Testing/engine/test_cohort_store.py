@@ -1,0 +1,269 @@
+"""The store of a cohort: what is recorded of good and bad scans, and what is kept of them."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from bad_files import make_bad_files
+from cohort_scans import checksums, embed_waiting, states, torso, write_parts, write_torsos
+from scan_files import stack_positions, write_linear_series
+from small_models import write_small_weights
+
+from AnatomicalEmbedding.cohort.index import Index
+from AnatomicalEmbedding.cohort.shard import read_map, write_shard
+from AnatomicalEmbedding.cohort.store import Store
+from AnatomicalEmbedding.cohort.work import read_source
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError
+from AnatomicalEmbedding.matching.match import match
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return write_small_weights(tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store", create=True) as opened:
+        yield opened
+
+
+class TestScansOfAFolder:
+    def test_bad_files_are_recorded_with_the_reason_and_stop_nothing(self, store, weights, tmp_path):
+        bad = make_bad_files(tmp_path / "in" / "bad")
+        (good,) = write_parts(tmp_path / "in", 1)
+        store.add([tmp_path / "in"])
+        embed_waiting(store, weights)
+        rows = {row.path: row for row in store.manifest.rows()}
+        assert rows.pop(str(good)).state == "embedded"
+        assert {row.state for row in rows.values()} == {"unusable"}
+        assert all(row.path in row.reason for row in rows.values())
+        ignored = {"missing_file", "unknown_extension", "folder_without_image"}  # no scans at all
+        assert {str(path) for kind, path in bad.items() if kind not in ignored} == set(rows)
+
+    def test_each_series_of_a_tree_is_a_scan(self, store, tmp_path):
+        slices = stack_positions((-40, -40, 0), (0, 0, 3.5), range(20))
+        for patient in ("a", "b"):
+            write_linear_series(tmp_path / "tree" / patient / "st0", slices, PatientID=patient)
+        mixed = tmp_path / "tree" / "c"
+        for number, modality in enumerate(("CT", "MR")):
+            write_linear_series(mixed / "new", slices, SeriesInstanceUID=f"1.2.{number}", Modality=modality)
+            for file in (mixed / "new").iterdir():
+                shutil.move(file, mixed / f"{number}_{file.name}")
+        store.add([tmp_path / "tree"])
+        names = {row.scan: row for row in store.manifest.rows()}
+        tree = tmp_path / "tree"
+        assert set(names) == {f"{tree}/a/st0", f"{tree}/b/st0", f"{mixed}#1.2.0", f"{mixed}#1.2.1"}
+        row = names[f"{mixed}#1.2.0"]
+        volume = read_source(row.path, row.series, row.files)
+        assert volume.shape[0] == 20
+        row = names[f"{mixed}#1.2.1"]
+        with pytest.raises(AnatomicalEmbeddingError, match="20 MR images"):
+            read_source(row.path, row.series, row.files)
+
+    def test_links_in_a_circle_end(self, store, tmp_path):
+        write_parts(tmp_path / "in", 1)
+        (tmp_path / "in" / "again").symlink_to(tmp_path / "in")
+        store.add([tmp_path / "in"])
+        assert len(states(store)) == 1
+
+    def test_a_duplicate_is_named_and_the_first_one_counts(self, store, weights, tmp_path):
+        (path,) = write_parts(tmp_path / "in", 1)
+        shutil.copy(path, tmp_path / "in" / "z.nii")
+        store.add([tmp_path / "in"])
+        embed_waiting(store, weights)
+        assert states(store) == {"part_0.nii": "embedded", "z.nii": "duplicate"}
+        (duplicate,) = store.manifest.rows("duplicate")
+        assert str(path) in duplicate.reason
+
+    def test_a_scan_larger_than_memory_is_named_before_it_is_read(self, store, weights, tmp_path):
+        write_parts(tmp_path / "in", 1)
+        store.add([tmp_path / "in"])
+        embed_waiting(store, weights, memory_bytes=100_000)
+        (row,) = store.manifest.rows()
+        assert row.state == "failed"
+        assert "million voxels" in row.reason
+        embed_waiting(store, weights)  # the next run has more
+        assert states(store) == {"part_0.nii": "embedded"}
+
+    def test_a_scan_that_has_gone_may_come_back(self, store, weights, tmp_path):
+        (path,) = write_parts(tmp_path / "in", 1)
+        store.add([tmp_path / "in"])
+        path.rename(tmp_path / "elsewhere")
+        embed_waiting(store, weights)
+        assert states(store) == {path.name: "failed"}
+        (tmp_path / "elsewhere").rename(path)
+        embed_waiting(store, weights)
+        assert states(store) == {path.name: "embedded"}
+
+    def test_added_again(self, store, weights, tmp_path):
+        paths = write_parts(tmp_path / "in", 2)
+        assert store.add([tmp_path / "in"])["new"] == 2
+        embed_waiting(store, weights)
+        before = checksums(store)
+        shutil.copy(paths[0], tmp_path / "in" / "later.nrrd.nii")
+        torso(1).volume.write(paths[1])  # another scan under the same name
+        count = store.add([tmp_path / "in"])
+        assert (count["known"], count["new"], count["changed"]) == (1, 1, 1)
+        embed_waiting(store, weights)
+        store.clean()
+        assert states(store) == {"part_0.nii": "embedded", "part_1.nii": "embedded", "later.nrrd.nii": "duplicate"}
+        assert len(set(before) & set(checksums(store))) == 1
+        assert {path.name.split(".")[0] for path in store.folder.glob("shards/*/*")} == set(checksums(store))
+
+    def test_priority_decides_the_order(self, store, tmp_path):
+        write_parts(tmp_path / "in", 2)
+        store.add([tmp_path / "in" / "part_0.nii"])
+        store.add([tmp_path / "in" / "part_1.nii"], priority=5)
+        assert [row.path[-5] for row in store.manifest.due()] == ["1", "0"]
+
+
+class TestKeeping:
+    def test_no_name_of_a_patient(self, store, weights, tmp_path):
+        slices = stack_positions((-40, -40, 0), (0, 0, 3.5), range(20))
+        tags = {"PatientName": "Muster^Erika", "PatientID": "4711-0815", "PatientBirthDate": "19640812"}
+        write_linear_series(tmp_path / "in", slices, StudyDescription="Muster", **tags)
+        store.add([tmp_path / "in"])
+        embed_waiting(store, weights)
+        store.manifest.close()
+        content = b"".join(path.read_bytes() for path in store.folder.rglob("*") if path.is_file())
+        assert not any(word in content for word in (b"Muster", b"Erika", b"4711-0815", b"19640812"))
+
+    def test_a_damaged_and_a_lost_shard_are_found_and_embedded_again(self, store, weights, tmp_path):
+        write_parts(tmp_path / "in", 3)
+        store.add([tmp_path / "in"])
+        embed_waiting(store, weights)
+        before = checksums(store)
+        assert store.verify() == []
+        damaged, lost, _ = (store.shard(scan_hash) for scan_hash in before)
+        content = bytearray(damaged.read_bytes())
+        content[-5] ^= 1
+        damaged.write_bytes(content)
+        lost.unlink()
+        problems = [fault.problem for fault in store.verify()]
+        assert len(problems) == 2
+        assert sum("is damaged" in each for each in problems) == 1
+        assert sum("is missing" in each for each in problems) == 1
+        store.verify(repair=True)
+        assert sorted(states(store).values()) == ["embedded", "waiting", "waiting"]
+        embed_waiting(store, weights)
+        assert checksums(store) == before
+        assert store.verify() == []
+
+    def test_a_removed_original_leaves_its_place_to_the_duplicate(self, store, weights, tmp_path):
+        paths = write_parts(tmp_path / "in", 2)
+        shutil.copy(paths[0], tmp_path / "in" / "z.nii")
+        store.add([tmp_path / "in"])
+        embed_waiting(store, weights)
+        assert [row.path for row in store.remove([str(paths[0])])] == [str(paths[0])]
+        assert states(store) == {"part_1.nii": "embedded", "z.nii": "embedded"}
+        assert len(checksums(store)) == 2
+        store.remove([str(tmp_path / "in")])
+        assert states(store) == {}
+        assert list(store.folder.glob("shards/*/*")) == []
+        assert len(list((tmp_path / "in").iterdir())) == 3
+
+    def test_other_weights_are_refused(self, store, weights, tmp_path):
+        write_parts(tmp_path / "in", 1)
+        store.add([tmp_path / "in"])
+        embed_waiting(store, weights)
+        other = write_small_weights(tmp_path, "other", seed=1)
+        with pytest.raises(AnatomicalEmbeddingError, match="other weights"):
+            embed_waiting(store, other)
+
+    def test_only_one_run_at_a_time(self, store):
+        refused = pytest.raises(AnatomicalEmbeddingError, match="another run")
+        with store.locked(), Store(store.folder) as second, refused, second.locked():
+            pass
+        with store.locked():
+            pass
+
+    def test_a_folder_of_other_things_is_no_store(self, tmp_path):
+        (tmp_path / "letter.txt").write_text("dear reader")
+        with pytest.raises(AnatomicalEmbeddingError, match="not empty"):
+            Store(tmp_path, create=True)
+        with pytest.raises(AnatomicalEmbeddingError, match="is no cohort"):
+            Store(tmp_path)
+
+    def test_a_manifest_that_is_none_is_named(self, tmp_path):
+        (tmp_path / "cohort.sqlite").write_bytes(b"no database" * 1000)
+        with pytest.raises(AnatomicalEmbeddingError, match=r"cohort\.sqlite"):
+            Store(tmp_path)
+
+    def test_the_manifest_is_kept_by_a_reader_in_another_process(self, store):
+        # WAL: a run writes while others read
+        assert sqlite3.connect(store.manifest.path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+@pytest.fixture(scope="module")
+def maps():
+    model = load_model(device="cpu")
+    return [model.embed(torso(seed).volume) for seed in (0, 1)]
+
+
+class TestShards:
+    def test_a_map_in_eight_bits_gives_the_same_answers(self, maps, tmp_path):
+        for number, embedding in enumerate(maps):
+            write_shard(tmp_path / str(number), embedding, {}, True)
+        small = [read_map(tmp_path / str(number)) for number in (0, 1)]
+        points = np.array([torso(0).points_ras[name] for name in sorted(torso(0).points_ras)])
+        whole, packed = match(*_pair(maps, points)), match(*_pair(small, points))
+        assert np.median(np.linalg.norm(whole.points_ras - packed.points_ras, axis=1)) < 0.2
+        assert (whole.status == packed.status).mean() > 0.9
+
+    def test_sizes(self, maps, tmp_path):
+        write_shard(tmp_path / "with", maps[0], {}, True)
+        write_shard(tmp_path / "without", maps[0], {}, False)
+        assert (tmp_path / "with").stat().st_size < 10 * 2**20
+        assert (tmp_path / "without").stat().st_size < 0.3 * 2**20
+        assert read_map(tmp_path / "without").local is None
+
+    def test_of_a_part_only_that_is_read(self, maps, tmp_path):
+        write_shard(tmp_path / "map", maps[0], {}, True)
+        whole = read_map(tmp_path / "map")
+        cell = whole.body_index[len(whole.body_index) // 2].numpy()
+        part = read_map(tmp_path / "map", cell, 40.0)
+        assert part.body.numel() < whole.body.numel()
+        place = (whole.cell_to_ras @ [*cell, 1])[:3]
+        there = np.rint(part.ras_to_cell @ [*place, 1])[:3].astype(int)
+        at, of = tuple(there[::-1]), tuple(cell[::-1])
+        np.testing.assert_array_equal(part.coordinate[(slice(None), *at)], whole.coordinate[(slice(None), *of)])
+        fine, whole_fine = (tuple(slice(2 * n, 2 * n + 2) for n in index) for index in (at, of))
+        np.testing.assert_array_equal(part.local[(slice(None), *fine)], whole.local[(slice(None), *whole_fine)])
+
+    @pytest.mark.parametrize("keep", [0, 200, 20_000])
+    def test_a_damaged_shard_is_named(self, maps, tmp_path, keep):
+        path = tmp_path / "map"
+        write_shard(path, maps[0], {}, True)
+        path.write_bytes(path.read_bytes()[:keep])
+        with pytest.raises(MapError, match="damaged"):
+            read_map(path)
+
+
+def test_the_index_follows_the_store(store, weights, tmp_path):
+    write_torsos(tmp_path / "in", range(2))
+    store.add([tmp_path / "in"])
+    embed_waiting(store, weights)
+    assert len(Index(store).scans) == 2
+    paths = list(write_torsos(tmp_path / "in", range(3)))
+    store.add([tmp_path / "in"])
+    embed_waiting(store, weights)
+    hits = {hit.row.path: hit for hit in Index(store).nearest(np.zeros(3))}
+    assert set(hits) == set(paths)
+    for hit in hits.values():  # what the index says is what the shard says
+        cells = store.cells(hit.row)
+        squares = np.square(cells.coordinate * 0.05).sum(axis=1)
+        assert hit.distance_mm == pytest.approx(np.sqrt(squares.min()), abs=1e-3)
+        np.testing.assert_array_equal(hit.cell, cells.index[squares.argmin()])
+    store.remove([paths[0]])
+    assert {hit.row.path for hit in Index(store).nearest(np.zeros(3))} == set(paths[1:])
+    next((store.folder / "index").iterdir()).write_bytes(b"damaged")
+    assert {hit.row.path for hit in Index(store).nearest(np.zeros(3))} == set(paths[1:])
+
+
+def _pair(maps, points):
+    return maps[0], points, maps[1]
