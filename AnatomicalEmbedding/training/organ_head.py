@@ -113,14 +113,15 @@ def share_of_cells(labels: torch.Tensor, classes: int) -> torch.Tensor:
     return share.reshape(classes, k, j, i)
 
 
-def usual_places(examples: Sequence[OrganExample], organs: int) -> torch.Tensor:
+def usual_places(examples: Sequence[OrganExample], organs: Sequence[str]) -> torch.Tensor:
     """(n, 7) as `OrganHead.places`, medians over the scans that hold an organ whole.
 
-    Zero for an organ without a place: held by fewer than five scans, or lying very differently from one to the next.
+    Zero for an organ without a place: held by fewer than five scans, lying very differently from one to the next, or
+    one of a pair whose other has none.
     """
-    found: list[list[torch.Tensor]] = [[] for _ in range(organs)]
+    found: list[list[torch.Tensor]] = [[] for _ in organs]
     for example in examples:
-        share = share_of_cells(example.labels, 1 + organs)
+        share = share_of_cells(example.labels, 1 + len(organs))
         coordinate = example.coordinate.float()
         for number in example.known:
             weight = share[number]
@@ -132,7 +133,7 @@ def usual_places(examples: Sequence[OrganExample], organs: int) -> torch.Tensor:
             mean = (coordinate * weight).sum((1, 2, 3)) / cells
             spread = (((coordinate - mean[:, None, None, None]) ** 2 * weight).sum((1, 2, 3)) / cells).sqrt()
             found[number - 1].append(torch.cat([mean, spread, (cells * example.cell_ml)[None]]))
-    places = torch.zeros(organs, 7)
+    places = torch.zeros(len(organs), 7)
     for number, rows in enumerate(found):
         if len(rows) >= _FEWEST_PATIENTS:
             table = torch.stack(rows)
@@ -140,7 +141,17 @@ def usual_places(examples: Sequence[OrganExample], organs: int) -> torch.Tensor:
             spread = _NORMAL * (table - median).abs().median(0).values[:3]
             if spread.max() <= _MOST_SPREAD:
                 places[number] = median
+    without = {name for name, row in zip(organs, places, strict=True) if not row.any()}
+    for number, name in enumerate(organs):
+        if _other_side(name) in without:
+            places[number] = 0
     return places
+
+
+def _other_side(name: str) -> str:
+    """kidney_left -> kidney_right and back; the name itself where it has no side."""
+    stem, _, side = name.rpartition("_")
+    return {"left": f"{stem}_right", "right": f"{stem}_left"}.get(side, name)
 
 
 def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, known: Sequence[int]) -> torch.Tensor:
@@ -201,7 +212,7 @@ def train_organ_head(
         optimiser.step()
         optimiser.zero_grad()
         report(step, total)
-    head.places.copy_(usual_places(examples, len(organs)))
+    head.places.copy_(usual_places(examples, organs))
     return joined.eval()
 
 

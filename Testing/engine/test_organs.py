@@ -175,10 +175,23 @@ def test_a_trained_head_finds_the_organs_and_leaves_the_rest_of_the_network_alon
 
 def test_usual_places_are_those_of_the_labels(labelled, network):
     examples = [read_example(network, case, NAMES) for case in labelled]
-    places = usual_places(examples, len(NAMES)).numpy()
+    places = usual_places(examples, NAMES).numpy()
     for (_, axes), volume in zip(ORGANS.values(), places[:, 6], strict=True):
         assert volume == pytest.approx(4 / 3 * np.pi * np.prod(axes) / 1000, rel=0.1)
-    assert (usual_places(examples[:4], len(NAMES)) == 0).all(), "four scans are too few"
+    assert (usual_places(examples[:4], NAMES) == 0).all(), "four scans are too few"
+
+
+def test_one_kidney_without_a_place_takes_it_from_the_other(labelled, network, tmp_path):
+    for n in range(5):  # the left kidney lies anywhere
+        (centre, axes), kidney = ORGANS["left_kidney"], dict(ORGANS)
+        kidney["left_kidney"] = (tuple(np.add(centre, (0, 0, 20.0 * n))), axes)
+        write_case(tmp_path, f"body{n}", organs=kidney)
+    examples = [read_example(network, case, NAMES) for case in load_cases(tmp_path)]
+    for example in examples:  # an untrained network knows no places: the place in the grid instead
+        k, j, i = torch.meshgrid(*(torch.arange(n) for n in example.body.shape), indexing="ij")
+        example.coordinate.copy_(torch.stack([i, j, k]) * 0.12)
+    places = usual_places(examples, NAMES)
+    assert places.any(1).tolist() == [True, False, False]
 
 
 def test_an_organ_that_is_not_labelled_is_not_known(labelled, network, tmp_path):
