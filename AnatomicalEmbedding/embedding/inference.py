@@ -205,9 +205,10 @@ def _without_batch(found: Features) -> Features:
 
     Each cell's descriptor is contiguous in memory, as matching reads it.
     """
-    coordinate, *descriptors, organs = (None if value is None else value[0].cpu() for value in found)
-    rows = (in_rows(None if d is None else d.half()) for d in descriptors)
-    return Features(None if coordinate is None else coordinate.float(), *rows, organs)
+    coordinate, global_, local, organs = (None if value is None else value[0].cpu() for value in found)
+    coordinate = None if coordinate is None else coordinate.float()
+    global_, local = (in_rows(None if each is None else each.half()) for each in (global_, local))
+    return Features(coordinate, global_, local, organs)
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
