@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-DEFAULT_MODEL = "hybrid-ct-v2"
+DEFAULT_MODEL = "hybrid-ct-v3"
 _PACKAGE = Path(__file__).parent
 
 

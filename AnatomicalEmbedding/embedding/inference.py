@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from ..errors import CancelledError, MemoryLimitError
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
+from .anchoring import anchored
 from .body import no_patient, patient_on_grid
 from .cache import MapCache
 from .calibration import Calibration
@@ -38,6 +39,7 @@ class Backbone(Protocol):
     bytes_per_voxel: float
     descriptor_bytes_per_voxel: float
     scales: tuple[float, ...]
+    organ_places: torch.Tensor | None
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
 
@@ -139,8 +141,11 @@ class Model:
         cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
         if not cells.any():
             raise no_patient(volume)
+        coordinate = found.coordinate
+        if coordinate is not None and found.organs is not None and network.organ_places is not None:
+            coordinate = anchored(coordinate, found.organs * cells, network.organ_places, cells, cell_mm)
         return EmbeddingMap(
-            None if found.coordinate is None else found.coordinate * (network.unit_mm or 1.0), cells, cell_to_ras,
+            None if coordinate is None else coordinate * (network.unit_mm or 1.0), cells, cell_to_ras,
             volume.ijk_to_ras, volume.shape, provenance, volume.notes, found.global_, found.local, self.calibration,
         )  # fmt: skip
 
@@ -196,13 +201,14 @@ class Model:
 
 
 def _without_batch(found: Features) -> Features:
-    """On the CPU: the coordinate in float32, descriptors in float16, exact to a thousandth.
+    """On the CPU: the coordinate and organs in float32, descriptors in float16, exact to a thousandth.
 
     Each cell's descriptor is contiguous in memory, as matching reads it.
     """
-    coordinate, *descriptors = (None if value is None else value[0].cpu() for value in found)
-    rows = (in_rows(None if d is None else d.half()) for d in descriptors)
-    return Features(None if coordinate is None else coordinate.float(), *rows)
+    coordinate, global_, local, organs = (None if value is None else value[0].cpu() for value in found)
+    coordinate = None if coordinate is None else coordinate.float()
+    global_, local = (in_rows(None if each is None else each.half()) for each in (global_, local))
+    return Features(coordinate, global_, local, organs)
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:

@@ -74,11 +74,15 @@ def run_in_slabs(
                 _middle(found.coordinate, low - a, high - a),
                 None,
                 _middle(found.local, (low - a) * STRIDE // LOCAL_STRIDE, (high - a) * STRIDE // LOCAL_STRIDE),
+                _middle(found.organs, low - a, high - a),
             )
         )
         step(0.5 + 0.5 * (number + 1) / len(slabs))
     global_ = network.describe(coarse) if descriptors else None
-    return Features(_joined(p.coordinate for p in parts), global_, _joined(p.local for p in parts))
+    coordinate, local, organs = (
+        _joined(getattr(part, name) for part in parts) for name in ("coordinate", "local", "organs")
+    )
+    return Features(coordinate, global_, local, organs)
 
 
 def _middle(map_: torch.Tensor | None, low: int, high: int) -> torch.Tensor | None:

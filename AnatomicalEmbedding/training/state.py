@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.nn.functional import all_reduce
 
-from ..embedding.models.network import DESCRIPTOR_HEADS, EmbeddingNetwork
+from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from .objectives import Batch, FrameCorrections, Learner
@@ -206,12 +206,12 @@ class TrainingState:
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
-    """The weights both have. Descriptor heads that the source lacks keep their random weights, others are left out."""
+    """The weights both have. Heads that the source lacks keep their random weights, others are left out."""
     fault = "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
         raise AnatomicalEmbeddingError(fault) from None
     unlike_keys = [*unlike.unexpected_keys, *unlike.missing_keys]
-    if any(key.split(".")[0] not in DESCRIPTOR_HEADS for key in unlike_keys):
+    if any(key.split(".")[0] not in OPTIONAL_HEADS for key in unlike_keys):
         raise AnatomicalEmbeddingError(fault)

@@ -1,6 +1,6 @@
 """Errors of weights by region of the body: organ centres and extremes between patients of a labelled folder.
 
-python Testing/benchmarks/regions.py DEV --model hybrid-ct-v2 --model run/weights.safetensors [--effort standard]
+python Testing/benchmarks/regions.py DEV --model hybrid-ct-v3 --model run/weights.safetensors [--effort standard]
 """
 
 from __future__ import annotations

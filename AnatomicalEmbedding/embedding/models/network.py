@@ -1,8 +1,9 @@
-"""One network, three heads: a coordinate (Goncharov 2024, section 2.1), a global and a local descriptor (Yan 2022).
+"""One network, four heads: a coordinate (Goncharov 2024, section 2.1), a global and a local descriptor (Yan 2022), and
+organs.
 
 Body: strided stem and 3-D U-Net on the stride-4 grid. The coordinate is read from its finest level, the global
 descriptor from the level above (wide context, coarse), the local one from the finest level joined with the image at
-stride 2 (fine detail with context).
+stride 2 (fine detail with context). Organs are read from all of these.
 """
 
 from collections.abc import Callable
@@ -12,24 +13,28 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from .organs import OrganHead
+
 STRIDE = 4
 GLOBAL_STRIDE = 8
 LOCAL_STRIDE = 2
 _LEAST_LENGTH = 1e-12
 _RIM_CELLS = 2  # as far as the local descriptor sees
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
+OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
 
 
 class Features(NamedTuple):
     """The network's output for a volume; None where it has no such head. Descriptors have unit length.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
-    rounded up. local: (b, l, k/2, j/2, i/2).
+    rounded up. local: (b, l, k/2, j/2, i/2). organs: (b, n, k/4, j/4, i/4) share of the cell that each organ takes.
     """
 
     coordinate: torch.Tensor | None = None
     global_: torch.Tensor | None = None
     local: torch.Tensor | None = None
+    organs: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class NetworkSpec:
     normalise_output: batch normalisation without affine parameters on the output, as in the paper.
     scales: inference averages the coordinate over the scan magnified by these factors.
     coordinates: whether there is a coordinate head. global_channels, local_channels: of the descriptors, 0: no head.
+    organs: names of those that the organ head knows; it needs coordinates and local descriptors. None: no head.
     """
 
     widths: tuple[int, ...] = (24, 64, 128, 256)
@@ -55,6 +61,7 @@ class NetworkSpec:
     coordinates: bool = True
     global_channels: int = 0
     local_channels: int = 0
+    organs: tuple[str, ...] = ()
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
@@ -90,6 +97,8 @@ class EmbeddingNetwork(nn.Module):
             self.global_ = nn.Conv3d(widths[1], spec.global_channels, 3, padding=1)
         if spec.local_channels:
             self.local = _LocalHead(widths[0], spec.local_channels)
+        if spec.organs:
+            self.organs = OrganHead(widths[:2], spec.local_channels, len(spec.organs))
 
     @property
     def spacing_mm(self) -> tuple[float, float, float]:
@@ -102,6 +111,11 @@ class EmbeddingNetwork(nn.Module):
     @property
     def unit_mm(self) -> float | None:
         return self.spec.unit_mm
+
+    @property
+    def organ_places(self) -> torch.Tensor | None:
+        """(n, 7) where each organ usually is, see OrganHead; None without an organ head."""
+        return self.organs.places if self.spec.organs else None
 
     @property
     def lattice(self) -> int:
@@ -122,7 +136,8 @@ class EmbeddingNetwork(nn.Module):
     def descriptor_bytes_per_voxel(self) -> float:
         """Further memory of the local descriptor, in slabs too."""
         local = (4 * self.spec.widths[0] + 3 * self.spec.local_channels) if self.spec.local_channels else 0
-        return 4.0 * local / LOCAL_STRIDE**3
+        organs = OrganHead.channels_at_once(self.spec.local_channels) if self.spec.organs else 0
+        return 4.0 * (local / LOCAL_STRIDE**3 + organs / STRIDE**3)
 
     @property
     def bytes_per_voxel(self) -> float:
@@ -135,7 +150,9 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How far, in stride-4 cells, the last level and the local descriptor see beyond a cell; even."""
+        """How far, in stride-4 cells, the last level and the heads see beyond a cell; even."""
+        if self.spec.organs:
+            return 6
         return 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
@@ -165,14 +182,22 @@ class EmbeddingNetwork(nn.Module):
             return None
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
+    def finish_body(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
+        """Features of the finest level on the way up."""
+        return self.decoder[-1](_join(self.up[-1](coarse), fine))
+
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
-        """The finest level on the way up: the coordinate and the local descriptor."""
-        up = self.decoder[-1](_join(self.up[-1](coarse), fine))
+        """The finest level on the way up: the coordinate, the local descriptor and the organs."""
+        up = self.finish_body(coarse, fine)
         coordinate = None
         if self.spec.coordinates:
             with torch.autocast(x.device.type, enabled=False):  # half floats hold 800 mm to half a mm only
                 coordinate = self.output_norm(self.coordinate(up.float()))
-        return Features(coordinate, None, self.local(x, up) if descriptors and self.spec.local_channels else None)
+        if not descriptors or not self.spec.local_channels:
+            return Features(coordinate)
+        local = self.local(x, up)
+        organs = self.organs(x, coordinate, up, coarse, local) if self.spec.organs and not self.training else None
+        return Features(coordinate, None, local, organs)
 
 
 class _LocalHead(nn.Module):

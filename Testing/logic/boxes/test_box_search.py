@@ -118,7 +118,7 @@ def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume,
     assert bench.logic.find([volume], ["liver"], 0.9)
     bench.finish()
     assert "not a structure library, or damaged" in bench.reported[-1]
-    bench.logic.libraryPath = str(resource("Structures") / "hybrid-ct-v2.structures.safetensors")
+    bench.logic.libraryPath = str(resource("Structures") / "hybrid-ct-v3.structures.safetensors")
     bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
     assert bench.logic.find([volume], ["liver"], 0.9)
     bench.finish()

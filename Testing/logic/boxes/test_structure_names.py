@@ -11,7 +11,7 @@ from AnatomicalEmbeddingLib.scene.boxes.StructureNames import namesIn, readable,
 
 def test_the_librarys_names_are_told_without_torch(bench):
     names = bench.logic.libraryStructures()
-    path = resource("Structures") / "hybrid-ct-v2.structures.safetensors"
+    path = resource("Structures") / "hybrid-ct-v3.structures.safetensors"
     assert sorted(names) == sorted(StructureLibrary.load(path).examples)
     code = (
         "import sys; from pathlib import Path;"

@@ -37,14 +37,14 @@ def choose(kit, combo_box, value) -> None:
 def test_shipped_weights_are_offered_without_their_calibrations(open_panel):
     selector = open_panel().ui.weightsSelector
     offered = [selector.itemData(index) for index in range(selector.count)]
-    assert offered == ["auto", "ape-ct-v3", "hybrid-ct-v2"]
-    assert selector.itemText(0) == "Automatic (hybrid-ct-v2)"
+    assert offered == ["auto", "ape-ct-v3", "hybrid-ct-v3"]
+    assert selector.itemText(0) == "Automatic (hybrid-ct-v3)"
 
 
 def test_found_weights_are_said_with_their_licence(open_panel):
     panel = open_panel()
-    assert shown(panel.ui.weightsStatus).startswith("Found: hybrid-ct-v2.safetensors")
-    assert "hybrid-ct-v2.md" in panel.ui.weightsStatus.text
+    assert shown(panel.ui.weightsStatus).startswith("Found: hybrid-ct-v3.safetensors")
+    assert "hybrid-ct-v3.md" in panel.ui.weightsStatus.text
 
 
 def test_choosing_shipped_weights_is_remembered(kit, open_panel, settings, session):

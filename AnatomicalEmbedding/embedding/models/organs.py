@@ -1,0 +1,70 @@
+"""The organ head: how much of each cell each organ takes.
+
+It reads what the other heads have: the finest level of the body, the level above, the coordinate, and the local
+descriptors and the image itself at stride 2, whose eight cells within a cell become channels.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+_WIDTH = 72
+_CONTEXT = 48
+_CELLS = 8  # of stride 2 within one of stride 4
+
+
+class OrganHead(nn.Module):
+    """Probabilities of organs in a cell of stride 4. Trained on its own, on a body that stays as it is.
+
+    places: (n, 7) of each organ as a whole: mean coordinate (3, in units of the network), standard deviation of its
+    cells' coordinates (3, likewise), volume in ml; over the patients that the head was trained on.
+    """
+
+    def __init__(self, widths: tuple[int, ...], local_channels: int, organs: int):
+        super().__init__()
+        self.context = nn.Conv3d(widths[1], _CONTEXT, 1)
+        inputs = widths[0] + _CELLS * (local_channels + 1) + _CONTEXT + 3
+        self.mix = nn.Sequential(nn.Conv3d(inputs, _WIDTH, 1), nn.BatchNorm3d(_WIDTH), nn.ReLU())
+        self.around = nn.Sequential(*_convolution(), *_convolution())
+        self.out = nn.Conv3d(_WIDTH, 1 + organs, 1)  # the first is everything else
+        self.register_buffer("places", torch.zeros(organs, 7))
+
+    @staticmethod
+    def channels_at_once(local_channels: int) -> int:
+        """Values per cell of stride 4 that are in memory at the same time, for the memory budget."""
+        return 2 * _CELLS * (local_channels + 1) + 6 * _WIDTH
+
+    def forward(
+        self, x: torch.Tensor, coordinate: torch.Tensor, fine: torch.Tensor, coarse: torch.Tensor, local: torch.Tensor
+    ) -> torch.Tensor:
+        """(b, n, k/4, j/4, i/4) probabilities of the organs; what is missing to 1 is everything else.
+
+        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2.
+        """
+        return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local).float().softmax(1)[:, 1:]
+
+    def logits(
+        self,
+        image: torch.Tensor,
+        coordinate: torch.Tensor,
+        fine: torch.Tensor,
+        coarse: torch.Tensor,
+        local: torch.Tensor,
+    ) -> torch.Tensor:
+        """(b, 1 + n, k/4, j/4, i/4), everything else first. image: the network input at stride 2."""
+        k, j, i = fine.shape[2:]
+        context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[:, :, :k, :j, :i]
+        within = _cells_as_channels(torch.cat([local, image], dim=1))
+        mixed = self.mix(torch.cat([fine, within, context, coordinate], dim=1))
+        return self.out(mixed + self.around(mixed))
+
+
+def _convolution() -> tuple[nn.Module, ...]:
+    return nn.Conv3d(_WIDTH, _WIDTH, 3, padding=1, bias=False), nn.BatchNorm3d(_WIDTH), nn.ReLU()
+
+
+def _cells_as_channels(x: torch.Tensor) -> torch.Tensor:
+    """(b, c, 2k, 2j, 2i) -> (b, 8c, k, j, i)."""
+    b, c, k, j, i = x.shape
+    split = x.reshape(b, c, k // 2, 2, j // 2, 2, i // 2, 2)
+    return split.permute(0, 1, 3, 5, 7, 2, 4, 6).reshape(b, _CELLS * c, k // 2, j // 2, i // 2)
