@@ -81,10 +81,10 @@ def _picture(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: pict
     points = pictures.slice_points(middle, plane, side_mm, pixel)
     ijk = np.rint(transform_points(volume.ras_to_ijk, points)).astype(int)
     inside = ((ijk >= 0) & (ijk < labels.shape[::-1])).all(axis=1)
-    shown = np.zeros(len(ijk), np.uint8)
+    label = np.zeros(len(ijk), np.uint8)
     i, j, k = ijk[inside].T
-    shown[inside] = labels[k, j, i]
-    shown = shown.reshape(hu.shape)
+    label[inside] = labels[k, j, i]
+    shown = label.reshape(hu.shape)
     grey = np.repeat(pictures.SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
     edge = np.zeros(shown.shape, bool)
     for axis in (0, 1):
