@@ -268,10 +268,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self._showNextStep()
 
     def _fold(self):
-        """Response and export are folded away until there is a lesion. Only when that changes: a user who opens or
-        closes a section is left alone.
+        """Response and export are folded away until a lesion has been measured in two studies. Only when that changes:
+        a user who opens or closes a section is left alone.
         """
-        fold = not self.logic.record.lesions
+        lesions = self.logic.record.lesions
+        fold = not any(sum(found.size.confirmed for found in each.findings.values()) > 1 for each in lesions)
         if fold != self._isFolded:
             self._isFolded = fold
             self.ui.responseSection.collapsed = self.ui.exportSection.collapsed = fold

@@ -71,6 +71,7 @@ class StatusLines:
     def __init__(self, label) -> None:
         self._label = label
         self._sentences: list[str] = []
+        self._show()
 
     def say(self, sentence: str) -> None:
         """Add a sentence."""
@@ -88,3 +89,4 @@ class StatusLines:
         left = len(self._sentences) - len(shown)
         more = [_("{count} more before these.").format(count=left)] if left else []
         self._label.text = "\n".join([*more, *shown])
+        self._label.visible = bool(shown)

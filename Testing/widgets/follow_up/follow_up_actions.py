@@ -56,6 +56,11 @@ class Reader:
         self.table.setCurrentCell(row, number + 1)
         self.kit.process_events()
 
+    def export(self):
+        """Open the section, if it is folded, and press Export."""
+        self.ui.exportSection.collapsed = False
+        self.kit.click(self.ui.exportButton)
+
     def press(self, keys):
         """Type while the table has the focus."""
         self.kit.press(self.table, keys)

@@ -33,14 +33,15 @@ def read_all(reader, sizes):
 # -- response
 
 
-def test_response_and_export_are_folded_away_until_there_is_a_lesion(kit, reader):
-    sections = reader.ui.responseSection, reader.ui.exportSection
+def test_response_and_export_are_folded_away_until_a_lesion_is_measured_twice(prepared):
+    sections = prepared.ui.responseSection, prepared.ui.exportSection
+    read_all(prepared, {"L1": (30.0,)})
     assert all(section.collapsed for section in sections)
-    reader.mark("carina")
+    read_all(prepared, {"L1": (30.0, 15.0)})
     assert not any(section.collapsed for section in sections)
-    reader.ui.exportSection.collapsed = True
-    reader.mark("heart_apex")
-    assert reader.ui.exportSection.collapsed, "the user has closed it"
+    prepared.ui.exportSection.collapsed = True
+    prepared.mark("liver_dome")
+    assert prepared.ui.exportSection.collapsed, "the user has closed it"
 
 
 def test_sums_and_response_come_from_what_was_confirmed(prepared):
@@ -132,7 +133,7 @@ def test_files_are_written_to_the_folder_and_unreviewed_places_are_told(prepared
     folder.mkdir()
     kit.dialogs.answer("directory", str(folder))
     ui.recordBox.click()
-    kit.click(ui.exportButton)
+    prepared.export()
     assert sorted(path.name for path in folder.iterdir()) == [
         "follow-up-Miller.csv",
         "follow-up-Miller.followup.json",
@@ -172,7 +173,7 @@ def test_a_study_from_dicom_is_reported_and_the_others_are_told(prepared, three,
     prepared.kit.dialogs.answer("directory", str(folder))
     prepared.ui.csvBox.click()
     prepared.ui.reportBox.click()
-    prepared.kit.click(prepared.ui.exportButton)
+    prepared.export()
     (path,) = folder.iterdir()
     assert path.name == "follow-up-Miller-2023-03-01.sr.dcm"
     assert pydicom.dcmread(path).Modality == "SR"
@@ -188,14 +189,14 @@ def test_a_series_whose_files_are_gone_is_not_reported(prepared, three, monkeypa
 
 
 def test_nothing_is_written_without_a_folder(prepared):
-    prepared.kit.click(prepared.ui.exportButton)
+    prepared.export()
     assert prepared.ui.exportedLabel.isHidden()
 
 
 def test_an_error_of_writing_is_said(prepared, tmp_path):
     (tmp_path / "file").write_text("no folder")
     prepared.kit.dialogs.answer("directory", str(tmp_path / "file"))
-    prepared.kit.click(prepared.ui.exportButton)
+    prepared.export()
     assert "was not written" in prepared.ui.exportedLabel.text
 
 
@@ -212,12 +213,12 @@ def test_a_missing_package_is_installed_on_agreement_or_told(prepared, tmp_path,
     monkeypatch.setattr(ExportPanel, "missingForReport", lambda kind: missing.get(kind, []))
     monkeypatch.setattr(ExportPanel, "install", refuse)
     prepared.kit.dialogs.answer("directory", str(tmp_path))
-    prepared.kit.click(prepared.ui.exportButton)
+    prepared.export()
     assert asked == [["jinja2"]]
     assert "HTML report was not written: it needs jinja2. You declined." in prepared.ui.exportedLabel.text
     assert [path.name for path in tmp_path.glob("follow-up*")] == ["follow-up-Miller.csv"]
     monkeypatch.setattr(ExportPanel, "install", lambda names, _folder: missing.clear())
-    prepared.kit.click(prepared.ui.exportButton)
+    prepared.export()
     assert (tmp_path / "follow-up-Miller.html").is_file()
 
 
@@ -233,7 +234,7 @@ def test_what_reports_need_is_among_the_requirements(kit):
 
 def test_what_was_written_is_not_told_of_another_patient(kit, prepared, import_study, tmp_path):
     kit.dialogs.answer("directory", str(tmp_path))
-    kit.click(prepared.ui.exportButton)
+    prepared.export()
     assert not prepared.ui.exportedLabel.isHidden()
     import_study("Smith", "20230101", "S1", 1)
     kit.spin(lambda: entries(prepared.ui.patientSelector) == ["Miller", "Smith"])
