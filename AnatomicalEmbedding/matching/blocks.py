@@ -26,7 +26,7 @@ _BLOCK_SIGMA_MM = 14.0
 _SEARCH_MM = 16.0
 _AGAIN_MM = 6.0  # from the first answer, beyond which the search is repeated about what was found
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
-_PRIOR_WEIGHT = 0.02  # mean similarity that one such distance costs
+_PRIOR_WEIGHT = 0.05  # mean similarity that one such distance costs
 _UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
 _FIT_SIGMA_MM = 20.0
 _FIT_ROUNDS = 6
@@ -180,9 +180,10 @@ def _match(
     away = (layout.displacements + (start - first)[:, None]) * local_mm
     prior = _PRIOR_WEIGHT * away.square().sum(-1).float() / _PRIOR_MM**2
     possible = held[:, layout.answering] > 0
-    judged = (score - prior[:, None]).masked_fill(~possible, -torch.inf)
-    best = judged.argmax(2)
-    step = _peaks(judged.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
+    score = score.masked_fill(~possible, -torch.inf)
+    best = (score - prior[:, None]).argmax(2)
+    # the prior chooses the cell; within it, it would draw the answer towards the first one
+    step = _peaks(score.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
     # a block's peak lies at the mean of the places where its nodes were read
     offset = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
     displaced = (layout.displacements[best] + step - offset) * local_mm

@@ -20,7 +20,7 @@ _FAR_MM = 100.0  # of the common body: the range of the search
 _NEAR_MM = 25.0  # of the first answer: the range of the fine step
 _DISTANCE_MM = 40.0
 _SEARCH_COST = 0.1  # similarity that one such distance costs where candidates are looked for
-_COST = 0.02  # and where they are compared with the first answer
+_COST = 0.15  # and where they are compared with the first answer
 _CORRECTED_MM = 15.0  # where the way back ends further from the point, no correction
 _CHUNK_SIMILARITIES = 8_000_000
 
