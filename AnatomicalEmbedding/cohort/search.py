@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from ..embedding.calibration import ABSENT, MATCHED, UNCERTAIN
 from ..embedding.map import EmbeddingMap
@@ -34,7 +33,7 @@ _FIT_REACH_MM = 84.0  # what matching by coordinates reads about its first cell:
 _BLOCK_REACH_MM = 132.0  # and with descriptors: two searches, and the blocks about them
 _AT_ONCE = 100  # scans that are matched in one batch
 _ABSENT_PROBABILITY = 0.01
-_FRAME_POINTS = 24  # of a place in the atlas, that scans are first compared with
+_FRAME_POINTS = 6  # of a place in the atlas, that scans are first compared with
 _RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
 
 Step = Callable[[float], None]
@@ -132,7 +131,7 @@ class Search:
     def words(self, mention: Mention, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
         """The one place that a mention names, in every scan, by the scans' coordinates; see `words.PlaceFinder`.
 
-        refined: scans in which the place is worked out; where more hold it, the others' answers are the place of its
+        refined: scans in which the place is worked out; where more hold it, the others' answers are the cell of its
         middle, and uncertain. expected_error_mm: the chance that the point lies outside the place, times the mean
         distance of the place's region from it; an estimate, not calibrated.
         """
@@ -142,13 +141,13 @@ class Search:
         hits = {hit.row.id: hit for hit in self.index.nearest(points)}
         near = [hit for hit in hits.values() if hit.distance_mm <= _NEAR_WORDS_MM]
         found = [_absent(hit.row) for hit in hits.values() if hit.distance_mm > _NEAR_WORDS_MM]
-        query = StoredQuery(self.store.manifest.about["weights_hash"], torch.from_numpy(middle[None]), torch.ones(1))
         about = {hit.row.id: hit for hit in self.index.nearest(middle)}
-        answers = self._answers(query, [about[hit.row.id] for hit in near], "coordinates", lambda share: None)
-        for number, n in enumerate(np.argsort([about[hit.row.id].distance_mm for hit in near], kind="stable")):
-            hit, answer = near[n], answers[n]
+        near.sort(key=lambda hit: about[hit.row.id].distance_mm)
+        for number, hit in enumerate(near):
             if number >= refined:
-                found.append(Found(hit.row, UNCERTAIN, None, None, answer.points_ras[0]))
+                cell = about[hit.row.id].cell
+                point = (hit.cells.cell_to_ras @ [*cell, 1])[:3]
+                found.append(Found(hit.row, UNCERTAIN, None, None, point))
                 continue
             place = PlaceFinder(hit.cells.near()[0], atlas=atlas).place(name, mention.qualifier)
             found.append(_of_words(hit.row, place))

@@ -124,14 +124,16 @@ class Cells:
         if cell is not None:
             reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
             low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach + 1, size)
-        kept = ((self.index >= low) & (self.index < high)).all(axis=1)
+        slices = np.searchsorted(self.index[:, 2], [low[2], high[2]])  # cells are in the order of k
+        index, coordinates = self.index[slice(*slices)], self.coordinate[slice(*slices)]
+        kept = ((index >= low) & (index < high)).all(axis=1)
         cell_to_ras = self.cell_to_ras.copy()
         cell_to_ras[:3, 3] += cell_to_ras[:3, :3] @ low
         body = torch.zeros(tuple(int(n) for n in (high - low)[::-1]), dtype=torch.bool)
         coordinate = torch.zeros((3, *body.shape))
-        i, j, k = torch.from_numpy((self.index[kept] - low).astype(np.int64)).unbind(1)
+        i, j, k = torch.from_numpy((index[kept] - low).astype(np.int64)).unbind(1)
         body[k, j, i] = True
-        values = self.coordinate[kept].astype(np.float32) * np.float32(COORDINATE_STEP_MM)
+        values = coordinates[kept].astype(np.float32) * np.float32(COORDINATE_STEP_MM)
         coordinate[:, k, j, i] = torch.from_numpy(values.T)
         return (
             EmbeddingMap(

@@ -24,19 +24,22 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from safetensors import safe_open
+from safetensors.torch import save_file
 
+from AnatomicalEmbedding.cohort.index import refresh
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search, one_mention
 from AnatomicalEmbedding.cohort.shard import read_map, write_shard
-from AnatomicalEmbedding.cohort.store import Store
+from AnatomicalEmbedding.cohort.sources import Source
+from AnatomicalEmbedding.cohort.store import Store, shard_path
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.query import Query, StoredQuery
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.scan.points import read_points
 from AnatomicalEmbedding.scan.volume import Volume
 
-STEPS = ("data", "run", "kill", "separate", "speed", "find", "int8")
+STEPS = ("data", "run", "kill", "separate", "speed", "many", "find", "int8")
 _PATIENTS = 12
 _PART_MM = (210.0, 210.0, 110.0)
 _ANATEMB = [sys.executable, "-m", "AnatomicalEmbedding", "cohort"]
@@ -213,9 +216,42 @@ def run_speed(work: Path, scans: int = 60) -> dict:
     return {"seconds": seconds, "speed_up": round(seconds[1] / seconds[2], 2), "load": os.getloadavg()[0]}
 
 
+def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
+    """A store of that many maps: those of real scans (without them, of all) in the store `a`, again and again."""
+    with closing(Store(work / "a")) as store:
+        rows = [row for row in store.manifest.rows(EMBEDDED) if real is None or "part_" not in row.path]
+    shutil.rmtree(work / "many", ignore_errors=True)
+    with closing(Store(work / "many", create=True)) as many:
+        many.manifest.settle(Store(work / "a").manifest.about)
+        sources = [
+            Source(f"{rows[n % len(rows)].path}#{n}", "", (), True, n, n) for n in range(count)
+        ]  # no such files: searching does not read them
+        many.manifest.add(sources)
+        for n, row in enumerate(list(many.manifest.due())):
+            path = shard_path(work / "a", rows[n % len(rows)].scan_hash)
+            with safe_open(str(path), "pt") as file:
+                (key, text), *_ = file.metadata().items()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            facts = json.loads(text) | {"scan_hash": f"{n:040x}"[::-1]}
+            target = shard_path(work / "many", facts["scan_hash"])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            save_file(tensors, str(target), {key: json.dumps(facts, sort_keys=True)})
+            size = target.stat().st_size
+            many.manifest.finish(row.id, EMBEDDED, scan_hash=facts["scan_hash"], sha256="", size=size, facts=facts)
+        start = time.perf_counter()
+        refresh(many)
+        index = sum(path.stat().st_size for path in (work / "many" / "index").glob("*"))
+        return {
+            "maps": count, "of": len(rows), "index_seconds": round(time.perf_counter() - start, 1),
+            "index_mb": round(index / 2**20),
+            "mb_a_map": round(sum(size for _, size in many.manifest.shards().values()) / count / 2**20, 2),
+        }  # fmt: skip
+
+
 def time_find(work: Path) -> dict:
     """Warm: in one process, the second time. Cold: a new process, pages of the files dropped where that is possible."""
-    with closing(Store(work / "a")) as store:
+    folder = work / "many" if (work / "many").exists() else work / "a"
+    with closing(Store(folder)) as store:
         row = next(iter(store.manifest.rows(EMBEDDED)))
         search = Search(store)
         template = search.map_of(row)
@@ -232,11 +268,11 @@ def time_find(work: Path) -> dict:
             search.words(one_mention("left adrenal gland"), refined)
             times[f"warm_words_{refined}"] = round(time.perf_counter() - start, 2)
         near = sum(each.point_ras is not None for each in found)
-        for path in (work / "a").rglob("*.safetensors"):
+        for path in folder.rglob("*.safetensors"):
             with path.open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         place = ",".join(f"{x:.1f}" for x in points[0])
-        command = [*_ANATEMB, "find", str(work / "a"), "--like", row.scan, f"--point={place}", "-o", str(work / "f")]
+        command = [*_ANATEMB, "find", str(folder), "--like", row.scan, f"--point={place}", "-o", str(work / "f")]
         start = time.perf_counter()
         subprocess.run([*command, "--refine", "0"], check=True, stdout=subprocess.DEVNULL)
         times["cold_0_with_start_of_python"] = round(time.perf_counter() - start, 2)
@@ -267,9 +303,10 @@ def measure_int8(work: Path, real: Path) -> dict:
     moved = np.concatenate(moved)
     result = {"pairs": len(maps) * (len(maps) - 1), "points": len(moved), "moved_mm": {
         "median": round(float(np.median(moved)), 3), "p95": round(float(np.percentile(moved, 95)), 2)}}  # fmt: skip
-    lists = sorted(real.glob("dev/elastix_lung_*.fcsv")) + sorted(real.glob("dev/elastix_lung_*.json"))
-    if len(lists) >= 2:
-        a, b = (read_points(path).points_ras for path in lists[:2])
+    lists = sorted(real.glob("dev/elastix_lung_*.landmarks.json"))
+    if len(lists) == 2:
+        every = [json.loads(path.read_text())["points"] for path in lists]
+        a, b = (np.array([each[name] for name in every[0] if name in every[1]]) for each in every)
         one, other = "elastix_lung_baseline.nii.gz", "elastix_lung_followup.nii.gz"
         for kind, held in (("fp16", maps), ("int8", small)):
             error = np.linalg.norm(match(held[one], a, held[other]).points_ras - b, axis=1)
@@ -292,6 +329,7 @@ def main() -> None:
         "kill": lambda: run_killed(work, options.kills),
         "separate": lambda: run_separate(work),
         "speed": lambda: run_speed(work),
+        "many": lambda: make_many(work, options.real),
         "find": lambda: time_find(work),
         "int8": lambda: measure_int8(work, options.real) if options.real else {},
     }

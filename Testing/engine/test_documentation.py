@@ -67,7 +67,7 @@ def named(pages: list[Path]) -> list:
 @pytest.mark.parametrize("page", named([page for page in PAGES if any(commands_of(page))]))
 def test_commands_can_be_typed_as_written(page, capsys):
     for words in commands_of(page):
-        words = " ".join(words).replace("--point ", "--point=").split()
+        words = "\0".join(words).replace("--point\0", "--point=").replace("--box\0", "--box=").split("\0")
         try:
             build_parser().parse_args(words)
         except SystemExit:
