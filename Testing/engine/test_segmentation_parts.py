@@ -218,7 +218,7 @@ def test_patches_keep_image_and_labels_together():
 
 def test_occupancy_holds_the_volume_at_its_place():
     mask = ball((40, 60, 60), (20, 30, 28), 12)
-    crop = Crop(torch.zeros(40, 30, 34), torch.empty(0), torch.empty(0), 3.0, np.array([-50.0, -30.0, 90.0]))
+    crop = Crop(torch.zeros(40, 30, 34), torch.empty(0), torch.empty(0), 3.0, np.array([-49.5, -31.5, 91.5]))
     to_ras = np.array([[-1.5, 0, 0, 45], [0, 1.5, 0, -25], [0, 0, 2.5, 98], [0, 0, 0, 1.0]])
     share = occupancy(mask, to_ras, crop).float()
     assert float(share.sum()) * 27 == pytest.approx(mask.sum() * 1.5 * 1.5 * 2.5, rel=0.03)
