@@ -81,7 +81,7 @@ def outline(
                 outlines.append(Outline(name, ABSENT, 0.0, None, remark))
                 continue
             paint(kept, crop, volume, len(outlines) + 1, labels, strength)
-            quality = estimate(tried[:, row], carried[:, row], joined[row], kept > 0.5)
+            quality = estimate(carried[:, row], joined[row], kept > 0.5)
             outlines.append(Outline(name, WHOLE, 0.0, quality))
     return Outlines(labels, tuple(_measured(n, one, labels, volume) for n, one in enumerate(outlines)))
 

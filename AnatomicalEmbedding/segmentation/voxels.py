@@ -26,7 +26,7 @@ _DROP = 0.1
 _TRUST = 6.0  # logits between a guess of 0 and of 1
 _NEVER = -10.0  # logit far from every guess
 _REACH = 6  # voxels from the guess within which a structure may be
-_BLOCKS = (3, 7, 13)  # voxels along the side of blocks whose mean is read
+_BLOCKS = (3, 6, 14)  # about so many voxels along the side of blocks whose mean is read
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(r * int(a == axis) for a in range(3)) for r in (-5, -2, 2, 5) for axis in range(3)]
 _PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # places drawn for training, and voxels of each
@@ -77,9 +77,13 @@ class VoxelNet(nn.Module):
 
 
 def block_means(x: torch.Tensor, outputs: int) -> list[torch.Tensor]:
-    """(1, c, k, j, i) means of grey values and guess in blocks about every voxel."""
+    """Means of grey values and guess in blocks about every voxel: (1, c, k, j, i), and the larger blocks at half the
+    resolution, where they cost an eighth.
+    """
     read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - outputs :]], dim=1)
-    return [_along_axes(F.avg_pool3d, read, size, count_include_pad=False) for size in _BLOCKS]
+    halved = F.avg_pool3d(read, 2)
+    large = [_along_axes(F.avg_pool3d, halved, size // 2, count_include_pad=False) for size in _BLOCKS[1:]]
+    return [_along_axes(F.avg_pool3d, read, _BLOCKS[0], count_include_pad=False), *large]
 
 
 def dilated(x: torch.Tensor, reach: int) -> torch.Tensor:
@@ -109,10 +113,9 @@ def context(
     parts = [at(x, where)]
     parts += [at(x[:, :1], where + torch.tensor(step, device=x.device)) for step in _NEAR]
     parts += [at(x[:, :2], where + torch.tensor(step, device=x.device)) for step in _FAR]
-    parts += [at(block, where) for block in blocks]
-    if features is not None:
-        k, j, i = (where // 2).T
-        parts.append(features[0, :, k, j, i].T)
+    parts.append(at(blocks[0], where))
+    k, j, i = (where // 2).T
+    parts += [block[0, :, k, j, i].T for block in (*blocks[1:], *([] if features is None else [features]))]
     return torch.cat(parts, dim=1)
 
 
