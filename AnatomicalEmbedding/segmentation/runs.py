@@ -17,7 +17,7 @@ from ..files import atomic_path, write_text
 from .examples import Example, Prepared, prepare
 from .grids import Group
 from .network import UNet, UNetSpec
-from .patches import INPUTS
+from .patches import INPUTS, TrainingCrop
 from .pretraining import BODY, PAPER, pretrain
 from .segmenter import EMBEDDING, Segmenter, is_trained, load_segmenter, new_network, save_segmenter
 from .training import TrainingState, start, train
@@ -108,7 +108,10 @@ def train_segmenter(
             to_go = pace * (steps - at + steps * (len(groups) - n - 1)) / 60
             step((n + at / steps) / len(groups), f"step {n * steps + at}, loss {loss:.3f}, {to_go:.0f} min to go")
 
-        networks.append(train(state, crops, steps, shown, lambda state, n=n: _save_state(folder, n, state), cancelled))
+        def save(state: TrainingState, n: int = n) -> None:
+            _save_state(folder, n, state)
+
+        networks.append(_train(state, crops, steps, seed, shown, save, cancelled))
         _save_state(folder, n, state)
     segmenter = _finished(model, weights, start_from, groups, networks, prepared)
     save_segmenter(folder, segmenter, prepared)
@@ -156,7 +159,16 @@ def _seconds_a_step(spec: UNetSpec, start_from: str, crops: list, device: torch.
     return (time.monotonic() - began) / 2
 
 
-def _train(state: TrainingState, crops: list, steps: int, seed: int, shown, save, cancelled) -> UNet | VoxelNet:
+def _train(
+    state: TrainingState,
+    crops: Sequence[TrainingCrop],
+    steps: int,
+    seed: int,
+    shown: Callable[[int, float], None],
+    save: Callable[[TrainingState], None],
+    cancelled: Callable[[], bool],
+) -> UNet | VoxelNet:
+    """As its kind of network learns: single voxels drawn beforehand, or patches."""
     if isinstance(state.network, VoxelNet):
         return train_voxels(state, crops, steps, seed, shown, save, cancelled)
     return train(state, crops, steps, shown, save, cancelled)

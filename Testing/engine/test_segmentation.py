@@ -9,11 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk
+import torch
 
+from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.segmentation.examples import prepare, read_examples
 from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
+from AnatomicalEmbedding.segmentation.segmenter import load_segmenter, new_network
+from AnatomicalEmbedding.segmentation.training import start
+from AnatomicalEmbedding.segmentation.voxels import train_voxels
 
 NAMES = ("liver", "kidney_left")
 ABDOMEN, HEAD = (140.0, 420.0), (600.0, 800.0)
@@ -100,6 +107,20 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work
     assert not sitk.GetArrayFromImage(sitk.ReadImage(str(out / "scan304.seg.nii.gz"))).any()
     assert sorted(row["look"] for row in rows.values() if row["look"]) == ["1", "2"]
     assert "scan303" in (out / "outlines.html").read_text(encoding="utf-8")
+
+
+def test_the_command_trains_the_voxel_network_on_voxels(work, trained):
+    """The network of the run is the one that `train_voxels` makes of the same examples."""
+    cpu = torch.device("cpu")
+    steps = json.loads((trained / "run.json").read_text())["steps"]
+    examples = read_examples(work / "examples")
+    segmenter = load_segmenter(trained, cpu)
+    _, prepared = prepare(examples, load_model(segmenter.weights, "cpu", MapCache(work / "cache")), features=True)
+    for n, network in enumerate(segmenter.networks):
+        crops = [p.crops[n] for p in prepared if n in p.crops]
+        expected = train_voxels(start(new_network(network.spec, segmenter.start, 0), 0, cpu), crops, steps, 0)
+        for found, other in zip(network.parameters(), expected.parameters(), strict=True):
+            assert torch.allclose(found, other, atol=1e-3)
 
 
 def test_the_same_command_finds_its_work_done_and_another_one_is_refused(work, trained, anatemb):

@@ -33,7 +33,7 @@ from AnatomicalEmbedding.segmentation.pretraining import (
 )
 from AnatomicalEmbedding.segmentation.quality import estimate
 from AnatomicalEmbedding.segmentation.training import segmentation_loss, start, train
-from AnatomicalEmbedding.segmentation.voxels import VoxelNet, block_means, context, train_voxels
+from AnatomicalEmbedding.segmentation.voxels import VoxelNet, block_means, context, train_voxels, voxel_loss
 from AnatomicalEmbedding.structures.labelled_scans import read_names
 
 CPU = torch.device("cpu")
@@ -112,6 +112,18 @@ def test_loss_against_a_literal_version_and_unknown_structures_do_not_count():
     expected = 5 * entropy + 1 - (2 * both + 1) / (total + 1)
     known = torch.tensor([True, True, False])
     assert float(segmentation_loss(logits, labels, known)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_loss_of_voxels_is_that_of_patches_and_unknown_structures_do_not_count():
+    rng = np.random.default_rng(6)
+    logits, labels = torch.from_numpy(rng.normal(size=(500, 3))), torch.from_numpy(rng.random((500, 3)))
+    known = torch.tensor([True, True, False])
+    expected = segmentation_loss(logits.T[None], labels.T[None], known)
+    assert float(voxel_loss(logits, labels, known.expand(500, -1))) == pytest.approx(float(expected), rel=1e-5)
+    rows = torch.arange(500)[:, None] < torch.tensor([500, 200, 0])  # the second structure: of the first 200 alone
+    assert float(voxel_loss(logits, labels, rows)) == pytest.approx(
+        float(voxel_loss(torch.where(rows, logits, 9.0), torch.where(rows, labels, 0.0), rows)), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(("dimensions", "features"), [(2, 0), (3, 0), (3, 4)])
