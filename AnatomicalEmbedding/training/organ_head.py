@@ -56,10 +56,24 @@ class OrganExample:
     known: tuple[int, ...]
     cell_ml: float
 
-    def inputs(self) -> tuple[torch.Tensor, ...]:
-        """As `OrganHead.logits` takes them, a batch of one."""
-        found = (self.image, self.coordinate, self.fine, self.coarse, self.local)
-        return tuple(each[None].float() for each in found)
+    def inputs(self, cells: Sequence[slice] = (slice(None),) * 3) -> tuple[torch.Tensor, ...]:
+        """Of those cells (k, j, i) of stride 4, as `OrganHead.logits` takes them: a batch of one."""
+        found = (
+            (self.image, 2),
+            (self.coordinate, STRIDE),
+            (self.fine, STRIDE),
+            (self.coarse, 2 * STRIDE),
+            (self.local, 2),
+        )
+        return tuple(grid[(None, slice(None), *_at_stride(cells, stride))].float() for grid, stride in found)
+
+
+def _at_stride(cells: Sequence[slice], stride: int) -> tuple[slice, ...]:
+    """What cells of stride 4 cover on a grid of another stride."""
+    return tuple(
+        slice(None) if s.stop is None else slice(s.start * STRIDE // stride, -(-s.stop * STRIDE // stride))
+        for s in cells
+    )
 
 
 @torch.no_grad()
@@ -182,12 +196,10 @@ def train_organ_head(
     steps: int,
     seed: int = 0,
     report: Callable[[int, float], None] = lambda step, loss: None,
-    odds: Sequence[float] | None = None,
 ) -> EmbeddingNetwork:
     """The network with a trained organ head; all else is as before.
 
-    report: called after each step with its number and loss. odds: of each example to be
-    drawn; equal ones where None. Raises AnatomicalEmbeddingError without examples.
+    report: called after each step with its number and loss. Raises AnatomicalEmbeddingError without examples.
     """
     if not examples:
         raise AnatomicalEmbeddingError("no scan has a label of one of the organs; give labelled scans.")
@@ -198,13 +210,12 @@ def train_organ_head(
     joined.eval()
     head = joined.organs.train()
     optimiser = torch.optim.AdamW(head.parameters(), lr=_RATE, weight_decay=_WEIGHT_DECAY)
-    chances = None if odds is None else np.asarray(odds) / np.sum(odds)
     for step in range(1, steps + 1):
         rate = _RATE * min(1.0, step / _WARM_UP_STEPS) * (0.5 * (1 + math.cos(math.pi * step / steps)) + 0.005)
         for group in optimiser.param_groups:
             group["lr"] = rate
         total = 0.0
-        for index in rng.choice(len(examples), _CROPS, p=chances):
+        for index in rng.choice(len(examples), _CROPS):
             loss = _crop_loss(head, examples[index], len(organs), rng) / _CROPS
             loss.backward()
             total += float(loss.detach())
@@ -218,15 +229,10 @@ def train_organ_head(
 
 def _crop_loss(head: OrganHead, example: OrganExample, organs: int, rng: np.random.Generator) -> torch.Tensor:
     box = _crop(example, rng)
-    strides = (2, STRIDE, STRIDE, 2 * STRIDE, 2)  # of image, coordinate, fine, coarse, local
-    inputs = [
-        each[(..., *(slice(s.start * STRIDE // n, -(-s.stop * STRIDE // n)) for s in box))]
-        for each, n in zip(example.inputs(), strides, strict=True)
-    ]
-    inputs = [each + _INPUT_NOISE * each.std() * torch.randn_like(each) for each in inputs]
+    inputs = [each + _INPUT_NOISE * each.std() * torch.randn_like(each) for each in example.inputs(box)]
     if rng.random() < 0.5:
         inputs[1] = inputs[1] + _COORDINATE_SHIFT * torch.randn(3, 1, 1, 1)
-    labels = example.labels[tuple(slice(s.start * STRIDE, s.stop * STRIDE) for s in box)]
+    labels = example.labels[_at_stride(box, 1)]
     logits = head.logits(*inputs)[0]
     return organ_loss(logits, share_of_cells(labels, 1 + organs), example.body[box], example.known)
 
