@@ -176,7 +176,7 @@ def run_phantoms(options: argparse.Namespace) -> None:
 def run_confidence(options: argparse.Namespace) -> None:
     from ..evaluation.confidence import judge_trials, summarise_confidence
     from ..structures.labelled_scans import load_cases
-    from ..training.trials import labelled_trials
+    from ..training.known_matches import labelled_trials
 
     model = open_model(options)
     cases = load_cases(options.folder)

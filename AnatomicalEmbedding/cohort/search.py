@@ -18,8 +18,8 @@ from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
 from ..structures.locating import Example, locate
 from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, parse, shipped_atlas, suggestions
+from ..words.derived_places import qualify
 from ..words.presence import frame_fields
-from ..words.recipes import qualify
 from .index import Hit, Index
 from .manifest import Row
 from .shard import read_map

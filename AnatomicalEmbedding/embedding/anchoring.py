@@ -8,7 +8,8 @@ around it. What is the same in two patients then has the same coordinates in bot
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+
+from .grid_reading import smoothed
 
 _LEAST_PROBABILITY = 0.3
 _LEAST_VOLUME = 0.3  # share of the organ's usual volume
@@ -47,19 +48,5 @@ def anchored(
     # shift = usual - mean + (scale - 1) (coordinate - mean), an affine function of the coordinate in each organ
     shift = torch.einsum("nkji,nc->ckji", weight, usual - scale * mean)
     shift += torch.einsum("nkji,nc->ckji", weight, scale - 1) * coordinate
-    smooth = _faded(torch.cat([shift, weight.sum(0, keepdim=True)]), np.asarray(_FADE_MM) / cell_mm)
+    smooth = smoothed(torch.cat([shift, weight.sum(0, keepdim=True)]), np.asarray(_FADE_MM) / cell_mm)
     return coordinate + smooth[:3] / (smooth[3:] + _ELSEWHERE)
-
-
-def _faded(grids: torch.Tensor, sigma_cells: np.ndarray) -> torch.Tensor:
-    """(c, k, j, i) smoothed by a Gaussian; sigma_cells: (3,) along i, j, k."""
-    grids = grids[:, None]
-    for axis, sigma in zip((4, 3, 2), sigma_cells, strict=True):
-        reach = int(np.ceil(2.5 * sigma))
-        kernel = torch.exp(-torch.arange(-reach, reach + 1.0).square() / (2 * float(sigma) ** 2))
-        shape = [1] * 5
-        shape[axis] = -1
-        padding = [0, 0, 0]
-        padding[axis - 2] = reach
-        grids = F.conv3d(grids, (kernel / kernel.sum()).reshape(shape), padding=tuple(padding))
-    return grids[:, 0]

@@ -1,8 +1,9 @@
-"""Reading grids: values between cells (linear; beyond the border, of the border cells), boxes of cells, peaks.
+"""Reading grids: values between cells (linear; beyond the border, of the border cells), boxes, peaks; smoothing.
 
 Cells are i, j, k.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
 
@@ -16,6 +17,21 @@ def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     at = (cells + 0.5) * (2 / torch.tensor(grids.shape[:1:-1], device=cells.device)) - 1
     read = F.grid_sample(grids, at[:, :, None, None], padding_mode="border", align_corners=False)
     return read[..., 0, 0].transpose(1, 2)
+
+
+def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float], sigmas: float = 2.5) -> torch.Tensor:
+    """Grids (c, k, j, i) smoothed by a Gaussian, zero beyond their border.
+
+    sigma_cells: (3,) along i, j, k. sigmas: after how many of them the Gaussian is cut off.
+    """
+    grids = grids[:, None]
+    for axis, sigma in zip((2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True):
+        reach = int(np.ceil(sigmas * sigma))
+        kernel = torch.exp(-torch.arange(-reach, reach + 1.0).square() / (2 * sigma**2))
+        shape, padding = [1] * 5, [0] * 3
+        shape[axis], padding[axis - 2] = len(kernel), reach
+        grids = F.conv3d(grids, (kernel / kernel.sum()).reshape(shape), padding=tuple(padding))
+    return grids[:, 0]
 
 
 def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from ..embedding.calibration import ABSENT, MATCHED
 from ..errors import AnatomicalEmbeddingError
 from ..files import aligned
 from ..matching.match import match
-from ..training.trials import Trial
+from ..training.known_matches import Trial
 from .results import GROUPS, markdown_lines
 
 _BINS = 10

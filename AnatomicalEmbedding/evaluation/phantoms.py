@@ -9,7 +9,7 @@ import numpy as np
 from ..embedding.inference import Model
 from ..phantom import Phantom
 from ..phantom.patient import phantom_views
-from ..training.trials import named_point_errors
+from ..training.known_matches import named_point_errors
 
 
 @dataclass(frozen=True)

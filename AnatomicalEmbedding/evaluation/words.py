@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from ..structures.labelled_scans import Case, LabelMap
-from ..words.label_names import whole_name
-from ..words.names import LEFT, RIGHT, VERTEBRAE
+from ..words.organ_parts import whole_name
 from ..words.placing import OUTSIDE, Place, PlaceFinder
+from ..words.structure_names import LEFT, RIGHT, VERTEBRAE
 from ..words.terms import load_terms
 
 GROUPS = ("organs", "vessels", "muscles", "bones", "vertebrae", "ribs")

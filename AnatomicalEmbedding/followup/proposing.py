@@ -192,7 +192,7 @@ def _slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> tuple[np.ndarray
     import torch
 
     from ..matching.coordinates import fit_around
-    from ..matching.target_rows import TargetRows
+    from ..matching.target_batch import TargetRows
     from ..scan.geometry import transform_points
 
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points_ras))

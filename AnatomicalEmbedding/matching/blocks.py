@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 from ..embedding.grid_reading import box_offsets, flat_index, reach_of, read_rows, vertex
 from ..embedding.map import EmbeddingMap
-from .target_rows import TargetRows
+from .target_batch import TargetRows
 
 _NODE_STEP = 2  # local cells between nodes
 _NODE_MM = 22.0  # nodes that answer lie within, about the point

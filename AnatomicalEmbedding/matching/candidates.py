@@ -14,7 +14,7 @@ import torch
 from ..embedding.map import EmbeddingMap
 from .blocks import BlockAnswers, Blocks, match_blocks
 from .coordinates import into_body
-from .target_rows import TargetRows
+from .target_batch import TargetRows
 
 _FAR_MM = 100.0  # of the common body: the range of the search
 _NEAR_MM = 25.0  # of the first answer: the range of the fine step

@@ -16,7 +16,7 @@ from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from ..scan.geometry import transform_points
 from .coordinates import CoordinateAnswers
-from .target_rows import TargetRows
+from .target_batch import TargetRows
 
 EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",

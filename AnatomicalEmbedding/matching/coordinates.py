@@ -14,7 +14,7 @@ import torch
 from ..embedding.grid_reading import box_offsets, flat_index, reach_of
 from ..embedding.map import EmbeddingMap
 from ..scan.geometry import transform_points
-from .target_rows import TargetRows
+from .target_batch import TargetRows
 
 _RADIUS_MM = 24.0  # cells around a place that take part in the fit
 _SIGMA_MM = 14.0

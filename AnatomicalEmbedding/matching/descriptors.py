@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from ..embedding.grid_reading import box_offsets, flat_index, reach_of, vertex
 from ..embedding.map import EmbeddingMap
-from .target_rows import TargetRows
+from .target_batch import TargetRows
 
 _RADIUS_MM = 21.0  # of the box about the first answer
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer

@@ -20,7 +20,7 @@ from .blocks import match_blocks
 from .confidence import Evidence, judge
 from .coordinates import find_coordinates, into_body
 from .query import Query
-from .target_rows import TargetRows
+from .target_batch import TargetRows
 
 EFFORTS = ("coordinates", "fast", "standard", "thorough")  # the least first
 _SCORE_MM = 10.0

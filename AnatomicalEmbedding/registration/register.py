@@ -13,7 +13,7 @@ from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from . import AFFINE, COARSE, DEFORMABLE, KINDS, RIGID
 from .affine import GridMatches, fit_affine, match_grid
-from .instance import refine
+from .instance_optimisation import refine
 from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 from .transform import Registration
 

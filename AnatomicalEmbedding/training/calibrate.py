@@ -16,7 +16,7 @@ from ..matching.match import EFFORTS, match
 from ..scan.image_files import display_name
 from ..scan.volume import Volume
 from ..structures.labelled_scans import list_scans, load_case, refuse_twins
-from .trials import Trial, bent_trials, labelled_trials, phantom_trials
+from .known_matches import Trial, bent_trials, labelled_trials, phantom_trials
 
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
 # Total weight of each source. Synthetic patients show every structure, and are easier than real ones.

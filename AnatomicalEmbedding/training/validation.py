@@ -14,8 +14,8 @@ from ..matching.match import match
 from ..phantom.patient import phantom_views
 from ..structures.label_names import group_of
 from ..structures.labelled_scans import find_pairs, load_cases, patient_of
+from .known_matches import named_point_errors
 from .scans import PreparedScan
-from .trials import named_point_errors
 
 _PHANTOM_SEEDS = (700, 701)  # training phantoms count from scans.PHANTOM_SEED
 

@@ -1,7 +1,7 @@
 """Building an atlas: scans with labels, label maps without their scans, and synthetic patients, in one frame.
 
 A scan's voxels get the coordinates of its embedding. A label map with bones is drawn as a CT-like volume first
-(`pseudo_scan`). One with few organs alone is laid on the mean places of these organs. Synthetic patients stand in for
+(`drawn_scan`). One with few organs alone is laid on the mean places of these organs. Synthetic patients stand in for
 structures that too few real ones show.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
+from ..embedding.grid_reading import smoothed
 from ..embedding.inference import Model
 from ..errors import PointsError
 from ..phantom import make_phantom
@@ -24,9 +25,9 @@ from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_
 from ..scan.volume import Volume, transform_points
 from ..structures.label_names import reason_left_out
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
-from .label_names import whole_name
-from .names import SUMS
-from .pseudo_scan import draw_pseudo_scan
+from .drawn_scan import draw_pseudo_scan
+from .organ_parts import whole_name
+from .structure_names import SUMS
 
 _SAMPLE_MM = 4.0
 _FEWEST_TO_DRAW = 16  # labels of a map that is drawn
@@ -298,13 +299,4 @@ def _occupancy(of: list[tuple[LabelledBody, np.ndarray, np.ndarray]], shown: dic
 def _blurred(grid: np.ndarray, sigma_mm: float) -> np.ndarray:
     if sigma_mm < 0.2 * STEP_MM:
         return grid
-    sigma = sigma_mm / STEP_MM
-    reach = int(np.ceil(3 * sigma))
-    kernel = torch.exp(-(torch.arange(-reach, reach + 1).float() ** 2) / (2 * sigma**2))
-    kernel /= kernel.sum()
-    value = torch.from_numpy(np.ascontiguousarray(grid))[None, None]
-    for axis in range(3):
-        shape, pad = [1, 1, 1, 1, 1], [0, 0, 0]
-        shape[2 + axis], pad[axis] = len(kernel), reach
-        value = torch.nn.functional.conv3d(value, kernel.reshape(shape), padding=pad)
-    return value[0, 0].numpy()
+    return smoothed(torch.from_numpy(np.ascontiguousarray(grid))[None], [sigma_mm / STEP_MM] * 3, sigmas=3)[0].numpy()

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from .atlas import LOW_MM, STEP_MM, Occupancy
-from .fields import Field, Grid
+from .grid_weights import Field, Grid
 
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1
 _PREFILTER = 3  # cells of which one is looked at to find the box

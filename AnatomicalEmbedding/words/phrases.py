@@ -13,9 +13,9 @@ from functools import lru_cache
 
 from ..errors import AnatomicalEmbeddingError
 from . import numbers
-from .names import SIDES
 from .qualifiers import AFTER_ZONE, PREFIXES, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
 from .spelling import Spelling
+from .structure_names import SIDES
 from .terms import Term, Terms, load_terms, plain_words
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 

@@ -16,12 +16,12 @@ from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, shipped_atlas
-from .fields import Field, Grid
+from .derived_places import blob, cook, qualify
+from .grid_weights import Field, Grid
 from .occupancy import read_occupancy, sharpened, tissue_likelihood
 from .phrases import Mention
 from .presence import Presence, frame_fields, uses_atlas
 from .qualifiers import Qualifier
-from .recipes import blob, cook, qualify
 from .scan_grid import make_scan_grid
 from .spine import between_bounds, find_spine, numbered_place
 from .terms import load_terms

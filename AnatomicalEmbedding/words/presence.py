@@ -10,9 +10,9 @@ import torch
 from ..embedding.coverage import body_points, robust_affine
 from ..embedding.map import EmbeddingMap
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
-from .fields import Field, Grid
+from .derived_places import cook
+from .grid_weights import Field, Grid
 from .occupancy import faded
-from .recipes import cook
 from .scan_grid import make_frame_grid
 from .terms import Term, load_terms
 

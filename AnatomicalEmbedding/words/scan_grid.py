@@ -11,7 +11,7 @@ from ..embedding.map import EmbeddingMap
 from ..errors import MapError
 from ..scan.volume import Volume
 from .atlas import LOW_MM, SHAPE, STEP_MM
-from .fields import Grid
+from .grid_weights import Grid
 
 FINE_MM = 4.0
 _MOST_CELLS = 3_000_000

@@ -9,7 +9,7 @@ from described_maps import described, errors, inner_points
 
 from AnatomicalEmbedding.matching.blocks import _agree, describe_blocks, match_blocks
 from AnatomicalEmbedding.matching.match import match
-from AnatomicalEmbedding.matching.target_rows import TargetRows
+from AnatomicalEmbedding.matching.target_batch import TargetRows
 from AnatomicalEmbedding.scan.geometry import transform_points
 
 

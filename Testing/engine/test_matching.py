@@ -14,7 +14,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, Point
 from AnatomicalEmbedding.matching import match as matching
 from AnatomicalEmbedding.matching.coordinates import find_coordinates
 from AnatomicalEmbedding.matching.match import match, match_all
-from AnatomicalEmbedding.matching.target_rows import TargetRows
+from AnatomicalEmbedding.matching.target_batch import TargetRows
 from AnatomicalEmbedding.scan.geometry import transform_points
 
 SHAPE = (16, 20, 24)

@@ -7,9 +7,9 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID
 from AnatomicalEmbedding.structures.label_names import normalise_name
 from AnatomicalEmbedding.words import completions, load_terms, not_understood, parse, parse_report, suggestions
-from AnatomicalEmbedding.words.label_names import whole_name
-from AnatomicalEmbedding.words.names import canonical_name
+from AnatomicalEmbedding.words.organ_parts import whole_name
 from AnatomicalEmbedding.words.spelling import Spelling, distance
+from AnatomicalEmbedding.words.structure_names import canonical_name
 from AnatomicalEmbedding.words.tokens import MOST_CHARACTERS
 
 BOTH = "*"  # stands for left and right

@@ -10,9 +10,9 @@ from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.words import INSIDE, OUTSIDE, PARTLY, Atlas, PlaceFinder, load_terms, parse, shipped_atlas
 from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy
-from AnatomicalEmbedding.words.label_names import whole_name
-from AnatomicalEmbedding.words.names import VERTEBRAE
+from AnatomicalEmbedding.words.organ_parts import whole_name
 from AnatomicalEmbedding.words.spine import _HEIGHT_MM, _fitted
+from AnatomicalEmbedding.words.structure_names import VERTEBRAE
 
 SPACING = (4.0, 4.0, 4.0)
 RANGE = (60.0, 480.0)

@@ -7,7 +7,7 @@ import torch
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, MapError
 from AnatomicalEmbedding.phantom import map_points
 from AnatomicalEmbedding.registration.affine import AFFINE, RIGID, GridMatches, fit_affine
-from AnatomicalEmbedding.registration.instance import refine
+from AnatomicalEmbedding.registration.instance_optimisation import refine
 from AnatomicalEmbedding.registration.lattice import Lattice
 from AnatomicalEmbedding.registration.register import KINDS, fit_field, register
 from AnatomicalEmbedding.registration.spline import SplineField

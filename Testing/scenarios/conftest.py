@@ -51,19 +51,13 @@ def scenario(tmp_path):
 @pytest.fixture
 def kit(tmp_path):
     """The kit as after a start of Slicer; the test fails on VTK errors and on exceptions in slots and observers."""
-    from slicer_kit import install
+    from slicer_kit import started
 
-    kit = install()
-    kit.slot_errors.start()
-    kit.reset(tmp_path / "Slicer.ini")
-    yield kit
-    try:
+    with started(tmp_path / "Slicer.ini") as kit:
+        yield kit
         kit.close_all()
         errors = [line for line in kit.take_errors().splitlines() if not _is_of_no_screen(line)]
         assert not errors, "\n".join(errors)
-    finally:
-        kit.reset()
-        kit.slot_errors.stop()
 
 
 def _is_of_no_screen(line: str) -> bool:

@@ -12,6 +12,12 @@ The doubles are never more lenient than the originals; where they differ, they r
 that does not exist raises instead of doing nothing).
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 _kit = None
 
 
@@ -23,3 +29,16 @@ def install():
 
         _kit = Kit()
     return _kit
+
+
+@contextmanager
+def started(settings: Path) -> Iterator:
+    """The Kit as after a start of Slicer with this file of settings; left as after its end."""
+    kit = install()
+    kit.slot_errors.start()
+    kit.reset(settings)
+    try:
+        yield kit
+    finally:
+        kit.reset()
+        kit.slot_errors.stop()

@@ -6,19 +6,13 @@ import pytest
 @pytest.fixture
 def kit(tmp_path):
     """The kit as after a start of Slicer; the test fails on VTK errors and on exceptions in slots and observers."""
-    from slicer_kit import install
+    from slicer_kit import started
 
-    kit = install()
-    kit.slot_errors.start()
-    kit.reset(tmp_path / "Slicer.ini")
-    yield kit
-    try:
+    with started(tmp_path / "Slicer.ini") as kit:
+        yield kit
         kit.verify()
         kit.close_all()
         kit.verify()
-    finally:
-        kit.reset()
-        kit.slot_errors.stop()
 
 
 @pytest.hookimpl(wrapper=True)

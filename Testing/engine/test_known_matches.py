@@ -11,7 +11,7 @@ from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.phantom import make_phantom, patient
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.training.trials import bent_trials, cut_scan, labelled_trials, phantom_trials, warp_scan
+from AnatomicalEmbedding.training.known_matches import bent_trials, cut_scan, labelled_trials, phantom_trials, warp_scan
 
 
 @pytest.fixture(scope="module")

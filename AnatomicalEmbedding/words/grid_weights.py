@@ -9,6 +9,8 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
+from ..embedding.grid_reading import smoothed
+
 _LEAST = 1e-3
 
 
@@ -130,15 +132,7 @@ class Grid:
 
     def blurred(self, field: Field, sigma_mm: float) -> np.ndarray:
         """Values of a field smoothed by a Gaussian, within its own box."""
-        value = torch.from_numpy(field.values)[None, None]
-        for axis in range(3):
-            sigma = sigma_mm / float(self.step[2 - axis])
-            reach = max(int(np.ceil(2.5 * sigma)), 1)
-            kernel = torch.exp(-(torch.arange(-reach, reach + 1).float() ** 2) / (2 * sigma**2))
-            shape, pad = [1, 1, 1, 1, 1], [0, 0, 0]
-            shape[2 + axis], pad[axis] = len(kernel), reach
-            value = torch.nn.functional.conv3d(value, (kernel / kernel.sum()).reshape(shape), padding=pad)
-        return value[0, 0].numpy()
+        return smoothed(torch.from_numpy(field.values)[None], sigma_mm / np.asarray(self.step))[0].numpy()
 
     def distance(self, field: Field, threshold: float) -> np.ndarray:
         """mm to the cells of a field's box at or above a threshold, negative inside them."""

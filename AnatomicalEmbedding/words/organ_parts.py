@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .names import canonical_name
+from .structure_names import canonical_name
 
 _LAYERS = re.compile(
     r",? (wall|contents|cortical|spongiosa|medullary cavity|adipose tissue|glandular tissue|blood|tissue)\b"

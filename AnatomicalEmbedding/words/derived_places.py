@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .fields import Field, Grid
+from .grid_weights import Field, Grid
 from .qualifiers import Qualifier
 
 _SOFT_SHARE = 0.06  # over which a part fades at its ends
