@@ -16,6 +16,7 @@ from pathlib import Path
 from AnatomicalEmbedding.embedding.models.registry import find_weights, write_weights
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.label_frames import structure_name
+from AnatomicalEmbedding.training.organ_codes import with_organ_codes
 from AnatomicalEmbedding.training.organ_head import read_example, train_organ_head
 
 LEFT_OUT = r"rib_|vertebra_|subclavian|common_carotid|iliac_|costal|portal|cort"  # too thin for cells of 12 mm, or many
@@ -48,7 +49,8 @@ def main() -> None:
         if step % 50 == 0:
             print(f"step {step}: loss {loss:.3f}, {(time.monotonic() - start) / 60:.1f} minutes", flush=True)
 
-    network = train_organ_head(weights.network, examples, organs, options.steps, report=report)
+    trained = train_organ_head(weights.network, examples, organs, options.steps, report=report)
+    network = with_organ_codes(trained, examples)
     about = {key: value for key, value in weights.card.items() if key not in ("name", "network")}
     write_weights(network, options.output, options.output.stem, about)
 

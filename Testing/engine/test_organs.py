@@ -12,6 +12,7 @@ from AnatomicalEmbedding.embedding.anchoring import anchored
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
+from AnatomicalEmbedding.training.organ_codes import neighbourhood, organ_codes, with_organ_codes
 from AnatomicalEmbedding.training.organ_head import (
     organ_loss,
     read_example,
@@ -158,10 +159,21 @@ def network():
     return small_network(local_channels=4)
 
 
-def test_a_trained_head_finds_the_organs_and_leaves_the_rest_of_the_network_alone(labelled, network):
-    examples = [read_example(network, case, NAMES) for case in labelled]
+@pytest.fixture(scope="module")
+def examples(labelled, network):
+    return [read_example(network, case, NAMES) for case in labelled]
+
+
+@pytest.fixture(scope="module")
+def trained(examples, network):
+    """A network whose organ head has learnt from all but the first scan, and its losses."""
     losses = []
-    joined = train_organ_head(network, examples[1:], NAMES, steps=60, report=lambda step, loss: losses.append(loss))
+    joined = train_organ_head(network, examples[1:], NAMES, steps=45, report=lambda step, loss: losses.append(loss))
+    return joined, losses
+
+
+def test_a_trained_head_finds_the_organs_and_leaves_the_rest_of_the_network_alone(labelled, examples, network, trained):
+    joined, losses = trained
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
     for name, value in network.state_dict().items():
         assert torch.equal(value, joined.state_dict()[name])
@@ -173,8 +185,7 @@ def test_a_trained_head_finds_the_organs_and_leaves_the_rest_of_the_network_alon
     assert Model(joined, "joined", "0" * 64).embed(labelled[0].volume).coordinate.isfinite().all()
 
 
-def test_usual_places_are_those_of_the_labels(labelled, network):
-    examples = [read_example(network, case, NAMES) for case in labelled]
+def test_usual_places_are_those_of_the_labels(examples):
     places = usual_places(examples, NAMES).numpy()
     for (_, axes), volume in zip(ORGANS.values(), places[:, 6], strict=True):
         assert volume == pytest.approx(4 / 3 * np.pi * np.prod(axes) / 1000, rel=0.1)
@@ -204,3 +215,47 @@ def test_an_organ_that_is_not_labelled_is_not_known(labelled, network, tmp_path)
     assert read_example(network, case, NAMES, without=("liver",)) is None
     with pytest.raises(AnatomicalEmbeddingError, match="give labelled scans"):
         train_organ_head(network, [], NAMES, 1)
+
+
+# -- codes of organs within descriptors
+
+
+def test_codes_of_neighbours_differ_where_not_all_can():
+    ring = 12  # organs of which each touches two others, everything else about them; three channels
+    near = torch.zeros(1 + ring, 1 + ring)
+    for organ in range(ring):
+        near[1 + organ, 1 + (organ + 1) % ring] = near[1 + (organ + 1) % ring, 1 + organ] = 0.5
+    codes = organ_codes(near, 3)
+    cosine = codes @ codes.T
+    assert torch.allclose(cosine.diagonal(), torch.ones(1 + ring), atol=1e-5)
+    assert cosine[near > 0].max() < 0.2
+    assert cosine[0, 1:].max() < 0.2
+
+
+def test_neighbourhood_is_the_share_of_cells_near_the_other(examples):
+    near = neighbourhood(examples, len(NAMES))
+    torch.testing.assert_close(near, near.T)
+    assert (near >= 0).all()
+    assert (near <= 1).all()
+    assert near[2, 3] == 0, "the kidneys lie on either side of the body"
+    assert near[1, 1] == 1
+
+
+def test_descriptors_of_one_organ_are_alike_and_those_of_another_are_not(labelled, examples, trained):
+    coded = with_organ_codes(trained[0], examples, channels=3)
+    one, two = (Model(coded, "coded", "0" * 64).embed(case.volume) for case in labelled[:2])
+    assert one.local.shape[0] == 4 + 3
+    length = one.local.float().norm(dim=0)[one.local_body]
+    torch.testing.assert_close(length, torch.ones_like(length), atol=2e-3, rtol=0)
+    points = {
+        name: [case.structures[structure].points_ras[:1] for case in labelled[:2]]
+        for name, structure in (("liver", "liver"), ("kidney", "kidney_left"))
+    }
+    codes = {
+        name: [each.describe(place)[0][0, 4:] for each, place in zip((one, two), places, strict=True)]
+        for name, places in points.items()
+    }
+    same = min(float(a @ b) for a, b in codes.values())
+    other = float(codes["liver"][0] @ codes["kidney"][1])
+    assert same > 0.3
+    assert other < 0.2

@@ -49,6 +49,7 @@ class NetworkSpec:
     scales: inference averages the coordinate over the scan magnified by these factors.
     coordinates: whether there is a coordinate head. global_channels, local_channels: of the descriptors, 0: no head.
     organs: names of those that the organ head knows; it needs coordinates and local descriptors. None: no head.
+    organ_channels: further channels of the local descriptor, which say what organs are there; 0: none.
     """
 
     widths: tuple[int, ...] = (24, 64, 128, 256)
@@ -62,6 +63,7 @@ class NetworkSpec:
     global_channels: int = 0
     local_channels: int = 0
     organs: tuple[str, ...] = ()
+    organ_channels: int = 0
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
@@ -98,7 +100,7 @@ class EmbeddingNetwork(nn.Module):
         if spec.local_channels:
             self.local = _LocalHead(widths[0], spec.local_channels)
         if spec.organs:
-            self.organs = OrganHead(widths[:2], spec.local_channels, len(spec.organs))
+            self.organs = OrganHead(widths[:2], spec.local_channels, len(spec.organs), spec.organ_channels)
 
     @property
     def spacing_mm(self) -> tuple[float, float, float]:
@@ -135,8 +137,9 @@ class EmbeddingNetwork(nn.Module):
     @property
     def descriptor_bytes_per_voxel(self) -> float:
         """Further memory of the local descriptor, in slabs too."""
-        local = (4 * self.spec.widths[0] + 3 * self.spec.local_channels) if self.spec.local_channels else 0
-        organs = OrganHead.channels_at_once(self.spec.local_channels) if self.spec.organs else 0
+        channels = self.spec.local_channels
+        local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
+        organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
         return 4.0 * (local / LOCAL_STRIDE**3 + organs / STRIDE**3)
 
     @property
@@ -196,7 +199,11 @@ class EmbeddingNetwork(nn.Module):
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
         local = self.local(x, up)
-        organs = self.organs(x, coordinate, up, coarse, local) if self.spec.organs and not self.training else None
+        if self.training or not self.spec.organs:
+            return Features(coordinate, None, local)
+        organs = self.organs(x, coordinate, up, coarse, local)
+        if self.spec.organ_channels:
+            local = self.organs.join(local, organs)
         return Features(coordinate, None, local, organs)
 
 

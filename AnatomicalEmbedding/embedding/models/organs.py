@@ -1,4 +1,4 @@
-"""The organ head: how much of each cell each organ takes.
+"""The organ head: how much of each cell each organ takes, also in short as a part of the local descriptor.
 
 It reads what the other heads have: the finest level of the body, the level above, the coordinate, and the local
 descriptors and the image itself at stride 2, whose eight cells within a cell become channels.
@@ -11,6 +11,7 @@ from torch import nn
 _WIDTH = 72
 _CONTEXT = 48
 _CELLS = 8  # of stride 2 within one of stride 4
+_ORGAN_SHARE = 0.5  # of the similarity of two local descriptors: the organs; the rest is appearance
 
 
 class OrganHead(nn.Module):
@@ -18,9 +19,10 @@ class OrganHead(nn.Module):
 
     places: (n, 7) of each organ as a whole: mean coordinate (3, in units of the network), standard deviation of its
     cells' coordinates (3, likewise), volume in ml; over the patients that the head was trained on.
+    codes: (1 + n, d) unit vectors, everything else first; those of organs that lie next to each other differ.
     """
 
-    def __init__(self, widths: tuple[int, ...], local_channels: int, organs: int):
+    def __init__(self, widths: tuple[int, ...], local_channels: int, organs: int, code_channels: int = 0):
         super().__init__()
         self.context = nn.Conv3d(widths[1], _CONTEXT, 1)
         inputs = widths[0] + _CELLS * (local_channels + 1) + _CONTEXT + 3
@@ -28,6 +30,8 @@ class OrganHead(nn.Module):
         self.around = nn.Sequential(*_convolution(), *_convolution())
         self.out = nn.Conv3d(_WIDTH, 1 + organs, 1)  # the first is everything else
         self.register_buffer("places", torch.zeros(organs, 7))
+        if code_channels:
+            self.register_buffer("codes", torch.zeros(1 + organs, code_channels))
 
     @staticmethod
     def channels_at_once(local_channels: int) -> int:
@@ -42,6 +46,17 @@ class OrganHead(nn.Module):
         x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2.
         """
         return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local).float().softmax(1)[:, 1:]
+
+    def join(self, local: torch.Tensor, organs: torch.Tensor) -> torch.Tensor:
+        """Local descriptors (b, l + d, k/2, j/2, i/2) of unit length, of appearance (b, l, ...) and of organs.
+
+        organs: (b, n, k/4, j/4, i/4) probabilities. The part of the organs has the direction of the sum of their codes,
+        each weighted by the square root of its probability, whose product is the Bhattacharyya coefficient.
+        """
+        every = torch.cat([1 - organs.sum(1, keepdim=True), organs], dim=1).clamp_min(0).sqrt()
+        code = torch.einsum("bnkji,nd->bdkji", every, self.codes)
+        code = F.normalize(F.interpolate(code, scale_factor=2, mode="trilinear"), dim=1)
+        return torch.cat([local * (1 - _ORGAN_SHARE) ** 0.5, code * _ORGAN_SHARE**0.5], dim=1)
 
     def logits(
         self,
