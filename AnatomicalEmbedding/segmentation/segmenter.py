@@ -93,9 +93,14 @@ def new_network(spec: UNetSpec, start: str, seed: int) -> UNet | VoxelNet:
     return VoxelNet(spec) if start == EMBEDDING else UNet(spec)
 
 
+def segmenter_file(folder: Path) -> Path:
+    """The file that is written last: a folder with it holds a whole segmenter."""
+    return folder / _FILE
+
+
 def is_trained(folder: Path) -> bool:
     """Whether a folder holds a whole segmenter."""
-    return (folder / _FILE).is_file()
+    return segmenter_file(folder).is_file()
 
 
 def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
