@@ -63,7 +63,8 @@ class EngineProcess:
     def begin(self, words: Sequence[str], folder: str | Path, environment: Mapping[str, str] | None = None) -> None:
         """Start a command, the words after `anatemb`, in a folder that is there and can be written to.
 
-        environment: further variables. Raises AnatomicalEmbeddingError when the process cannot be started; OSError for the folder.
+        environment: further variables. Raises AnatomicalEmbeddingError when the process cannot be started, OSError for
+        the folder.
         """
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
