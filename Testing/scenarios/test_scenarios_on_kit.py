@@ -12,6 +12,7 @@ DRIVEN = (
     "tutorial",
     "find_words",
     "landmarks_scene",
+    "outline_the_rest",
     "late_answers",
     "follow_up",
     "follow_up_scene",
