@@ -13,7 +13,7 @@ from ..embedding.map import EmbeddingMap
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import to_image, transform_points
 from ..scan.volume import Volume
-from .carrying import carry, mean_guess
+from .carrying import blend, carry, mean_guess
 from .grids import MARGIN_MM, UNIT_MM, Crop, Group, make_crop, region
 from .prediction import predict
 from .quality import Quality, estimate
@@ -71,7 +71,8 @@ def outline(
         tried = predict(
             segmenter.networks[number], crop, mean_guess(carried), lambda share, shown=shown: shown(0.2 + 0.8 * share)
         )
-        joined = tried.mean(0)
+        shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
+        joined = blend(tried.mean(0), carried, shares)
         for row, name in enumerate(group.names):
             kept, remark = clean(joined[row], crop, group, row)
             typical = float(np.median(segmenter.volumes_ml[name]))

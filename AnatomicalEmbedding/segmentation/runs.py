@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ..embedding.inference import Model
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path, write_text
+from .carrying import guess_share
 from .examples import Example, Prepared, prepare
 from .grids import Group
 from .network import UNet, UNetSpec
@@ -133,12 +135,15 @@ def _finished(
     prepared: list[Prepared],
 ) -> Segmenter:
     volumes: dict[str, list[float]] = {}
+    contrast: dict[str, list[float]] = {}
     for example in prepared:
         for name, volume in example.volumes_ml.items():
             volumes.setdefault(name, []).append(round(volume, 3))
+            contrast.setdefault(name, []).append(example.contrast[name])
     return Segmenter(
         weights or model.name, model.weights_hash, start_from, tuple(groups), tuple(networks),
-        {name: tuple(of) for name, of in volumes.items()}, (),
+        {name: tuple(of) for name, of in volumes.items()},
+        {name: round(guess_share(float(np.median(of))), 3) for name, of in contrast.items()}, (),
     )  # fmt: skip
 
 
