@@ -106,16 +106,16 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
     assert folder.problem() == ""
     before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")}
     assert len(before) == 3
-    run = folder.run
+    run = folder.run()
     time.sleep(0.02)
     folder.prepare(["a", "b"])
     folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
     folder.writeScan("b", snapshot(patients[1]))
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")} == before
-    assert folder.run == run
+    assert folder.run() == run
     labels[0] = 1
     folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
-    assert folder.run != run
+    assert folder.run() != run
     folder.prepare(["b"])
     assert not list(folder.examples.iterdir())
     assert [path.name for path in folder.scans.iterdir()] == ["b.nii.gz"]

@@ -24,7 +24,7 @@ TABLE = "volumes.csv"
 
 
 class OutlineFolder:
-    """examples, scans, results: folders in it. run: of a training on the examples as they are now."""
+    """examples, scans, results: folders in it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -71,9 +71,8 @@ class OutlineFolder:
         self._remove(self.examples, name)
         _writeChanged(self.scans / f"{name}.nii.gz", scan.volume().write)
 
-    @property
     def run(self) -> Path:
-        """Of a training on exactly these examples."""
+        """Of a training on exactly the examples that are there now; reads all of them."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
@@ -87,10 +86,10 @@ class OutlineFolder:
             return []
         return [row for row in csv.DictReader(text.splitlines()) if Path(row["scan"]).name == f"{name}.nii.gz"]
 
-    def isOutlined(self, name: str) -> bool:
-        """Was a scan outlined by the training on these examples?"""
+    def isOutlined(self, name: str, run: Path) -> bool:
+        """Was a scan outlined by this training?"""
         try:
-            trained = (self.run / "segmenter.safetensors").stat().st_mtime
+            trained = (run / "segmenter.safetensors").stat().st_mtime
             return self.labels(name).stat().st_mtime >= trained and bool(self.rows(name))
         except OSError:
             return False

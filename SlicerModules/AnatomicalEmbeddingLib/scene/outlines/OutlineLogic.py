@@ -10,10 +10,11 @@ from ..maps.Engine import Choice
 from ..maps.Worker import Worker
 from ..processes.EngineProcess import FAILED, FINISHED
 from ..Signal import Signal
+from ..training.TrainingLog import signature
 from ..VolumeNodes import hasVoxels, snapshot
 from . import OutlineNodes
 from .OutlineExamples import OutlinedScan, looksOf, outlinedScans
-from .OutlineFolder import OutlineFolder, fileNames
+from .OutlineFolder import TABLE, OutlineFolder, fileNames
 from .OutlineProcess import OutlineProcess
 
 _SAVING = 0.05  # of the whole, before the process starts
@@ -30,6 +31,7 @@ class _Batch:
     waiting: list[tuple[str, object, OutlinedScan | None]]
     total: int
     made: list[str] = field(default_factory=list)
+    seen: tuple[int, int] | None = None  # state of the table of results whose outlines are all in the scene
 
 
 class OutlineLogic:
@@ -139,7 +141,9 @@ class OutlineLogic:
         if self._batch is None:
             return
         if self.process.running:
-            self._take()
+            written = signature(self._batch.folder.results / TABLE)
+            if self.process.outlining and written != self._batch.seen and not self._take():
+                self._batch.seen = written
             return
         for event in self._worker.poll():
             if event.kind == "failed":
@@ -184,7 +188,8 @@ class OutlineLogic:
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         batch = self._batch
-        name = next((name for name in batch.files if name not in batch.made and batch.folder.isOutlined(name)), None)
+        left = [name for name in batch.files if name not in batch.made]
+        name = next((name for name in left if batch.folder.isOutlined(name, self.process.run)), None)
         if name is None:
             return False
         batch.made.append(name)

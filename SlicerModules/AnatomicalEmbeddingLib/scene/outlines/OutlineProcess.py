@@ -21,7 +21,8 @@ def expectedMinutes(scans: int) -> int:
 
 class OutlineProcess(EngineProcess):
     """Signals: logged(line); skipped(sentence) for a scan that could not be outlined; finished(outcome, sentence):
-    FINISHED, STOPPED, or FAILED with the reason. progress: share of all (0..1) and what is being done.
+    FINISHED, STOPPED, or FAILED with the reason. progress: share of all (0..1) and what is being done. run: folder of
+    the training under way.
     """
 
     progress: tuple[float, str] = (0.0, "")
@@ -35,7 +36,8 @@ class OutlineProcess(EngineProcess):
         Raises AnatomicalEmbeddingError when the process cannot be started.
         """
         self.requireReady()
-        run = str(folder.run)
+        self.run = folder.run()
+        run = str(self.run)
         self._folder, self._variables = folder, environment
         self._trains = TRAINING_SECONDS / (TRAINING_SECONDS + scans * SECONDS_A_SCAN)
         most = [] if self.mostMinutes is None else ["--minutes", f"{self.mostMinutes:g}"]
