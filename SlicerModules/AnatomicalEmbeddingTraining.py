@@ -1,7 +1,6 @@
 """Anatomical Embedding Training: weights adapted to one's own CTs, trained in the background."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from AnatomicalEmbeddingLib.panels.PackageSetup import installForTraining, missi
 from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.panels.training.TrainingPanel import TrainingPanel
+from AnatomicalEmbeddingLib.scene.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.scene.training.TrainingCurves import TrainingCurves
 from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProcess
 from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
@@ -161,12 +161,6 @@ def valuesOf(parameterNode):
     """The settings in a parameter node by name; its lists are its own, a copy is a plain list."""
     values = {name: getattr(parameterNode, name) for name in TrainingSettings().toDict()}
     return values | {"scanFolders": list(values["scanFolders"])}
-
-
-def pythonCommand():
-    """The command that starts Slicer's own Python, with its packages; empty where there is none."""
-    found = shutil.which("PythonSlicer")
-    return [found] if found else []
 
 
 def showChart(chartNode):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import qt
 import slicer
-from slicer import vtkMRMLScalarVolumeNode
+from slicer import vtkMRMLScalarVolumeNode, vtkMRMLSegmentationNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
 from slicer.parameterNodeWrapper import WithinRange, parameterNodeWrapper
@@ -15,10 +15,12 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
+from AnatomicalEmbeddingLib.panels import ModuleSettings
 from AnatomicalEmbeddingLib.panels.boxes.BoxTable import BoxTable
 from AnatomicalEmbeddingLib.panels.boxes.CoverageTable import CoverageTable
 from AnatomicalEmbeddingLib.panels.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.panels.boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.panels.outlines.OutlinePanel import OutlinePanel
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
@@ -31,6 +33,8 @@ from AnatomicalEmbeddingLib.panels.Widgets import StatusLines, connectPath
 from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.scene.outlines.OutlineLogic import OutlineLogic
+from AnatomicalEmbeddingLib.scene.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.scene.Views import show, viewsOf
 from AnatomicalEmbeddingLib.scene.VolumeNodes import SOURCE_ROLE
@@ -62,7 +66,8 @@ class AnatomicalROIParameterNode:
     """targets: scans that are looked at and cropped, unless allTargets. structures: those that are ticked, in the
     library or among the examples. recall: share of a structure that its box is to hold. replaceEdited: also boxes that
     were changed by hand. separately: one crop for each structure. marginMm: around crops. exampleVolume: of the next
-    example. libraryFile: a structure library; "": the one that ships.
+    example. libraryFile: a structure library; "": the one that ships. outlineExamples: segmentations that the rest of
+    the scans are segmented like.
     """
 
     targets: list[vtkMRMLScalarVolumeNode]
@@ -74,13 +79,14 @@ class AnatomicalROIParameterNode:
     marginMm: Annotated[float, WithinRange(0.0, 500.0)] = 0.0
     exampleVolume: vtkMRMLScalarVolumeNode
     libraryFile: str = ""
+    outlineExamples: list[vtkMRMLSegmentationNode]
 
 
 class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         ParameterNodeBinding.__init__(self)
-        self.boxes = self.crops = self.coverage = None
+        self.boxes = self.crops = self.coverage = self.outlines = None
         self._targets = []
 
     def setup(self):
@@ -97,6 +103,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
 
         scene, store = slicer.mrmlScene, self.session.store
         self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
+        self.outlines = OutlineLogic(scene, pythonCommand())
+        self.atEnd(self.outlines.close)
         self.status = StatusLines(ui.statusLabel)
         self.session.addWork(self._isWorking)
         self.atEnd(self.boxes.close, self.crops.close, self.coverage.close)
@@ -107,7 +115,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
         self.boxTable = BoxTable(ui.boxTable, self.boxes)
         self.coverageTable = CoverageTable(ui.coverageTable, self.coverage)
-        self.atEnd(self.preparation.close, self.examplePanel.close, self.boxTable.close)
+        self.outlinePanel = OutlinePanel(ui, self.outlines, ModuleSettings.choice)
+        self.atEnd(self.preparation.close, self.examplePanel.close, self.boxTable.close, self.outlinePanel.close)
         for source in (self.boxes, self.crops, self.coverage, self.examplePanel, self.boxTable):
             source.reported.connect(self.status.say)
         for source in (self.boxes, self.crops, self.coverage):
@@ -117,6 +126,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.structureList.changed.connect(lambda: self._onStructures(self.structureList))
         self.examplePanel.changed.connect(lambda: self._onStructures(self.examplePanel))
         self.examplePanel.added.connect(self._onExamplesAdded)
+        self.outlinePanel.changed.connect(self._onOutlineExamples)
         self.session.ticked.connect(self._onTick)
         self.session.chosen.connect(self._onSettings)
         self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
@@ -216,6 +226,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         """Structures that are ticked and can be looked for now."""
         return list(dict.fromkeys([*self.structureList.chosen, *self.examplePanel.chosen]))
 
+    def _onOutlineExamples(self):
+        if self.takesInput:
+            self._parameterNode.outlineExamples = self.outlinePanel.examples
+
     def _onTargetsChecked(self):
         if self.takesInput:
             self.scanChoice.write(self._parameterNode)
@@ -240,12 +254,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         if self.ui.libraryFileEdit.currentPath != node.libraryFile:
             self.ui.libraryFileEdit.currentPath = node.libraryFile
         self.boxes.libraryPath = node.libraryFile
+        self.outlinePanel.setExamples(list(node.outlineExamples))
         self._showLibrary()
         self._showState()
 
     def _setTargets(self, volumes):
         self._targets = volumes
-        for part in (self.preparation, self.boxTable, self.coverageTable):
+        for part in (self.preparation, self.boxTable, self.coverageTable, self.outlinePanel):
             part.setVolumes(volumes)
 
     def _showLibrary(self):
@@ -259,6 +274,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.boxes.poll()
         self.crops.poll()
         self.coverage.poll()
+        self.outlinePanel.poll()
         if self.parent.isEntered:
             self._onNodes()  # voxels may come after their node
             self.viewButtons.poll()

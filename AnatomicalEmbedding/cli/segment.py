@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +17,11 @@ from .box_options import finish, note_failure, read_all, scan_paths
 
 if TYPE_CHECKING:
     from ..scan.volume import Volume
-    from ..segmentation.outlining import Outlines
+    from ..segmentation.outlining import Outline, Outlines
     from ..segmentation.segmenter import Segmenter
 
-COLUMNS = (
-    "scan", "structure", "status", "volume_ml", "predicted_dice", "low", "high", "volume_low_ml", "volume_high_ml",
-    "look", "remark",
-)  # fmt: skip
-TABLE_NAME = "volumes.csv"
 PAGE_NAME = "outlines.html"
-_LOG_EVERY = 25
+_LINE_SECONDS = 2.0
 STARTS = ("embedding", "random", "pcl-paper", "pcl-body")
 
 
@@ -54,7 +51,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Writes NAME.seg.nrrd for every SCAN, which opens in 3D Slicer with names and colours, "
         "volumes.csv with the volume and the expected overlap (Dice) of each structure, and a page of pictures, the "
         "doubtful first. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
-        "reported and skipped.",
+        "reported and skipped. Interrupting is safe: the same command goes on.",
     )
     add = run.add_argument
     add("scans", nargs="+", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")
@@ -80,13 +77,7 @@ def run_train(options: argparse.Namespace) -> None:
     said: list[int] = []
 
     weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
-    with console.progress_bar("training", options.json) as bar:
-
-        def step(share: float, what: str) -> None:
-            bar(share, what)
-            number = what.removeprefix("step ").split(",")[0]
-            if number.isdigit() and int(number) % _LOG_EVERY == 0 and not sys.stderr.isatty():
-                print(f"anatemb: {what}", file=sys.stderr, flush=True)
+    with _progress("training", options.json) as step:
 
         def planned(plan: Plan) -> None:
             said.append(plan.steps)
@@ -119,6 +110,7 @@ def run_run(options: argparse.Namespace) -> None:
     from ..embedding.device import choose_device
     from ..segmentation.outlining import outline
     from ..segmentation.segmenter import load_segmenter
+    from ..segmentation.table import COLUMNS, TABLE_NAME, read_table, table_rows
 
     console.check_report(options)
     console.check_folder(options.output)
@@ -131,15 +123,20 @@ def run_run(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     console.say(f"{len(paths)} scans: about {_minutes(len(paths))} min", options.json)
     failed: list[str] = []
-    done: list[tuple[str, str, Outlines]] = []
+    done: list[tuple[str, Sequence[Outline]]] = []
     written: list[Path] = []
     pictures = []
+    earlier = {path: of for path, of in read_table(options.output / TABLE_NAME).items() if path in map(str, paths)}
     for path, name, volume, of in read_all(options, failed):
         try:
-            with console.progress_bar(name, options.json) as progress:
-                embedding = model.embed(volume, lambda share, what: progress(0.2 * share, what))
-                found = outline(volume, embedding, segmenter, lambda s, what: progress(0.2 + 0.8 * s, what))
-            written += _write(options, segmenter, name, volume, found, paths)
+            results = _results(options, name, paths)
+            found = _found_before(earlier.get(path, ()), results, Path(path), options.model, segmenter)
+            if found is None:
+                with _progress(name, options.json, len(done) + len(failed), of) as progress:
+                    embedding = model.embed(volume, lambda share, what: progress(0.2 * share, what))
+                    found = outline(volume, embedding, segmenter, lambda s, what: progress(0.2 + 0.8 * s, what))
+                _write(options, segmenter, name, volume, found)
+            written += results
             if not options.no_report:
                 from ..reports.outlines import make_card
 
@@ -147,8 +144,11 @@ def run_run(options: argparse.Namespace) -> None:
         except AnatomicalEmbeddingError as error:
             note_failure(error, failed, of)
             continue
-        done.append((path, name, found))
-    rows = _rows(done)
+        done.append((path, found.outlines))
+        # after every scan, so that an interrupted run is gone on with; scans still to come keep the rows they had
+        left = [(scan, outlines) for scan, outlines in earlier.items() if scan not in dict(done)]
+        console.write_table(options.output / TABLE_NAME, COLUMNS, table_rows([*done, *left]))
+    rows = table_rows(done)
     if rows:
         written.append(options.output / TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)
@@ -171,46 +171,59 @@ def _minutes(scans: int) -> int:
     return max(1, round(scans * 12 / 60))
 
 
-def _write(
-    options: argparse.Namespace,
-    segmenter: Segmenter,
-    name: str,
-    volume: Volume,
-    found: Outlines,
-    inputs: list[Path],
-) -> list[Path]:
+@contextmanager
+def _progress(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[Callable[[float, str], None]]:
+    """Progress of one of several scans: a bar, or where stderr is no terminal a line every few seconds, with --json
+    too: `anatemb: PERCENT % NAME: WHAT`, percent of all.
+    """
+    last = float("-inf")
+    with console.progress_bar(name, quiet) as bar:
+
+        def show(share: float, what: str) -> None:
+            nonlocal last
+            bar(share, what)
+            if not sys.stderr.isatty() and time.monotonic() >= last + _LINE_SECONDS:
+                last = time.monotonic()
+                print(f"anatemb: {100 * (before + share) / of:.0f} % {name}: {what}", file=sys.stderr, flush=True)
+
+        yield show
+
+
+def _results(options: argparse.Namespace, name: str, inputs: list[Path]) -> list[Path]:
+    """The files of one scan's results. Raises AnatomicalEmbeddingError where one would overwrite an input."""
+    ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
+    results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
+    beside = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
+    console.check_kept([*inputs, *beside], results if _is_an_input_folder(options, inputs) else [])
+    return results
+
+
+def _found_before(
+    outlines: Sequence[Outline], results: list[Path], scan: Path, run: Path, segmenter: Segmenter
+) -> Outlines | None:
+    """The outlines that an earlier run has written since the scan and the segmenter were; None where it has not."""
+    from ..segmentation.files import read_segments
+    from ..segmentation.outlining import Outlines
+    from ..segmentation.segmenter import segmenter_file
+
+    if tuple(one.name for one in outlines) != segmenter.names or not all(path.is_file() for path in results):
+        return None
+    if min(path.stat().st_mtime for path in results) < max(scan.stat().st_mtime, segmenter_file(run).stat().st_mtime):
+        return None
+    try:
+        return Outlines(read_segments(results[0]).voxels.astype("uint8"), tuple(outlines))
+    except AnatomicalEmbeddingError:  # damaged: outlined anew
+        return None
+
+
+def _write(options: argparse.Namespace, segmenter: Segmenter, name: str, volume: Volume, found: Outlines) -> None:
     from ..segmentation.files import write_nifti, write_segments
 
-    results = [options.output / f"{name}.seg.nrrd"]
-    if options.nifti:
-        results += [options.output / f"{name}.seg.nii.gz", options.output / f"{name}.labels.json"]
-    beside = [path.with_name(f"{name}{end}") for path in inputs for end in (".seg.nrrd", ".seg.nii.gz", ".labels.json")]
-    console.check_kept([*inputs, *beside], results if _is_an_input_folder(options, inputs) else [])
-    write_segments(results[0], found.labels, volume.ijk_to_ras, segmenter.names)
+    write_segments(options.output / f"{name}.seg.nrrd", found.labels, volume.ijk_to_ras, segmenter.names)
     if options.nifti:
         write_nifti(options.output, name, found.labels, volume.ijk_to_ras, segmenter.names)
-    return results
 
 
 def _is_an_input_folder(options: argparse.Namespace, inputs: list[Path]) -> bool:
     """Whether results go next to the scans, where a person's own outlines may lie."""
     return options.output.resolve() in {path.resolve().parent for path in inputs}
-
-
-def _rows(done: list[tuple[str, str, Outlines]]) -> list[list[object]]:
-    """Rows of COLUMNS. look: 1 for the outline that most deserves a look, then 2 ..."""
-    rows: list[list[object]] = []
-    for path, _, found in done:
-        for one in found.outlines:
-            row: list[object] = [path, one.name, one.status, round(one.volume_ml, 2)]
-            if one.quality is None:
-                row += [""] * 5
-            else:
-                q = one.quality
-                row += [round(x, 3) for x in (q.dice, q.low, q.high)]
-                row += [round(one.volume_ml * x, 2) for x in (q.volume_low, q.volume_high)]
-            rows.append([*row, "", one.remark])
-    judged = sorted((row for row in rows if row[4] != ""), key=lambda row: row[4])
-    for place, row in enumerate(judged):
-        row[9] = place + 1
-    return rows

@@ -19,6 +19,9 @@ from ..scan.geometry import bounds_of
 from .grids import Crop
 
 CARRIED = 3  # examples that labels are carried from
+_UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # of carried labels in the answer: see `guess_share`
+_AROUND_MM = 9.0
+_GREY_HU, _BINS = (-200.0, 300.0), 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,40 @@ def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
 def mean_guess(carried: torch.Tensor) -> torch.Tensor:
     """(s, k, j, i) mean of carried labels (n, s, k, j, i) over the examples that have them; 0 where none has."""
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
+
+
+def blend(found: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor) -> torch.Tensor:
+    """(s, k, j, i) the network's probability joined with the mean of carried labels (n, s, k, j, i), where there are.
+
+    guess_share: (s,) of the carried labels in the sum.
+    """
+    guess = torch.nanmean(carried, dim=0)
+    share = guess_share[:, None, None, None]
+    return torch.where(guess.isnan(), found, (1 - share) * found + share * guess)
+
+
+def guess_share(contrast: float) -> float:
+    """How much the carried labels count next to the network: more where the image hardly shows the structure.
+
+    contrast: 0..1, of `contrast_of`.
+    """
+    return float(np.clip(_UNSHOWN - contrast, *_SHARES))
+
+
+def contrast_of(crop: Crop, labels: torch.Tensor) -> float:
+    """0..1: the share of a structure's voxels whose grey value sets them apart from those within 9 mm around it.
+
+    labels: (k, j, i) share of each voxel filled. One less the overlap of the two histograms; 1 where nothing is around.
+    """
+    inside = labels > 0.5
+    reach = max(1, round(_AROUND_MM / crop.spacing_mm))
+    around = F.max_pool3d(inside.float()[None, None], 2 * reach + 1, 1, reach)[0, 0] > 0
+    around &= (labels < 0.05) & crop.inside
+    if not inside.any() or not around.any():
+        return 1.0
+    counts = [torch.histc(crop.hu[mask].clamp(*_GREY_HU), _BINS, *_GREY_HU) for mask in (inside, around)]
+    shares = [count / count.sum() for count in counts]
+    return float(1 - torch.minimum(*shares).sum())
 
 
 def carry_among(crops: Sequence[tuple[Crop, Outlined]], most: int) -> list[torch.Tensor | None]:

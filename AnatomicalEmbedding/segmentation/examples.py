@@ -18,7 +18,7 @@ from ..scan.image_files import display_name
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient_of
-from .carrying import CARRIED, Outlined, carry_among
+from .carrying import CARRIED, Outlined, carry_among, contrast_of
 from .files import read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
 from .patches import TrainingCrop
@@ -96,12 +96,13 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """One example ready for training. crops: of each group, by its number. volumes_ml: by structure."""
+    """One example ready for training. crops: of each group, by its number. volumes_ml, contrast: by structure."""
 
     id: str
     embedding: EmbeddingMap
     crops: dict[int, TrainingCrop]
     volumes_ml: dict[str, float]
+    contrast: dict[str, float]
 
     def outlined(self, group: int) -> Outlined:
         """What labels of a group are carried from."""
@@ -146,7 +147,7 @@ def prepare(
 def _prepare(example: Example, embedding: EmbeddingMap, groups: Sequence[Group], features: bool) -> Prepared:
     volume, labels = Volume.read(example.path), example.labels
     millilitres = abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
-    crops, volumes = {}, {}
+    crops, volumes, contrast = {}, {}, {}
     for number, group in enumerate(groups):
         held = [name for name in group.names if name in example.outlined]
         box = region(group, held, embedding) if held else None
@@ -159,8 +160,9 @@ def _prepare(example: Example, embedding: EmbeddingMap, groups: Sequence[Group],
                 mask = labels.voxels == labels.values[name]
                 share[row] = occupancy(mask, labels.ijk_to_ras, crop)
                 volumes[name] = float(mask.sum() * millilitres)
+                contrast[name] = contrast_of(crop, share[row])
         crops[number] = TrainingCrop(crop, share, torch.tensor([name in held for name in group.names]))
-    return Prepared(example.id, embedding, crops, volumes)
+    return Prepared(example.id, embedding, crops, volumes, contrast)
 
 
 def _range(mask: np.ndarray, ijk_to_ras: np.ndarray, embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:

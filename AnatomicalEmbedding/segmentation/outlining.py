@@ -13,14 +13,15 @@ from ..embedding.map import EmbeddingMap
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import to_image, transform_points
 from ..scan.volume import Volume
-from .carrying import carry, mean_guess
+from .carrying import blend, carry, mean_guess
 from .grids import MARGIN_MM, UNIT_MM, Crop, Group, make_crop, region
 from .prediction import predict
-from .quality import Quality, estimate
+from .quality import Quality, estimate, signs
 from .segmenter import Segmenter
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _LEAST_SHARE = 0.15  # of the largest component, that a further one needs to stay
+_LEAST_KEPT = 0.4  # of the volume of carried labels: below, the network has failed; 0.6 or more in 300 outlines
 _LEAST_VOLUME = 0.03  # of the structure in the examples, below which nothing was found
 
 
@@ -71,19 +72,34 @@ def outline(
         tried = predict(
             segmenter.networks[number], crop, mean_guess(carried), lambda share, shown=shown: shown(0.2 + 0.8 * share)
         )
-        joined = tried.mean(0)
+        shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
+        joined = blend(tried.mean(0), carried, shares)
+        guess = mean_guess(carried)
         for row, name in enumerate(group.names):
-            kept, remark = clean(joined[row], crop, group, row)
-            typical = float(np.median(segmenter.volumes_ml[name]))
-            if not remark and float((kept > 0.5).sum()) * crop.spacing_mm**3 / 1000 < _LEAST_VOLUME * typical:
-                remark = "nothing like it was found at its place"
-            if remark:
-                outlines.append(Outline(name, ABSENT, 0.0, None, remark))
+            examples = segmenter.volumes_ml[name]
+            kept, why = better(joined[row], guess[row], crop, group, row)
+            millilitres = float((kept > 0.5).sum()) * crop.spacing_mm**3 / 1000
+            if millilitres < _LEAST_VOLUME * float(np.median(examples)):
+                outlines.append(Outline(name, ABSENT, 0.0, None, why or "nothing like it was found at its place"))
                 continue
             paint(kept, crop, volume, len(outlines) + 1, labels, strength)
-            quality = estimate(carried[:, row], joined[row], kept > 0.5)
-            outlines.append(Outline(name, WHOLE, 0.0, quality))
+            quality = estimate(signs(guess[row], tried[:, row], kept, crop.spacing_mm, len(examples)))
+            outlines.append(Outline(name, WHOLE, 0.0, quality, why))
     return Outlines(labels, tuple(_measured(n, one, labels, volume) for n, one in enumerate(outlines)))
+
+
+def better(joined: torch.Tensor, guess: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
+    """The cleaned probability of a structure, 0 where there is nothing, and a remark.
+
+    It is the network's, unless that leaves next to nothing of what the examples carry there: then the scan looks other
+    than all examples, in another phase of contrast for instance, and the carried labels are kept.
+    """
+    kept, why = clean(joined, crop, group, row)
+    kept = kept if not why else torch.zeros_like(kept)
+    carried, elsewhere = clean(guess, crop, group, row)
+    if not elsewhere and (kept > 0.5).sum() < _LEAST_KEPT * (carried > 0.5).sum():
+        return carried, "by registration alone: it looks other than in the examples, or is not there"
+    return kept, why
 
 
 def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:

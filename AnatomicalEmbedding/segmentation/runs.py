@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ..embedding.inference import Model
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path, write_text
+from .carrying import guess_share
 from .examples import Example, Prepared, prepare
 from .grids import Group
 from .network import UNet, UNetSpec
@@ -92,7 +94,6 @@ def train_segmenter(
     planned(Plan(steps * len(groups), left * record["seconds_a_step"], done))
     networks = []
     for n, (spec, crops) in enumerate(zip(specs, used, strict=True)):
-        began = time.monotonic()
         state = states[n]
         if state is None:
             network = new_network(spec, start_from, seed)
@@ -101,11 +102,16 @@ def train_segmenter(
                     pretrain(spec, crops, start_from, seed, model.device, lambda s: step(0.0, "pre-training"))
                 )
             state = start(network, seed, model.device)
-        first = state.step
+        others = record["seconds_a_step"] * steps * (len(groups) - n - 1) / len(groups)
+        begun: list[tuple[int, float]] = []
 
-        def shown(at: int, loss: float, n: int = n, first: int = first, began: float = began) -> None:
-            pace = (time.monotonic() - began) / max(at - first, 1)
-            to_go = pace * (steps - at + steps * (len(groups) - n - 1)) / 60
+        def shown(at: int, loss: float, n: int = n, others: float = others, begun: list = begun) -> None:
+            now = time.monotonic()
+            if not begun:  # drawing the voxels comes before the first step and says nothing of the pace
+                begun.append((at, now))
+            taken = at - begun[0][0]
+            pace = (now - begun[0][1]) / taken if taken else record["seconds_a_step"] / len(groups)
+            to_go = (pace * (steps - at) + others) / 60
             step((n + at / steps) / len(groups), f"step {n * steps + at}, loss {loss:.3f}, {to_go:.0f} min to go")
 
         def save(state: TrainingState, n: int = n) -> None:
@@ -129,12 +135,15 @@ def _finished(
     prepared: list[Prepared],
 ) -> Segmenter:
     volumes: dict[str, list[float]] = {}
+    contrast: dict[str, list[float]] = {}
     for example in prepared:
         for name, volume in example.volumes_ml.items():
             volumes.setdefault(name, []).append(round(volume, 3))
+            contrast.setdefault(name, []).append(example.contrast[name])
     return Segmenter(
         weights or model.name, model.weights_hash, start_from, tuple(groups), tuple(networks),
-        {name: tuple(of) for name, of in volumes.items()}, (),
+        {name: tuple(of) for name, of in volumes.items()},
+        {name: round(guess_share(float(np.median(of))), 3) for name, of in contrast.items()}, (),
     )  # fmt: skip
 
 

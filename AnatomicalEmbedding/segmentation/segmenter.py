@@ -31,7 +31,8 @@ _METADATA_KEY = "anatomical_segmenter"
 @dataclass(frozen=True, eq=False)
 class Segmenter:
     """weights_hash, weights: of the embedding. start: of the networks. networks: one for each group. volumes_ml: of
-    each structure in the examples. outlined: of each group, the examples that its labels are carried from.
+    each structure in the examples. guess_shares: how much carried labels count, of each structure, see
+    `carrying.guess_share`. outlined: of each group, the examples that its labels are carried from.
     """
 
     weights: str
@@ -40,6 +41,7 @@ class Segmenter:
     groups: tuple[Group, ...]
     networks: tuple[UNet | VoxelNet, ...]
     volumes_ml: dict[str, tuple[float, ...]]
+    guess_shares: dict[str, float]
     outlined: tuple[tuple[Outlined, ...], ...]
 
     @property
@@ -77,6 +79,7 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[Prepared])
         "groups": [group.to_dict() for group in segmenter.groups],
         "networks": [network.spec.to_dict() for network in segmenter.networks],
         "volumes_ml": segmenter.volumes_ml,
+        "guess_shares": segmenter.guess_shares,
         "examples": [example.id for example in kept],
     }
     weights = {
@@ -93,9 +96,14 @@ def new_network(spec: UNetSpec, start: str, seed: int) -> UNet | VoxelNet:
     return VoxelNet(spec) if start == EMBEDDING else UNet(spec)
 
 
+def segmenter_file(folder: Path) -> Path:
+    """The file that is written last: a folder with it holds a whole segmenter."""
+    return folder / _FILE
+
+
 def is_trained(folder: Path) -> bool:
     """Whether a folder holds a whole segmenter."""
-    return (folder / _FILE).is_file()
+    return segmenter_file(folder).is_file()
 
 
 def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
@@ -119,7 +127,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         maps = {n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors") for n in about["examples"]}
         return Segmenter(
             about["weights"], about["weights_sha256"], about["start"], groups, tuple(networks),
-            {name: tuple(values) for name, values in about["volumes_ml"].items()},
+            {name: tuple(values) for name, values in about["volumes_ml"].items()}, about["guess_shares"],
             tuple(_outlined(folder, maps, number) for number in range(len(groups))),
         )  # fmt: skip
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError, MapError) as error:

@@ -107,6 +107,14 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work
     assert not sitk.GetArrayFromImage(sitk.ReadImage(str(out / "scan304.seg.nii.gz"))).any()
     assert sorted(row["look"] for row in rows.values() if row["look"]) == ["1", "2"]
     assert "scan303" in (out / "outlines.html").read_text(encoding="utf-8")
+    # what is done is not done again, and said again
+    written, table = (out / "scan303.seg.nrrd").stat().st_mtime_ns, (out / "volumes.csv").read_text()
+    (out / "scan304.seg.nrrd").unlink()
+    anatemb("segment", "run", work / "scans", "--model", trained, "-o", out, "--nifti", "--device", "cpu")
+    assert (out / "scan303.seg.nrrd").stat().st_mtime_ns == written
+    assert (out / "scan304.seg.nrrd").exists()
+    assert (out / "volumes.csv").read_text() == table
+    assert "scan303" in (out / "outlines.html").read_text(encoding="utf-8")
 
 
 def test_the_command_trains_the_voxel_network_on_voxels(work, trained):

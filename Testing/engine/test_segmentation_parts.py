@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,11 @@ from AnatomicalEmbedding.evaluation.segmentation import Measured, dice, hd95, in
 from AnatomicalEmbedding.scan.cropping import crop_voxels, paste_back
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.segmentation.carrying import mean_guess
+from AnatomicalEmbedding.segmentation.carrying import blend, contrast_of, guess_share, mean_guess
 from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_nifti, write_segments
 from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy, spacing_for
 from AnatomicalEmbedding.segmentation.network import UNet, UNetSpec
-from AnatomicalEmbedding.segmentation.outlining import clean
+from AnatomicalEmbedding.segmentation.outlining import better, clean
 from AnatomicalEmbedding.segmentation.patches import INPUTS, PatchSampler, TrainingCrop
 from AnatomicalEmbedding.segmentation.prediction import predict
 from AnatomicalEmbedding.segmentation.pretraining import (
@@ -31,7 +32,7 @@ from AnatomicalEmbedding.segmentation.pretraining import (
     position_contrast,
     pretrain,
 )
-from AnatomicalEmbedding.segmentation.quality import estimate
+from AnatomicalEmbedding.segmentation.quality import estimate, signs
 from AnatomicalEmbedding.segmentation.training import segmentation_loss, start, train
 from AnatomicalEmbedding.segmentation.voxels import VoxelNet, block_means, context, train_voxels, voxel_loss
 from AnatomicalEmbedding.structures.labelled_scans import read_names
@@ -275,17 +276,62 @@ def test_cleaning_keeps_both_of_a_pair_and_drops_crumbs_and_what_lies_elsewhere(
     assert "elsewhere" in remark
 
 
-def test_quality_falls_with_disagreement():
+def test_quality_falls_with_doubt_and_with_unsteadiness():
     mask = torch.from_numpy(ball((20, 20, 20), (10, 10, 10), 6))
     sure = torch.where(mask, 0.98, 0.01)
     unsure = torch.where(mask, 0.6, 0.35)
-    good = estimate(sure[None], sure, mask)
-    poor = estimate(unsure.roll(6, 0)[None], unsure, mask)
-    assert poor.dice < good.dice
-    assert poor.low < poor.dice < poor.high <= 1
-    assert poor.low >= 0
-    nothing = torch.full((1, 20, 20, 20), float("nan"))
-    assert np.isfinite(estimate(nothing, sure, mask).dice)
+    good = estimate(signs(sure, sure[None], sure, 3.0, 5))
+    worse = (
+        signs(sure, unsure[None], unsure, 3.0, 5), signs(unsure, sure[None], sure, 3.0, 5),
+        signs(sure, sure.roll(2, 0)[None], sure, 3.0, 5), signs(sure, sure[None], sure, 3.0, 1),
+    )  # fmt: skip
+    for each in worse:
+        poor = estimate(each)
+        assert poor.dice < good.dice
+        assert 0 <= poor.low < poor.dice < poor.high <= 1
+    nothing = torch.zeros(20, 20, 20)
+    assert np.isfinite(estimate(signs(nothing, sure[None], sure, 3.0, 1)).dice)
+
+
+def test_thickness_is_that_of_a_plate():
+    plate = torch.zeros(40, 40, 40)
+    plate[10:14, 2:38, 2:38] = 1.0
+    assert np.exp(signs(plate, plate[None], plate, 2.5, 2)[3]) == pytest.approx(3 * 4 * 2.5, rel=0.2)
+
+
+def test_carried_labels_are_kept_where_the_network_leaves_next_to_nothing_of_them():
+    labels = ball((24, 24, 24), (12, 12, 12), 6)[None]
+    crop, guess = crop_with(labels).crop, torch.from_numpy(labels[0]).float()
+    group = Group(("liver",), 3.0, np.full((1, 3), -50.0), np.full((1, 3), 50.0))
+    small = torch.from_numpy(ball((24, 24, 24), (12, 12, 12), 3)).float()
+    half = torch.from_numpy(ball((24, 24, 24), (12, 12, 12), 5)).float()
+    kept, why = better(half, guess, crop, group, 0)
+    assert not why
+    assert torch.equal(kept > 0.5, half > 0.5)
+    for failed in (small, torch.zeros_like(small)):
+        kept, why = better(failed, guess, crop, group, 0)
+        assert "by registration alone" in why
+        assert torch.equal(kept > 0.5, guess > 0.5)
+    kept, why = better(small * 0, guess * 0, crop, group, 0)
+    assert why
+    assert not kept.any()
+
+
+def test_carried_labels_count_more_where_the_image_hardly_shows_the_structure():
+    labels = ball((24, 24, 24), (12, 12, 12), 6)[None]
+    bright = crop_with(labels).crop
+    grey = replace(bright, hu=torch.from_numpy(np.random.default_rng(0).normal(40, 30, labels.shape[1:])).float())
+    share = torch.from_numpy(labels[0]).float()
+    shown, unshown = contrast_of(bright, share), contrast_of(grey, share)
+    assert shown == pytest.approx(1.0)
+    assert unshown < 0.2
+    assert guess_share(unshown) > 0.4
+    assert guess_share(shown) == 0
+    found, carried = torch.full((1, 2, 2, 2), 0.9), torch.full((2, 1, 2, 2, 2), float("nan"))
+    carried[0, 0, 0] = 0.1
+    joined = blend(found, carried, torch.tensor([0.25]))
+    assert joined[0, 0] == pytest.approx(0.7)
+    assert joined[0, 1] == pytest.approx(0.9)
 
 
 def test_mean_guess_leaves_unknown_examples_out():

@@ -1,6 +1,8 @@
 """Scenarios read once from end to end by the test kit: their panels, logic, scene and engine are the real ones."""
 
 import importlib.util
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ DRIVEN = (
     "tutorial",
     "find_words",
     "landmarks_scene",
+    "outline_the_rest",
     "late_answers",
     "follow_up",
     "follow_up_scene",
@@ -26,9 +29,18 @@ def load(path):
     return module
 
 
+def _put_on_path(command, monkeypatch):
+    """Slicer's own Python, as a command."""
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
+
+
 @pytest.fixture
-def start(kit, tmp_path, map_folder):
+def start(kit, tmp_path, map_folder, monkeypatch):
     """start(): a person at the kit's application, freshly started. Maps are kept from test to test."""
+    _put_on_path(tmp_path / "bin" / "PythonSlicer", monkeypatch)
     from kit_user import KitUser
 
     from AnatomicalEmbeddingLib.panels import ModuleSettings

@@ -37,7 +37,7 @@ def main() -> None:
 
     kit = install()
     with tempfile.TemporaryDirectory() as folder:
-        for draw in (_landmarks, _boxes, _follow_up):
+        for draw in (_landmarks, _boxes, _outlines, _follow_up):
             _fresh(kit, Path(folder))
             draw(kit)
         if options.training_run is not None:
@@ -121,6 +121,33 @@ def _boxes(kit) -> None:
     kit.spin(lambda: not panel.boxes.busy, 300)
     boxesIn(kit.scene, nodes[1])["spleen"].node.SetSize(50, 60, 70)
     _picture(kit, panel)
+
+
+def _outlines(kit) -> None:
+    from box_bench import add_segmentation
+    from scans import add_patient
+
+    from AnatomicalEmbeddingLib.panels import ModuleSettings
+
+    nodes = [add_patient(n, name) for n, name in enumerate(("CT 2024-03", "CT 2025-01", "Another patient"))]
+    example = add_segmentation(kit.scene, 0, nodes[0], {"liver": "Liver", "kidney_left": "Kidney left"})
+    example.SetName("Drawn by hand")
+    example.SetReferenceImageGeometryParameterFromVolumeNode(nodes[0])
+    panel = kit.open(kit.load_module("AnatomicalROI"))
+    panel.outlines.process.pythonCommand = [sys.executable]
+    panel.ui.outlinesSection.collapsed = False
+    panel.ui.outlineExamplesSelector.setCheckState(example, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        ModuleSettings.setValue("outlineFolder", folder)
+        kit.click(panel.ui.outlineButton)
+        kit.spin(lambda: not panel.outlines.busy, 1200)
+    panel.ui.outlineFolderEdit.currentPath = "outlines"
+    panel.parent.resize(480, 1400)
+    panel.parent.show()
+    kit.process_events()
+    path = OUTPUT / "AnatomicalROI-outlines.png"
+    panel.ui.outlinesSection.grab().save(str(path))
+    print(path)
 
 
 def _follow_up(kit) -> None:

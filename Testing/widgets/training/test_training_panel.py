@@ -3,8 +3,8 @@
 import numpy as np
 from made_up_training import leave_run
 
+from AnatomicalEmbeddingLib.scene.processes.EngineProcess import FAILED, FINISHED, STOPPED
 from AnatomicalEmbeddingLib.scene.training.TrainingLog import Validations
-from AnatomicalEmbeddingLib.scene.training.TrainingProcess import FAILED, FINISHED, STOPPED
 from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
 
 

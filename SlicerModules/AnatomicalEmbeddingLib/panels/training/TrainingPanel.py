@@ -10,10 +10,11 @@ from pathlib import Path
 import qt
 from slicer.i18n import tr as _
 
+from ...scene.processes.EngineProcess import FAILED, STOPPED
 from ...scene.Signal import Signal
 from ...scene.training.TrainingCurves import TrainingCurves
 from ...scene.training.TrainingLog import LossCurve, Validations
-from ...scene.training.TrainingProcess import FAILED, STOPPED, TrainingProcess, TrainingProgress, TrainingResult
+from ...scene.training.TrainingProcess import TrainingProcess, TrainingProgress, TrainingResult
 from ...scene.training.TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from ...scene.training.TrainingSettings import settingsProblem
 from ..Widgets import BAD, GOOD, WARNING, coloured

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import slicer
 import slicer.util
 import vtk
 from vtk.util.numpy_support import vtk_to_numpy
+
+from ..VolumeNodes import ijkToRas
 
 
 def segmentIds(segmentationNode) -> list[str]:
@@ -40,6 +43,49 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
     halfVoxel = np.abs(toVolume[:3, :3]).sum(axis=1) / 2
     ends = np.array([side * end for (side, _axis), (_ijk, end) in zip(_sides(), layers, strict=True)]).reshape(2, 3)
     return np.stack([ends[0] - halfVoxel, ends[1] + halfVoxel]), points
+
+
+def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
+    """(k, j, i) bool: the volume's voxels whose centre lies in a segment; None for a segment without voxels.
+
+    Raises PointsError where a warp lies between segmentation and volume.
+    """
+    found = _labelmap(segmentationNode, segmentId)
+    if found is None:
+        return None
+    mask, toVolume = found[0], _toVolume(segmentationNode, volumeNode) @ found[1]
+    result = np.zeros(volumeNode.GetImageData().GetDimensions()[::-1], dtype=bool)
+    toSegment = np.linalg.inv(toVolume) @ ijkToRas(volumeNode)
+    ends = np.array([(*ijk, 1.0) for ijk in product(*((-1, size) for size in mask.shape[::-1]))])
+    corners = ends @ np.linalg.inv(toSegment)[:3].T
+    low = np.clip(np.floor(corners.min(axis=0)), 0, result.shape[::-1]).astype(int)
+    high = np.clip(np.ceil(corners.max(axis=0)) + 1, 0, result.shape[::-1]).astype(int)
+    j, i = np.meshgrid(np.arange(low[1], high[1]), np.arange(low[0], high[0]), indexing="ij")
+    for k in range(low[2], high[2]):  # a slice at a time: a whole scan's places would not fit into memory
+        where = np.stack([i, j, np.full_like(i, k)], axis=-1) @ toSegment[:3, :3].T + toSegment[:3, 3]
+        nearest = np.floor(where + 0.5).astype(int)
+        inside = ((nearest >= 0) & (nearest < mask.shape[::-1])).all(axis=-1)
+        a, b, c = nearest[inside].T
+        result[k, low[1] : high[1], low[0] : high[0]][inside] = mask[c, b, a]
+    return result
+
+
+def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]) -> None:
+    """Add a segment with the voxels (k, j, i) of a grid, without their empty margins.
+
+    toRas: (4, 4) voxel i, j, k -> the node's own RAS. colour: red, green and blue, 0..1.
+    """
+    block = tuple(_used(mask.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)) if mask.any() else None
+    part = np.ascontiguousarray(mask[block] if block else mask[:1, :1, :1], dtype=np.uint8)
+    image = slicer.vtkOrientedImageData()
+    image.SetDimensions(*part.shape[::-1])
+    image.AllocateScalars(vtk.VTK_UNSIGNED_CHAR, 1)
+    vtk_to_numpy(image.GetPointData().GetScalars())[:] = part.ravel()
+    matrix = np.array(toRas, dtype=np.float64)
+    first = [each.start for each in reversed(block)] if block else [0, 0, 0]
+    matrix[:3, 3] += matrix[:3, :3] @ first
+    image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(matrix))
+    segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(each) for each in colour])
 
 
 def _sides() -> Iterator[tuple[int, int]]:

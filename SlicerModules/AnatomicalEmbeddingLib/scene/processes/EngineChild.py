@@ -1,6 +1,6 @@
-"""Runs in the child process: the headless trainer, which saves and ends when a file appears or nobody listens any more.
+"""Runs in a child process: a command of the engine that saves and ends when a file appears or nobody listens any more.
 
-`python TrainingChild.py STOP_FILE train ...` is `python -m AnatomicalEmbedding train ...` that stops, as by a signal,
+`python EngineChild.py STOP_FILE train ...` is `python -m AnatomicalEmbedding train ...` that stops, as by a signal,
 once STOP_FILE exists, and when the application that reads what it prints is gone. Signals and standard input would not
 do: between Slicer and its Python there is a launcher, which hands on neither, and Windows has no signal to send.
 """
@@ -17,7 +17,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """A stream whose broken pipe asks the trainer to stop, where it would otherwise end it before it has saved."""
+    """A stream whose broken pipe asks the command to stop, where it would otherwise end it before it has saved."""
 
     def __init__(self, stream) -> None:
         self._stream = stream

@@ -1,0 +1,119 @@
+"""Outlines in the scene: segmentation nodes that know their scan, and what is known of each of their structures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .. import SceneNodes, Views
+from ..boxes.Segments import addSegment, extremesIn, segmentIds, segmentName
+from ..boxes.StructureNames import readable
+from ..VolumeNodes import toWorld
+
+if TYPE_CHECKING:
+    from .OutlineFolder import OutlineFolder
+
+VOLUME_ROLE = "AnatomicalEmbedding.OutlinedVolume"
+_ATTRIBUTE = "AnatomicalEmbedding.Outlines"  # JSON: rows of the table of results
+_COLOURLESS = (0.9, 0.7, 0.3)
+ABSENT, CUT = "absent", "cut"
+
+
+@dataclass(frozen=True, eq=False)
+class OutlineRow:
+    """One structure of one scan. dice: the overlap with an expert's outline that is expected, and the interval that
+    holds it in 8 of 10 cases; None where the structure is absent. volumeMl: 0 there.
+    """
+
+    node: object
+    volume: object
+    structure: str
+    status: str
+    volumeMl: float
+    dice: tuple[float, float, float] | None
+    remark: str
+
+
+def bringIn(
+    scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Sequence[float]]]
+) -> None:
+    """Make a segmentation node of a scan's outlines, next to the scan; earlier ones of ours stay, and are hidden.
+
+    name: of the scan's files. looks: name and colour of each structure. Nothing happens where the scene has them
+    already. Raises AnatomicalEmbeddingError for a file that cannot be read.
+    """
+    from AnatomicalEmbedding.segmentation.files import read_segments
+
+    rows = json.dumps([{key: value for key, value in row.items() if key != "look"} for row in folder.rows(name)])
+    earlier = [node for node in _nodes(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode]
+    if any(node.GetAttribute(_ATTRIBUTE) == rows for node in earlier):
+        return
+    labels = read_segments(folder.labels(name))
+    for node in earlier:
+        node.RemoveAttribute(_ATTRIBUTE)
+        node.GetDisplayNode().SetVisibility(False)
+    node = scene.AddNewNodeByClass(
+        "vtkMRMLSegmentationNode", SceneNodes.freeName(scene, f"{volumeNode.GetName()} outlined")
+    )
+    node.CreateDefaultDisplayNodes()
+    node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
+    node.SetReferenceImageGeometryParameterFromVolumeNode(volumeNode)
+    node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
+    for structure in sorted(labels.values, key=[*looks, *labels.values].index):  # in the order of the examples
+        title, colour = looks.get(structure, (readable(structure), _COLOURLESS))
+        mask = labels.voxels == labels.values[structure]
+        if mask.any():
+            addSegment(node, mask, labels.ijk_to_ras, title, colour)
+    node.SetAttribute(_ATTRIBUTE, rows)
+    SceneNodes.placeNextTo(scene, node, volumeNode)
+    Views.showOnlyIn(node.GetDisplayNode(), scene, volumeNode)
+
+
+def rowsIn(scene) -> list[OutlineRow]:
+    """What is known of all outlines, the one that most deserves a look first, absent structures last."""
+    found = [row for node in _nodes(scene) for row in _rowsOf(node)]
+    return sorted(found, key=lambda row: 2.0 if row.dice is None else row.dice[0])
+
+
+def showOnlyInOwnViews(scene) -> None:
+    """Draw each outline in the views of its own scan alone."""
+    for node in _nodes(scene):
+        volume = node.GetNodeReference(VOLUME_ROLE)
+        if volume is not None and node.GetDisplayNode() is not None:
+            Views.showOnlyIn(node.GetDisplayNode(), scene, volume)
+
+
+def jumpTo(scene, row: OutlineRow) -> None:
+    """Centre the views of a scan on a structure; a scan that no view shows is shown in all."""
+    from AnatomicalEmbedding.structures.label_names import normalise_name
+
+    if not Views.viewsOf(scene, row.volume):
+        Views.show(scene, row.volume)
+    for segmentId in segmentIds(row.node):
+        if normalise_name(segmentName(row.node, segmentId)) == row.structure:
+            found = extremesIn(row.volume, row.node, segmentId)
+            if found is not None:
+                Views.jump(scene, row.volume, toWorld(row.volume, [found[0].mean(axis=0)])[0])
+
+
+def _nodes(scene) -> list:
+    return [node for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode") if node.GetAttribute(_ATTRIBUTE)]
+
+
+def _rowsOf(node) -> list[OutlineRow]:
+    volume = node.GetNodeReference(VOLUME_ROLE)
+    if volume is None:
+        return []
+    try:
+        return [
+            OutlineRow(
+                node, volume, row["structure"], row["status"], float(row["volume_ml"]),
+                tuple(float(row[key]) for key in ("predicted_dice", "low", "high")) if row["predicted_dice"] else None,
+                row["remark"],
+            )
+            for row in json.loads(node.GetAttribute(_ATTRIBUTE))
+        ]  # fmt: skip
+    except (ValueError, KeyError, TypeError):  # changed by hand
+        return []

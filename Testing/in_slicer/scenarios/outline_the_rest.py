@@ -1,0 +1,55 @@
+"""Segment the rest like these: an organ segmented in one scan is outlined in another, in the background."""
+
+import slicer
+from driver.scans import add_patient, box_of, patient
+from driver.waiting import pause
+
+
+def run(user):
+    scans = [add_patient(0, "Prior"), add_patient(1, "Current")]
+    panel = user.open("AnatomicalROI")
+    ui = panel.ui
+    assert ui.outlinesSection.collapsed, "folded away by default"
+    user.open_section(ui.outlinesSection)
+    assert not ui.outlineButton.enabled
+    example = segment_liver(scans[0])
+    ui.outlineFolderEdit.currentPath = str(user.folder / "outlines")
+    ui.outlineExamplesSelector.setCheckState(example, 2)
+    user.wait(lambda: ui.outlineButton.text.startswith("Segment 1 scan, about "), 5, "the time is stated")
+    panel.outlines.process.mostMinutes = 0.1  # the organ of a synthetic patient is learned at once
+
+    # stopped, and gone on with
+    user.click(ui.outlineButton)
+    user.wait(lambda: panel.outlines.process.running, 60, "the scans are saved")
+    user.click(ui.outlineButton)
+    user.wait(lambda: not panel.outlines.busy, 300, "Cancel stops")
+    assert "goes on where it stopped" in ui.outlineStatusLabel.text
+    user.click(ui.outlineButton)
+    user.wait(lambda: panel.outlines.busy, 10)
+    user.wait(lambda: not panel.outlines.busy, 600, "the other scan is outlined")
+    pause(0.5)
+    user.picture("outlined")
+
+    assert ui.outlineTable.rowCount == 1
+    assert ui.outlineTable.item(0, 0).text() == "Current"
+    assert 0 < float(ui.outlineTable.item(0, 3).text()) <= 1
+    found = user.node("Current outlined")
+    assert found.GetSegmentation().GetNthSegment(0).GetName() == "The liver"
+
+    # a double click shows the structure
+    user.click_cell(ui.outlineTable, 0, 1, twice=True)
+    user.wait(lambda: user.views.shows(scans[1], box_of(1, "liver").mean(axis=0), 20.0), 5, "the views jump to it")
+
+
+def segment_liver(scan):
+    """A segmentation that was drawn on the first patient's scan."""
+    import numpy as np
+
+    from AnatomicalEmbeddingLib.scene.boxes.Segments import addSegment
+
+    node = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Drawn by hand")
+    node.CreateDefaultDisplayNodes()
+    node.SetReferenceImageGeometryParameterFromVolumeNode(scan)
+    label = next(value for value, name in patient(0).label_names.items() if name == "liver")
+    addSegment(node, np.asarray(patient(0).labels == label), patient(0).volume.ijk_to_ras, "The liver", (0.8, 0.4, 0.3))
+    return node

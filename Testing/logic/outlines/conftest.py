@@ -1,0 +1,37 @@
+"""What the tests of outlining the rest start from: three synthetic patients, two of them outlined."""
+
+import sys
+
+import pytest
+from box_bench import add_segmentation
+from scans import add_patient
+
+from AnatomicalEmbeddingLib.scene.outlines.OutlineLogic import OutlineLogic
+
+SEGMENTS = {"liver": "Liver", "kidney_left": "Left kidney"}
+
+
+@pytest.fixture
+def patients(scene):
+    return [add_patient(number, name) for number, name in enumerate(("First", "Second", "Third"))]
+
+
+@pytest.fixture
+def examples(scene, patients):
+    """Segmentations of the first two patients."""
+    found = []
+    for number in (0, 1):
+        node = add_segmentation(scene, number, patients[number], SEGMENTS)
+        node.SetReferenceImageGeometryParameterFromVolumeNode(patients[number])
+        found.append(node)
+    return found
+
+
+@pytest.fixture
+def logic(scene):
+    made = OutlineLogic(scene, [sys.executable])
+    made.process.mostMinutes = 0.1
+    made.said = []
+    made.reported.connect(made.said.append)
+    yield made
+    made.close()

@@ -1,0 +1,189 @@
+"""Segment the rest like these, in a scene: the real engine in its process; made-up ones where only time matters."""
+
+import time
+
+import numpy as np
+import pytest
+import slicer
+import slicer.util
+from box_bench import add_segmentation, add_turned
+from scans import add_patient, add_transform, patient, turned
+from training_runs import fake_engine
+
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbeddingLib.scene.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
+from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
+from AnatomicalEmbeddingLib.scene.outlines import OutlineNodes
+from AnatomicalEmbeddingLib.scene.outlines.OutlineExamples import outlinedScans
+from AnatomicalEmbeddingLib.scene.outlines.OutlineFolder import OutlineFolder, fileNames
+from AnatomicalEmbeddingLib.scene.VolumeNodes import snapshot
+from slicer_kit.scene import nodes_of_class
+
+QUICK = Choice(device="cpu")
+WAITS = """
+import AnatomicalEmbedding
+while not asked:
+    obey_signals()
+    say("anatemb: 40 % training: step 4, loss 0.5, 2 min to go")
+    time.sleep(0.05)
+sys.exit(2)
+"""
+
+
+def mask_of(number, structure):
+    label = next(label for label, name in patient(number).label_names.items() if name == structure)
+    return patient(number).labels == label
+
+
+def until(logic, condition, seconds=400.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{logic.progress}, {logic.said}"
+        logic.poll()
+        time.sleep(0.01)
+
+
+def dice(one, other):
+    return 2 * (one & other).sum() / (one.sum() + other.sum())
+
+
+# -- segments on the voxels of scans
+
+
+def test_a_segment_is_read_on_the_scans_voxels_wherever_both_were_moved(scene):
+    askew = turned(25.0, (9.0, 8.0, 7.0))
+    volume = add_turned(0, askew)
+    for parent in (None, add_transform(scene, turned(40.0, (0, 0, 50.0)))):
+        node = add_segmentation(scene, 0, volume, {"liver": "Liver"})
+        for each in (node, volume):
+            each.SetAndObserveTransformNodeID(None if parent is None else parent.GetID())
+        assert np.array_equal(maskIn(volume, node, segmentIds(node)[0]), mask_of(0, "liver"))
+
+
+def test_a_segment_on_a_coarser_grid_is_read_at_the_nearest_voxel(scene):
+    volume = slicer.util.addVolumeFromArray(np.zeros((6, 8, 10), np.int16), np.eye(4), name="Fine")
+    node = scene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Coarse")
+    coarse = np.diag([2.0, 2.0, 2.0, 1.0])
+    coarse[:3, 3] = 0.5
+    mask = np.zeros((3, 4, 5), bool)
+    mask[1, 2, 3] = True
+    addSegment(node, mask, coarse, "one", (1, 0, 0))
+    expected = np.zeros((6, 8, 10), bool)
+    expected[2:4, 4:6, 6:8] = True
+    assert np.array_equal(maskIn(volume, node, segmentIds(node)[0]), expected)
+
+
+# -- what is an example
+
+
+def test_the_scan_of_an_example_must_be_known_and_its_own(scene, patients, examples):
+    assert [each.volume for each in outlinedScans(examples)] == patients[:2]
+    labels, names = outlinedScans(examples)[0].labels()
+    assert names == ["liver", "kidney_left"]
+    assert np.array_equal(labels == 2, mask_of(0, "kidney_left"))
+    lost = add_segmentation(scene, 2, patients[2], {"liver": "Liver"})
+    with pytest.raises(PointsError, match="choose it as source volume"):
+        outlinedScans([lost])
+    again = add_segmentation(scene, 0, patients[0], {"liver": "Liver"})
+    again.SetReferenceImageGeometryParameterFromVolumeNode(patients[0])
+    with pytest.raises(PointsError, match="same scan"):
+        outlinedScans([examples[0], again])
+
+
+# -- files
+
+
+def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_changed(tmp_path, patients):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("")
+    assert "holds other files" in OutlineFolder(tmp_path / "mine").problem()
+    folder = OutlineFolder(tmp_path / "new")
+    assert folder.problem() == ""
+    labels = mask_of(0, "liver").astype(np.uint8)
+    folder.prepare(["a", "b"])
+    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
+    folder.writeScan("b", snapshot(patients[1]))
+    assert folder.problem() == ""
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")}
+    assert len(before) == 3
+    run = folder.run()
+    time.sleep(0.02)
+    folder.prepare(["a", "b"])
+    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
+    folder.writeScan("b", snapshot(patients[1]))
+    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")} == before
+    assert folder.run() == run
+    labels[0] = 1
+    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
+    assert folder.run() != run
+    folder.prepare(["b"])
+    assert not list(folder.examples.iterdir())
+    assert [path.name for path in folder.scans.iterdir()] == ["b.nii.gz"]
+
+
+def test_names_of_nodes_become_names_of_files():
+    assert fileNames(["CT 1/2", "CT_1_2", "???", "Ünder"]) == ["CT_1_2", "CT_1_2_2", "scan", "Ünder"]
+
+
+# -- from end to end
+
+
+def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, patients, examples, logic, tmp_path):
+    examples[0].GetSegmentation().GetNthSegment(0).SetColor(0.2, 0.4, 0.6)
+    air = slicer.util.addVolumeFromArray(np.full((30, 40, 40), -1000, np.int16), np.diag([5, 5, 5, 1.0]), name="Air")
+    assert logic.start(examples, [*patients, air], str(tmp_path / "out"), QUICK)
+    assert not logic.start(examples, patients, str(tmp_path / "out"), QUICK)
+    shares = []
+    until(logic, lambda: shares.append(logic.progress[0]) or not logic.busy)
+    assert shares == sorted(shares), logic.said
+    assert "Air" in logic.said[0]
+    assert "1 of 1 scans outlined" in logic.said[-1], logic.said
+    node = scene.GetFirstNodeByName("Third outlined")
+    assert node.GetNodeReference(OutlineNodes.VOLUME_ROLE) is patients[2]
+    assert [segmentName(node, each) for each in segmentIds(node)] == ["Liver", "Left kidney"]
+    assert node.GetSegmentation().GetNthSegment(0).GetColor() == pytest.approx((0.2, 0.4, 0.6))
+    assert dice(maskIn(patients[2], node, segmentIds(node)[0]), mask_of(2, "liver")) > 0.85
+    rows = OutlineNodes.rowsIn(scene)
+    liver = next(row for row in rows if row.structure == "liver" and row.volume is patients[2])
+    assert liver.volumeMl == pytest.approx(maskIn(patients[2], node, segmentIds(node)[0]).sum() * 0.064, abs=0.01)
+    assert 0 < liver.dice[1] < liver.dice[0] < liver.dice[2] <= 1
+    assert rows[0].dice is not None
+    # the same again finds its work done and adds nothing
+    count = len(nodes_of_class(scene, "vtkMRMLSegmentationNode"))
+    assert logic.start(examples, [*patients, air], str(tmp_path / "out"), QUICK)
+    until(logic, lambda: not logic.busy, 60)
+    assert len(nodes_of_class(scene, "vtkMRMLSegmentationNode")) == count
+
+
+def test_cancel_ends_the_process_and_says_how_to_go_on(patients, examples, logic, tmp_path):
+    logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
+    assert logic.start(examples, patients, str(tmp_path / "out"), QUICK)
+    until(logic, lambda: "2 min to go" in logic.progress[1], 60)
+    logic.cancel()
+    assert logic.progress[1] == "stopping"
+    until(logic, lambda: not logic.busy, 60)
+    assert "goes on where it stopped" in logic.said[-1]
+
+
+def test_closing_the_scene_ends_the_work(scene, patients, examples, logic, tmp_path):
+    logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
+    assert logic.start(examples, patients, str(tmp_path / "out"), QUICK)
+    until(logic, lambda: logic.process.running, 60)
+    scene.Clear(0)
+    until(logic, lambda: not logic.busy, 60)
+    assert OutlineNodes.rowsIn(scene) == []
+
+
+def test_nothing_to_outline_and_bad_folders_are_said(patients, examples, logic, tmp_path):
+    assert not logic.start(examples, patients[:2], str(tmp_path / "out"), QUICK)
+    assert "are all examples" in logic.said[-1]
+    assert not logic.start([], patients, str(tmp_path / "out"), QUICK)
+    assert "Tick" in logic.said[-1]
+    assert not logic.start(examples, patients, "relative", QUICK)
+    assert "whole path" in logic.said[-1]
+    extra = add_patient(2, "Extra")
+    empty = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Empty")
+    empty.SetReferenceImageGeometryParameterFromVolumeNode(extra)
+    assert logic.start([empty], patients, str(tmp_path / "out"), QUICK)
+    until(logic, lambda: not logic.busy, 60)
+    assert "outlines nothing in Extra" in logic.said[-1]
