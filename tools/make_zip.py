@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from staging import ROOT, SLICER_VERSION, Staged, StagingError, stage
+from stage_install import ROOT, SLICER_VERSION, Staged, StagingError, stage
 
 SLICER_REVISION = "34627"  # of Slicer 5.12.3
 _SYSTEMS = {"Linux": "linux", "Windows": "win", "Darwin": "macosx"}
