@@ -2,7 +2,7 @@
 
     python tools/make_zip.py -o dist
 
-The files are those that CMake stages (see staging.py), so nothing can differ from a built package. All of it is Python
+The files are those that CMake stages (see stage_install.py), so nothing can differ from a built package. All of it is Python
 and data: one archive serves every Linux and Windows of a Slicer version, macOS wants another layout. The same commit
 gives the same bytes. Extensions it depends on (PyTorch) are not installed along with a file.
 """
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from staging import ROOT, SLICER_VERSION, Staged, StagingError, stage
+from stage_install import ROOT, SLICER_VERSION, Staged, StagingError, stage
 
 SLICER_REVISION = "34627"  # of Slicer 5.12.3
 _SYSTEMS = {"Linux": "linux", "Windows": "win", "Darwin": "macosx"}

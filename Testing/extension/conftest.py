@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from staging import ROOT, Staged, find_cmake, stage
+from stage_install import ROOT, Staged, find_cmake, stage
 from static_checks import Extension
 
 

@@ -7,7 +7,7 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
-from staging import ROOT
+from stage_install import ROOT
 
 PATH = ROOT / "Resources/Packaging/AnatomicalEmbedding.json"
 SCHEMA = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from staging import StagingError, stage
+from stage_install import StagingError, stage
 
 TOP, MODULES = "CMakeLists.txt", "Modules/CMakeLists.txt"
 

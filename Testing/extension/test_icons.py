@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from render_icons import drawings, render
-from staging import ROOT
+from stage_install import ROOT
 from static_checks import Extension
 from static_checks.modules import icon_problems
 

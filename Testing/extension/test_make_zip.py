@@ -13,7 +13,7 @@ from pathlib import Path
 import make_zip
 import pytest
 from make_zip import Commit, Target, package_name
-from staging import ROOT, Staged
+from stage_install import ROOT, Staged
 
 ENTRY = {"scm_url": "https://example.org/sample.git", "build_subdirectory": ".", "category": "Registration", "tier": 1}
 COMMIT = Commit("0123456789abcdef0123456789abcdef01234567", datetime(2026, 11, 21, 12, 30, 10, tzinfo=UTC))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staging import ROOT, Staged
+from stage_install import ROOT, Staged
 
 MODULES = ROOT / "SlicerModules"
 

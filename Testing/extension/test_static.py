@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from staging import ROOT
+from stage_install import ROOT
 from static_checks import Extension, Source
 from static_checks.modules import class_order, empty_header, hidden_package
 from static_checks.repository import checkout_files, shared_test_names, too_large

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from staging import ROOT
+from stage_install import ROOT
 
 
 def test_programs_that_are_missing_are_named_in_a_line_to_type(tmp_path) -> None:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from staging import ROOT, Staged
+from stage_install import ROOT, Staged
 
 
 def _start(flat: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
