@@ -110,6 +110,9 @@ class qSlicerMarkupsPlaceWidget(QtWidgets.QWidget):
         self._place_button.blockSignals(False)
 
     placeModeEnabled = QtCore.Property(bool, _is_placing, setPlaceModeEnabled)
+    placeModePersistency = QtCore.Property(
+        bool, lambda self: bool(self._interaction.GetPlaceModePersistence()), setPlaceModePersistency
+    )
 
 
 def _markups_logic():

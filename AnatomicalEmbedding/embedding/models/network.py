@@ -7,6 +7,7 @@ stride 2 (fine detail with context). Organs are read from all of these.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -192,7 +193,7 @@ class EmbeddingNetwork(nn.Module):
         up = self.finish_body(coarse, fine)
         coordinate = None
         if self.spec.coordinates:
-            with torch.autocast(x.device.type, enabled=False):  # half floats hold 800 mm to half a mm only
+            with _full_precision(x):  # half floats hold 800 mm to half a mm only
                 coordinate = self.output_norm(self.coordinate(up.float()))
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
@@ -300,6 +301,13 @@ def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.T
 
     oneDNN's bfloat16 weight gradient holds uninitialised memory where the input is two slices deep (torch 2.13).
     """
-    exact = x.device.type == "cpu" and x.shape[2] == 2
-    with torch.autocast(x.device.type, enabled=torch.is_autocast_enabled(x.device.type) and not exact):
-        return layer(x.float() if exact else x)
+    if x.device.type != "cpu" or x.shape[2] != 2:
+        return layer(x)
+    with _full_precision(x):
+        return layer(x.float())
+
+
+def _full_precision(x: torch.Tensor) -> AbstractContextManager:
+    """Context without mixed precision; some devices know none."""
+    known = torch.amp.is_autocast_available(x.device.type)
+    return torch.autocast(x.device.type, enabled=False) if known else nullcontext()
