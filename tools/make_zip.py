@@ -2,9 +2,9 @@
 
     python tools/make_zip.py -o dist
 
-The files are those that CMake stages (see stage_install.py), so nothing can differ from a built package. All of it is Python
-and data: one archive serves every Linux and Windows of a Slicer version, macOS wants another layout. The same commit
-gives the same bytes. Extensions it depends on (PyTorch) are not installed along with a file.
+The files are those that CMake stages (see stage_install.py), so nothing can differ from a built package. All of it is
+Python and data: one archive serves every Linux and Windows of a Slicer version, macOS wants another layout. The same
+commit gives the same bytes. Extensions it depends on (PyTorch) are not installed along with a file.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from .map import EmbeddingMap, Provenance
 from .models.network import Features
 from .models.registry import find_weights
 from .slabs import FINE_REACH_CELLS, SlabNetwork, run_in_slabs
+from .working_grid import axis_matrix
 
 _BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
 
@@ -214,20 +215,19 @@ def _without_batch(found: Features) -> Features:
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
     """Input (1, k, j, i) magnified about voxel corner 0; padded with air to multiples of `size_step`."""
     size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
-    return _sampled(x, size, 1 / scale, padding="zeros")
+    return _read_along_axes(x, [(np.arange(n) + 0.5) / scale - 0.5 for n in size])
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Map of a resized input, at the cells of the original input."""
-    return _sampled(cells, [n // stride for n in shape[1:]], scale, padding="border")
+    """Map of a resized input, at the cells of the original input; beyond the border, of the border cells."""
+    places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
+    return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
 
 
-def _sampled(x: torch.Tensor, size: list[int], step: float, padding: str) -> torch.Tensor:
-    """x (c, k, j, i) read linearly at (index + 0.5) * step - 0.5 along each axis."""
-    axes = [(torch.arange(n) + 0.5) * step * 2 / old - 1 for n, old in zip(size, x.shape[1:], strict=True)]
-    k, j, i = torch.meshgrid(*axes, indexing="ij")
-    grid = torch.stack([i, j, k], dim=-1)[None]
-    return F.grid_sample(x[None], grid, padding_mode=padding, align_corners=False)[0]
+def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
+    """x (c, k, j, i) read linearly at the continuous `places` along k, j and i; zero outside."""
+    k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
+    return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 
 
 def volume_hash(volume: Volume) -> str:

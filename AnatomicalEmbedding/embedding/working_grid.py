@@ -124,29 +124,41 @@ def _sample_aligned(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
 ) -> torch.Tensor:
     """Averaging and interpolation of an axis-aligned scan: one small matrix an axis, in-plane slab by slab."""
+    bi, bj, bk = (int(b) for b in bins)
+    nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
     along_i, along_j, along_k = (
-        _axis_matrix(array.shape[2 - axis], int(bins[axis]), grid_to_ijk[axis, axis], grid_to_ijk[axis, 3], int(size))
-        for axis, size in enumerate(size_ijk)
+        axis_matrix(voxels, grid_to_ijk[axis, axis] * np.arange(size) + grid_to_ijk[axis, 3])
+        for axis, (voxels, size) in enumerate(zip((ni, nj, nk), size_ijk, strict=True))
     )
-    planes = torch.empty(array.shape[0], along_j.shape[0], along_i.shape[0])
-    for k in range(0, array.shape[0], slab):
-        part = torch.from_numpy(np.ascontiguousarray(array[k : k + slab])).float() - AIR_HU
-        planes[k : k + slab] = along_j @ (part @ along_i.T)
+    planes = torch.empty(nk, along_j.shape[0], along_i.shape[0])
+    for k in range(0, nk, slab):
+        part = _sum_of_bins(array[k * bk : (k + slab) * bk, : nj * bj, : ni * bi], (bk, bj, bi))
+        above_air = torch.from_numpy(part).float() / (bi * bj * bk) - AIR_HU
+        planes[k : k + slab] = along_j @ (above_air @ along_i.T)
     return torch.tensordot(along_k, planes, dims=1).add_(AIR_HU)
 
 
-def _axis_matrix(voxels: int, bins: int, scale: float, shift: float, size: int) -> torch.Tensor:
-    """(size, voxels): grid voxel n reads binned voxel scale * n + shift linearly; zero outside."""
-    binned = voxels // bins
-    position = scale * np.arange(size) + shift
+def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
+    """Sums over bins (k, j, i) of voxels, the remainder of fewer voxels left out; exact for whole numbers."""
+    array = array[: array.shape[0] // bins[0] * bins[0]]
+    kind = array.dtype if np.prod(bins) == 1 else np.result_type(array.dtype, np.int32)
+    for axis, count in enumerate(bins):
+        along = np.moveaxis(array, axis, 0)
+        total = along[::count].astype(kind)
+        for n in range(1, count):
+            total += along[n::count]
+        array = np.moveaxis(total, 0, axis)
+    return np.ascontiguousarray(array)
+
+
+def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
+    """(positions, size): linear reading of `size` values at continuous positions along an axis; zero outside."""
     lower = np.floor(position).astype(int)
-    matrix = np.zeros((size, binned))
+    matrix = np.zeros((len(position), size))
     for index, weight in ((lower, 1 - (position - lower)), (lower + 1, position - lower)):
-        inside = (index >= 0) & (index < binned)
+        inside = (index >= 0) & (index < size)
         matrix[np.flatnonzero(inside), index[inside]] += weight[inside]
-    wide = np.zeros((size, voxels))
-    wide[:, : binned * bins] = np.repeat(matrix / bins, bins, axis=1)
-    return torch.from_numpy(wide).float()
+    return torch.from_numpy(matrix).float()
 
 
 def _sample_oblique(

@@ -1,4 +1,4 @@
-"""A short training run, for test_distributed: `python distributed_run.py FOLDER OBJECTIVE`, alone or under torchrun."""
+"""Short training runs, for test_distributed: `distributed_run.py FOLDER OBJECTIVE ...`, alone or under torchrun."""
 
 import sys
 from pathlib import Path
@@ -13,9 +13,15 @@ STEPS = 3
 STEADY = {"epsilon": 1e-2, "schedule": "constant", "ema": 0.5}
 BATCH = {"coordinates": {"voxels_per_batch": 4 * 24 * 20 * 16}, "hybrid": {"pairs": 2}}
 
+
+def short_run(folder: Path, objective: str) -> None:
+    """Train in `folder`/`objective`."""
+    recipe = tiny_recipe(objective, optimiser=STEADY, batch=BATCH[objective])
+    scans = [linear_scan("one"), linear_scan("two")]
+    train(scans, recipe, folder / objective, STEPS, workers=0, dtype=torch.float32)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    folder, objective = Path(sys.argv[1]), sys.argv[2]
-    recipe = tiny_recipe(objective, optimiser=STEADY, batch=BATCH[objective])
-    run = train([linear_scan("one"), linear_scan("two")], recipe, folder, STEPS, workers=0, dtype=torch.float32)
-    print(run.steps)
+    for each in sys.argv[2:]:
+        short_run(Path(sys.argv[1]), each)

@@ -32,7 +32,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 class TestMatch:
-    def test_a_header_without_orientation_is_told(self, anatemb, place, tmp_path):
+    def test_a_header_without_orientation_is_reported(self, anatemb, place, tmp_path):
         image = bytearray(gzip.decompress(place.target.read_bytes()))
         image[252:256] = bytes(4)  # qform_code and sform_code
         (tmp_path / "nowhere.nii.gz").write_bytes(gzip.compress(bytes(image)))
@@ -176,7 +176,7 @@ class TestRefused:
         assert_refused(anatemb("match", place.template, place.points, place.target, bad, "-o", out, *place.model), bad)
         assert not out.exists()
 
-    def test_unless_it_is_told_to_keep_going(self, anatemb, place, bad_files, tmp_path):
+    def test_unless_asked_to_keep_going(self, anatemb, place, bad_files, tmp_path):
         bad = bad_files["magnetic_resonance"]
         words = ("match", place.template, place.points, bad, place.target, "-o", tmp_path, "--keep-going", *place.model)
         outcome = anatemb(*words, "--no-report")

@@ -168,7 +168,7 @@ def test_crops_never_overwrite_scans(anatemb, place, library, model, tmp_path):
     assert (tmp_path / "a_liver.nii.gz").read_bytes() == before
 
 
-def test_what_cannot_be_done_is_said(anatemb, place, library, model, tmp_path):
+def test_what_cannot_be_done_is_reported(anatemb, place, library, model, tmp_path):
     scan = place / "scans" / "carl.nii.gz"
     out = ("-o", tmp_path / "out")
     assert_refused(anatemb("locate", scan, *out, *model), "w: no structure library ships for these weights")

@@ -62,7 +62,7 @@ class TestWhatIsGivenStays:
 
 class TestFullDisk:
     @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-    def test_it_is_told(self, anatemb, monkeypatch, number):
+    def test_it_is_reported(self, anatemb, monkeypatch, number):
         def full(options: object) -> None:
             raise OSError(number, os.strerror(number))
 
@@ -94,7 +94,7 @@ def test_points_are_given_once(anatemb, place, tmp_path):
     assert_refused(anatemb(*words), place.points, "--point is given too; leave one out")
 
 
-def test_a_file_that_is_no_weights_is_told(anatemb, place, tmp_path):
+def test_a_file_that_is_no_weights_is_reported(anatemb, place, tmp_path):
     words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--model", place.points)
     assert_refused(anatemb(*words), place.points, "is no weights file; give one that ends in .safetensors or .pt")
 

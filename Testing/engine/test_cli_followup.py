@@ -84,7 +84,7 @@ def test_lines_bring_their_long_axes(anatemb, place, lines: Path, tmp_path: Path
         assert not there.confirmed
 
 
-def test_goes_on_from_a_record_and_keeps_what_a_person_said(anatemb, place, lines: Path, tmp_path: Path) -> None:
+def test_goes_on_from_a_record_and_keeps_what_a_person_entered(anatemb, place, lines: Path, tmp_path: Path) -> None:
     base = ("--no-report", *place.model)
     assert anatemb("followup", place.template, lines, place.target, "-o", tmp_path, *base).code == 0
     path = tmp_path / "patient.followup.json"
@@ -160,7 +160,7 @@ def test_one_scan_under_two_names_is_refused(anatemb, place, three, tmp_path: Pa
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_person_has_said_is_not_replaced(anatemb, place, tmp_path: Path) -> None:
+def test_what_a_person_has_entered_is_not_replaced(anatemb, place, tmp_path: Path) -> None:
     words = ("followup", place.template, place.points, place.target, "-o", tmp_path, "--no-report", *place.model)
     path = tmp_path / "patient.followup.json"
     assert anatemb(*words).code == 0
@@ -204,7 +204,7 @@ def test_dicom_studies_are_ordered_by_their_dates_and_known_by_their_series(anat
     assert_refused(twice, "is the same scan as another one")
 
 
-def test_scans_of_two_patients_are_told(anatemb, place, tmp_path: Path) -> None:
+def test_scans_of_two_patients_are_reported(anatemb, place, tmp_path: Path) -> None:
     for path, patient in ((place.template, "one"), (place.target, "two")):
         write_ct_series(tmp_path / patient, Volume.read(path), PatientID=patient)
     words = ("followup", tmp_path / "one", place.points, tmp_path / "two", "-o", tmp_path / "out", "--no-report")

@@ -114,7 +114,7 @@ def test_points_outside_the_fixed_scan_are_refused(anatemb, place, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
-def test_two_scans_of_one_name_are_told_apart(anatemb, place, tmp_path):
+def test_two_scans_of_one_name_are_distinguished(anatemb, place, tmp_path):
     for path, folder in ((place.template, "A"), (place.target, "B")):
         (tmp_path / folder).mkdir()
         shutil.copy(path, tmp_path / folder / "ct.nii.gz")

@@ -102,7 +102,7 @@ class TestCache:
         assert "0 maps, 0.0 MB, 1 removed" in anatemb("cache", "--clear").out
         assert list((tmp_path / "cache").iterdir()) == []
 
-    def test_nothing_is_kept_when_told_not_to(self, anatemb, place, tmp_path, monkeypatch):
+    def test_nothing_is_kept_when_asked_not_to(self, anatemb, place, tmp_path, monkeypatch):
         monkeypatch.setenv("ANATEMB_CACHE", str(tmp_path / "cache"))
         anatemb("embed", place.template, "-o", tmp_path / "maps", "--no-cache", *place.model)
         assert not (tmp_path / "cache").exists()

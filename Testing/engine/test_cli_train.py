@@ -84,7 +84,7 @@ def test_time_that_is_up_ends_the_run_with_weights(scans, recipe, tmp_path, caps
     assert read_weights(tmp_path / "weights.safetensors").card["steps"] == 1
 
 
-def test_scans_without_readings_are_left_out_when_told_so(scans, recipe, tmp_path, capsys):
+def test_scans_without_readings_are_left_out_when_asked(scans, recipe, tmp_path, capsys):
     lone = tmp_path / "lone" / "ct"
     lone.mkdir(parents=True)
     (scans / "patient0.nii.gz").rename(lone / "stranger.nii.gz")

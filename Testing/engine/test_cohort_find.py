@@ -148,7 +148,7 @@ def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path
         (["adrenal glands"], "names 2 places"),
     ],
 )
-def test_what_cannot_be_found_is_said(anatemb, folder, tmp_path, options, says):
+def test_what_cannot_be_found_is_reported(anatemb, folder, tmp_path, options, says):
     assert_refused(anatemb("cohort", "find", folder, *options, "-o", tmp_path / "out"), says)
     assert not (tmp_path / "out").exists()
 

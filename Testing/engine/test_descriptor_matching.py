@@ -77,9 +77,9 @@ def test_many_points_are_answered_as_one_by_one():
 
 @pytest.mark.parametrize("effort", ["fast", "standard", "thorough"])
 def test_very_many_points_are_answered_in_parts(effort, monkeypatch):
-    template, target, points = described(), described(moved=(2.0, 1.0, 0.0)), inner_points(100)
+    template, target, points = described(), described(moved=(2.0, 1.0, 0.0)), inner_points(30)
     whole = match(template, points, target, effort)
-    monkeypatch.setattr(matching, "_AT_ONCE", 30)
+    monkeypatch.setattr(matching, "_AT_ONCE", 12)
     parts = match(template, points, target, effort)
     np.testing.assert_allclose(parts.points_ras, whole.points_ras, atol=1e-4)
     np.testing.assert_allclose(parts.score, whole.score, atol=1e-5)

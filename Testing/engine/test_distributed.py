@@ -8,31 +8,39 @@ from pathlib import Path
 
 import pytest
 import torch
-from distributed_run import STEPS
+from distributed_run import BATCH, STEPS, short_run
 from torch import nn
 
 from AnatomicalEmbedding.training.state import SyncedBatchNorm3d, synchronised
 
 HERE = Path(__file__).parent
-SCRIPT = HERE / "distributed_run.py"
 
 
-def run(folder, objective, processes):
-    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", "0", "--standalone"]
-    command = [sys.executable, *(launcher if processes > 1 else []), str(SCRIPT), str(folder), objective]
-    path = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+def kept(folder):
+    """Losses and the last state of a run."""
     with (folder / "loss.csv").open(newline="") as file:
         losses = [float(row["loss"]) for row in csv.DictReader(file)]
     return losses, torch.load(folder / "checkpoint.pt", weights_only=True)
 
 
-@pytest.mark.parametrize("objective", ["coordinates", "hybrid"])
-def test_two_processes_do_what_one_does(objective, tmp_path):
-    alone, state = run(tmp_path / "one", objective, 1)
-    together, shared = run(tmp_path / "two", objective, 2)
+@pytest.fixture(scope="module")
+def by_two(tmp_path_factory):
+    """Folder of the runs of both objectives by two processes."""
+    folder = tmp_path_factory.mktemp("two")
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0", "--standalone"]
+    path = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *launcher, str(HERE / "distributed_run.py"), str(folder), *BATCH]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+@pytest.mark.parametrize("objective", BATCH)
+def test_two_processes_do_what_one_does(objective, by_two, tmp_path):
+    short_run(tmp_path, objective)
+    alone, state = kept(tmp_path / objective)
+    together, shared = kept(by_two / objective)
     assert len(alone) == len(together) == STEPS
     if objective == "coordinates":  # in the hybrid each process draws its own random negatives
         assert together == pytest.approx(alone, rel=1e-4)

@@ -93,7 +93,7 @@ def test_predictions_are_found_whatever_their_order_and_rounding(test_json: Path
     assert figures["mix"]["seconds"] == 2.5
 
 
-def test_two_lesions_of_the_same_scans_are_told_apart(tmp_path: Path) -> None:
+def test_two_lesions_of_the_same_scans_are_distinguished(tmp_path: Path) -> None:
     pairs = [
         dict(PAIRS[0]),
         dict(PAIRS[0]) | {"target center": [300, 300, 10], "predict target center": [301, 300, 10]},

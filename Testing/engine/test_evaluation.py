@@ -237,7 +237,7 @@ def test_embedding_matcher_embeds_each_scan_once(cases):
     assert result.scan_seconds["ours"] > 0
 
 
-def test_a_matcher_goes_only_as_far_as_it_is_told(cases):
+def test_a_matcher_goes_only_as_far_as_asked(cases):
     model = Model(small_network(local_channels=8), "small", "0" * 64)
     whole = EmbeddingMatcher(model)
     points = cases[0].structures["liver"].points_ras

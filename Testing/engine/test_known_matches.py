@@ -99,7 +99,7 @@ def test_labelled_scans_are_tried_whole_and_cut(tmp_path, embed):
     assert truth["anna"].keys() == truth["bert"].keys()
 
 
-def test_points_of_bent_scans_are_where_they_are_said_to_be(torso, embed):
+def test_points_of_bent_scans_are_where_their_truth_puts_them(torso, embed):
     whole, cut = bent_trials([torso], embed)
     copy = warp_scan(torso, 0)
     np.testing.assert_allclose(copy.to_original(whole.target_ras), whole.template_ras)

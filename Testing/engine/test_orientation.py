@@ -19,7 +19,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def trunk():
-    return make_phantom(915, spacing=(3.0, 3.0, 4.0), coverage_mm=(150.0, 480.0)).volume
+    return make_phantom(915, spacing=(3.0, 3.0, 4.0), coverage_mm=(220.0, 440.0)).volume
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -48,7 +48,7 @@ def test_misfit_is_the_distance_from_an_affine_body(noise):
     ("misfit", "turned", "fault"),
     [(6, (8, 20, 90), None), (8, (6, 20, 80), FAULTS[0]), (8, (7.9, 20, 80), None), (90, (80, 40, 6), FAULTS[2])],
 )
-def test_the_better_body_is_told(misfit, turned, fault):
+def test_the_better_body_is_reported(misfit, turned, fault):
     assert OrientationCheck(misfit, turned).fault == fault
 
 

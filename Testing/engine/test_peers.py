@@ -12,7 +12,7 @@ from ellipsoid_cases import FLIPPED, write_case
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 
-def test_missing_peers_are_said_not_raised(monkeypatch):
+def test_missing_peers_are_reported_not_raised(monkeypatch):
     def not_installed(name):
         raise metadata.PackageNotFoundError(name)
 

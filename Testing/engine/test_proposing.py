@@ -77,7 +77,7 @@ def test_nobody_s_proposals_are_no_source_and_are_renewed() -> None:
     _assert_at(record, "L1", "b", PLACES[0] + STEPS["b"] + [5.0, 0, 0])
 
 
-def test_what_a_person_said_is_not_asked_again() -> None:
+def test_what_a_person_entered_is_not_asked_again() -> None:
     record = propose_places(_marked(), "b", MAPS).confirm("L1", "b").move("L2", "b", MIDDLE).not_visible("L3", "b")
     again = find_places(record, ["b"], MAPS)
     assert again.proposals == {"b": {}}

@@ -183,7 +183,7 @@ def test_a_wrong_shape_is_named(zeros, tmp_path):
     assert "fpn.stem.conv.weight is (95, 1, 4, 4, 2) instead of (95, 1, 4, 4, 4)" in str(error.value)
 
 
-def test_a_training_checkpoint_is_told_from_plain_weights(tmp_path):
+def test_a_training_checkpoint_is_distinguished_from_plain_weights(tmp_path):
     path = tmp_path / "last.ckpt"
     torch.save({"state_dict": {"ape.head": torch.zeros(3)}, "epoch": 3}, path)
     with pytest.raises(WeightsError, match="not a plain table of tensors"):

@@ -64,13 +64,13 @@ def test_what_is_known_in_both_stays_and_may_have_parts() -> None:
     assert (told.same, told.split) == ((), (("L2", "L1"),))
 
 
-def test_what_a_person_has_said_to_be_gone_is_not_paired() -> None:
+def test_what_a_person_has_marked_as_gone_is_not_paired() -> None:
     record = _mark(_mark(EMPTY, "a", 0), "b", 1).not_visible("L1", "b")
     told = assign_in_record(record, "a", "b", MAPS)
     assert (told.same, told.earlier, told.later) == ((), {}, {"L2": "new"})
 
 
-def test_pairs_that_were_told_apart_in_a_third_study_stay_apart_and_the_others_do_not() -> None:
+def test_pairs_that_were_distinguished_in_a_third_study_stay_apart_and_the_others_do_not() -> None:
     record = _mark(_mark(EMPTY, "a", -50), "a", 0, 14)  # L1, L2
     record = _mark(_mark(_mark(record, "b", -50), "b", -9, 6), "b", 9, 5)  # L3 is L1; L4 and L5 are parts of L2
     agreed = assign_in_record(record, "a", "b", MAPS).put_into(record)

@@ -136,7 +136,7 @@ def test_damaged_checkpoint_is_named(scans, tmp_path):
         train(scans, tiny_recipe(), tmp_path, 1, workers=0)
 
 
-def test_checkpoint_on_a_full_disk_is_told_and_the_old_one_stays(scans, tmp_path, monkeypatch):
+def test_checkpoint_on_a_full_disk_is_reported_and_the_old_one_stays(scans, tmp_path, monkeypatch):
     stop_after(2, scans, tiny_recipe(), tmp_path)
     before = (tmp_path / CHECKPOINT).read_bytes()
 

@@ -24,7 +24,7 @@ def test_every_module_has_an_icon(extension: Extension) -> None:
     assert [problem for name in names for problem in icon_problems(MODULE_ICONS, name)] == []
 
 
-def test_bad_icons_are_told(tmp_path: Path) -> None:
+def test_bad_icons_are_reported(tmp_path: Path) -> None:
     assert icon_problems(tmp_path, "None") == [f"None.png: there is no such icon in {tmp_path}"]
     (tmp_path / "Text.png").write_text("no picture")
     assert icon_problems(tmp_path, "Text") == ["Text.png: not a PNG file"]

@@ -16,7 +16,7 @@ def test_programs_that_are_missing_are_named_in_a_line_to_type(tmp_path) -> None
     assert line.endswith(" chromium dicom3tools")
 
 
-def test_nothing_is_said_where_nothing_is_missing(tmp_path) -> None:
+def test_nothing_is_reported_where_nothing_is_missing(tmp_path) -> None:
     from system_packages import missing_libraries
 
     for name in ("chromium", "dciodvfy"):

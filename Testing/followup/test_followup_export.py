@@ -33,7 +33,7 @@ def test_all_of_it(record, volumes, tmp_path):
     assert len(read_srs([report]).lesions) == 6
 
 
-def test_studies_without_dicom_are_said_and_stop_nothing(record, tmp_path):
+def test_studies_without_dicom_are_reported_and_stop_nothing(record, tmp_path):
     done = export(record, tmp_path)
     assert [path.suffix for path in done.written] == [".csv", ".html", ".json"]
     first, second = done.notes

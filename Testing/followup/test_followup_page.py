@@ -154,7 +154,7 @@ def test_a_place_outside_the_scan_that_was_loaded_has_no_picture(record, written
     assert "outside the scan that was loaded" in cells_of(html)[1]
 
 
-def test_the_response_is_told_with_what_is_missing(record, written):
+def test_the_response_is_reported_with_what_is_missing(record, written):
     html = written(record)
     assert re.search(r"24.0 mm</td>.*?<b>baseline</b>", html, re.DOTALL)
     assert html.count('<span class="quiet">not complete</span>') == 2

@@ -42,7 +42,7 @@ def test_a_step_changes_only_the_cell_that_it_is_about(record: FollowUp, step: t
 
 
 @given(records(), proposals)
-def test_proposals_never_overwrite_what_a_person_said(record: FollowUp, places: dict) -> None:
+def test_proposals_never_overwrite_what_a_person_entered(record: FollowUp, places: dict) -> None:
     key = record.studies[-1].key
     known = {lesion.id for lesion in record.lesions}
     after = record.propose(key, {i: p for i, p in places.items() if i in known})

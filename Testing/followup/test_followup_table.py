@@ -78,7 +78,7 @@ def test_the_guess_is_not_given_for_another_place_than_its_own(measured):
     assert rows(measured.confirm("L1", "b"))[1].guess == GUESS
 
 
-def test_what_nobody_has_looked_at_is_said(measured):
+def test_what_nobody_has_looked_at_is_reported(measured):
     assert rows(measured)[2].flags == ("NOT ASSESSED",)
 
 

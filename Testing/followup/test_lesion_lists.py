@@ -45,7 +45,7 @@ def test_a_name_that_a_person_gives_is_the_same_lesion_in_another_scan(empty: Fo
 
 
 @pytest.mark.parametrize("gone", ["not visible", "outside", "merged"])
-def test_what_a_person_has_said_stays(empty: FollowUp, gone: str) -> None:
+def test_what_a_person_has_entered_stays(empty: FollowUp, gone: str) -> None:
     record = marked(empty, "a", in_list(("liver", FIRST), ("lung", FAR)))
     steps = {
         "not visible": lambda: record.not_visible("L1", "b"),
@@ -69,7 +69,7 @@ def test_a_list_given_again_leaves_what_was_moved(empty: FollowUp, names: tuple[
     )
 
 
-def test_what_is_new_in_a_list_given_again_is_said(empty: FollowUp) -> None:
+def test_what_is_new_in_a_list_given_again_is_reported(empty: FollowUp) -> None:
     marks = in_list(("F-1", FIRST), ("F-2", FAR))
     done = mark_lesions(marked(empty, "a", marks).remove("L2"), "a", marks)
     assert places(done.record, "a") == {"L1 F-1": FIRST, "L2 F-2": FAR}

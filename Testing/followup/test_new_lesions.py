@@ -67,7 +67,7 @@ def test_a_part_of_a_lesion_of_the_baseline_is_not_new() -> None:
     assert (last(record).new, last(record).category) == ((), "PR")
 
 
-def test_parts_that_are_said_to_be_of_each_other_are_judged_all_the_same() -> None:
+def test_parts_that_are_reported_as_of_each_other_are_judged_all_the_same() -> None:
     record = patient((40, 20), (GONE, 9), (GONE, 9), L2={"split_from": "L3"}, L3={"split_from": "L2"})
     assert last(record).new == ("L2", "L3")
 

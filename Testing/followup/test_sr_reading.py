@@ -33,7 +33,7 @@ def test_reports_of_all_studies_make_the_record_again(record, series, tmp_path):
             assert_same_finding(lesion.findings[key], found)
 
 
-def test_splits_and_mergers_are_told_by_tracking_uid(record, series, tmp_path):
+def test_splits_and_mergers_are_reported_by_tracking_uid(record, series, tmp_path):
     split = record.describe("L2", split_from="L3")
     for key, folder in series.items():
         write_sr(split, key, folder, tmp_path / f"{key}.dcm")

@@ -63,7 +63,7 @@ def test_it_belongs_to_the_patient_and_study_and_refers_to_the_slices(record, se
     assert nearest.FrameOfReferenceUID in str(report)
 
 
-def test_unconfirmed_places_are_left_out_and_said(record, series, tmp_path):
+def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
     said = write_sr(record, "current", series["current"], tmp_path / "report.dcm")
     assert said == ("L4: its place in 2024-04-02 is not confirmed, so the report leaves it out.",)
     back = read_srs([tmp_path / "report.dcm"])
@@ -90,14 +90,14 @@ def test_a_report_is_complete_when_a_person_has_looked_at_every_lesion(record, s
     assert (report.CompletionFlag, report.VerificationFlag) == ("COMPLETE", "UNVERIFIED")
 
 
-def test_axes_that_nobody_accepted_are_left_out_and_said(record, series, tmp_path):
+def test_axes_that_nobody_accepted_are_left_out_and_reported(record, series, tmp_path):
     said = write_sr(record.confirm("L4", "current"), "current", series["current"], tmp_path / "report.dcm")
     assert said == ("L4: its axes in 2024-04-02 are not confirmed, so they are left out.",)
     (lesion,) = (each for each in read_srs([tmp_path / "report.dcm"]).lesions if each.id == "L4")
     assert next(iter(lesion.findings.values())).size == NO_SIZE
 
 
-def test_a_site_without_a_code_is_left_out_and_said(record, series, tmp_path):
+def test_a_site_without_a_code_is_left_out_and_reported(record, series, tmp_path):
     said = write_sr(record.describe("L3", site="somewhere"), "prior", series["prior"], tmp_path / "report.dcm")
     assert said == ("L3: its site 'somewhere' has no code; it is left out.",)
 
@@ -127,7 +127,7 @@ def test_anonymous_images_do(record, tmp_path, volumes):
 # -- what cannot be written --------------------------------------------------------------------------------------------
 
 
-def test_a_study_without_dicom_is_told_what_to_export_instead(record, volumes, tmp_path):
+def test_a_study_without_dicom_names_what_to_export_instead(record, volumes, tmp_path):
     volumes["prior"].write(tmp_path / "prior.nii.gz")
     for files in ([], tmp_path / "prior.nii.gz", [tmp_path / "prior.nii.gz"]):
         with pytest.raises(AnatomicalEmbeddingError, match=r"refers to the DICOM images.*export the table \(CSV\)"):

@@ -51,7 +51,7 @@ def test_a_record_takes_in_itself_and_nothing_without_change(record):
 
 
 @given(sessions())
-def test_words_said_here_stay_and_others_come_or_are_told(both):
+def test_words_entered_here_stay_and_others_come_or_are_reported(both):
     here, there = both
     found = taken_in(here, there)
     now, mine, theirs = cells(found.record), cells(here), cells(there)
@@ -90,7 +90,7 @@ def test_no_lesion_merges_with_itself_in_the_end(both):
             assert found is None or found.state != MERGED
 
 
-def test_words_said_here_stay_where_the_other_says_something_else(base):
+def test_words_entered_here_stay_where_the_other_has_something_else(base):
     here = base.not_visible("L1", "b").move("L2", "b", (4, 4, 4))
     there = base.confirm("L1", "b").move("L2", "b", (4, 4, 5)).mark("c", (9, 9, 9), "L2")
     found = taken_in(here, there)
@@ -155,7 +155,7 @@ def test_axes_that_were_only_carried_over_do_not_count_there_nor_stay_here(base)
     assert found.kept == ()
 
 
-def test_a_merger_with_what_is_not_seen_here_is_left_out_and_told(base):
+def test_a_merger_with_what_is_not_seen_here_is_left_out_and_reported(base):
     """Else L2 would count as gone, 0 mm, which nobody has said."""
     there = base.confirm("L1", "b").merge("L2", "b", "L1")
     found = taken_in(base.not_visible("L1", "b"), there)
@@ -172,7 +172,7 @@ def test_a_merger_comes_with_what_both_say_has_itself_merged(base):
     assert found.kept == ()
 
 
-def test_a_merger_that_both_tell_is_not_told_as_different(base):
+def test_a_merger_that_both_report_is_not_reported_as_different(base):
     here, there = base.merge("L2", "b", "L1").not_visible("L1", "b"), base.confirm("L1", "b").merge("L2", "b", "L1")
     assert taken_in(here, there).kept == (("L1", "b"),)
 
@@ -185,7 +185,7 @@ def test_mergers_into_each_other_do_not_both_count(base):
     assert found.kept == (("L1", "b"),)
 
 
-def test_merged_with_another_lesion_than_there_stays_so_and_is_told(base):
+def test_merged_with_another_lesion_than_there_stays_so_and_is_reported(base):
     base = base.mark("a", (9, 9, 9))
     here, there = base.merge("L1", "b", "L2"), base.merge("L1", "b", "L3")
     found = taken_in(here, there)

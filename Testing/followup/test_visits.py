@@ -35,7 +35,7 @@ def test_each_scan_of_a_visit_has_the_joint_answer() -> None:
     assert all((each.new, each.missing, each.notes) == ((), (), (NOTE,)) for each in course)
 
 
-def test_what_is_said_of_one_scan_is_enough_where_it_shows_the_lesion() -> None:
+def test_what_is_entered_for_one_scan_is_enough_where_it_shows_the_lesion() -> None:
     record = patient((30, None, 15, PROPOSED), (PROPOSED, 40, GONE, 20), studies=SCANS)
     assert [each.sum_mm for each in responses(record)] == [70, 70, 35, 35]
 

@@ -187,7 +187,7 @@ def test_some_scans_are_cancelled_and_others_go_on(scene, slow):
     assert slow.state(second).status == READY
 
 
-def test_missing_packages_and_weights_are_told_and_tried_again(scene, slow):
+def test_missing_packages_and_weights_are_reported_and_tried_again(scene, slow):
     node = add_patient(0)
     slow.engine.problem = lambda: "torch is not installed; press Install."
     slow.request([node])

@@ -74,7 +74,7 @@ def test_volumes_of_one_study_keep_the_order_of_the_scene(scene, import_series):
     assert patients(scene)[0].volumes == [first, second]
 
 
-def test_patients_are_told_apart_by_their_item_not_by_names(scene, import_series, hierarchy):
+def test_patients_are_distinguished_by_their_item_not_by_names(scene, import_series, hierarchy):
     ours = import_series("Miller", "20240131")
     other = import_series("Smith", "20230131")
     hierarchy.SetItemName(hierarchy.GetItemByUID("DICOM", "pSmith"), "Miller")

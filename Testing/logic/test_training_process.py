@@ -246,7 +246,7 @@ def test_a_failure_while_stopping_is_a_failure(watch):
     assert (result.outcome, result.sentence) == (FAILED, "run: the disk is full; make room.")
 
 
-def test_numbers_and_noise_on_stdout_are_told_apart(watch):
+def test_numbers_and_noise_on_stdout_are_distinguished(watch):
     run = watch('print("GPU available")\nprint("{not json")\nprint("[1]")\nstep(1, loss=float("nan"))\nreturn 0')
     result = run.result()
     assert run.lines == ["GPU available", "{not json", "[1]"]

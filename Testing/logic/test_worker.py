@@ -51,7 +51,7 @@ def test_jobs_run_one_after_the_other_in_order(worker):
     assert max(most) == 1
 
 
-def test_a_cancelled_job_is_told_and_its_result_never_arrives(worker):
+def test_a_cancelled_job_is_reported_and_its_result_never_arrives(worker):
     started, told = threading.Event(), threading.Event()
 
     def work(progress, cancelled):

@@ -15,7 +15,7 @@ LOG = """[INFO][Python] 22.11.2026 10:00:00 [Python] (a.py:1) - AnatomicalEmbedd
 """
 
 
-def test_only_warnings_and_errors_of_ours_are_told_with_their_traceback():
+def test_only_warnings_and_errors_of_ours_are_reported_with_their_traceback():
     (one,) = complaints(LOG)
     assert one.splitlines()[-1].endswith("KeyError: 'red'")
     assert "Views.py" in one

@@ -43,13 +43,6 @@ class ctkCollapsibleButton(_HidesChildren, QtWidgets.QAbstractButton):
 
     contentsCollapsed = QtCore.Signal(bool)
     collapsedHeight, setCollapsedHeight = stored("collapsedHeight", int, 10, "updateGeometry")
-    contentsFrameShape, setContentsFrameShape = stored("contentsFrameShape", int, 0)
-    contentsFrameShadow, setContentsFrameShadow = stored("contentsFrameShadow", int, 16)
-    contentsLineWidth, setContentsLineWidth = stored("contentsLineWidth", int, 1)
-    contentsMidLineWidth, setContentsMidLineWidth = stored("contentsMidLineWidth", int, 0)
-    flat, setFlat = stored("flat", bool, False, "update")
-    buttonTextAlignment, setButtonTextAlignment = stored("buttonTextAlignment", int, 129)
-    indicatorAlignment, setIndicatorAlignment = stored("indicatorAlignment", int, 129)
 
     def __init__(self, text="", parent=None) -> None:
         if not isinstance(text, str):

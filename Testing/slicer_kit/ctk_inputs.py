@@ -82,13 +82,7 @@ class ctkPathLineEdit(QtWidgets.QWidget):
     than the name filters ask for.
     """
 
-    class Filter:
-        Dirs, Files, Drives, NoSymLinks, Readable, Writable, Executable = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40
-
-    Dirs, Files, Drives, NoSymLinks = Filter.Dirs, Filter.Files, Filter.Drives, Filter.NoSymLinks
-    Readable, Writable, Executable = Filter.Readable, Filter.Writable, Filter.Executable
-    NoDotAndDotDot, AllEntries = 0x1000, 0x7
-
+    Dirs, Files, Readable = 0x1, 0x2, 0x10
     currentPathChanged = QtCore.Signal(str)
     validInputChanged = QtCore.Signal(bool)
     label, setLabel = stored("label", str, "")
@@ -126,8 +120,7 @@ class ctkPathLineEdit(QtWidgets.QWidget):
         self._combo.setEditText(path)
 
     def browse(self) -> None:
-        files = self.filters & self.Files
-        kind = ("save_file" if self.filters & self.Writable else "open_file") if files else "directory"
+        kind = "open_file" if self.filters & self.Files else "directory"
         path = DIALOGS.record(kind, self.currentPath, self.label, filter=";;".join(self.nameFilters))
         if path:
             self.setCurrentPath(path)

@@ -9,18 +9,12 @@ DEFAULT_ANSWERS: dict[str, Any] = {
     "warning": True,
     "error": True,
     "confirm": True,
-    "message": None,
     "delay": None,
     "dialog": 0,
     "menu": None,
     "open_file": "",
     "open_files": [],
-    "save_file": "",
     "directory": "",
-    "text": "",
-    "item": "",
-    "number": 0,
-    "color": None,
     "url": True,
 }
 

@@ -72,7 +72,6 @@ class Kit:
         self.sample_data.clear()
         self.status_messages.clear()
         self.selected_module = ""
-        self.app._testing = False
         if settings_path is not None:
             self.settings_path = Path(settings_path)
             qt_double.set_settings_path(str(settings_path))
@@ -98,10 +97,6 @@ class Kit:
         """AssertionError where there is anything to take."""
         errors = self.take_errors()
         assert not errors, errors
-
-    def expect_slot_error(self, kind: type[Exception], match: str = ""):
-        """Context: what happens inside raises this exception in a slot (shown to the user or not)."""
-        return self.slot_errors.expected(kind, match)
 
     # -- modules
 

@@ -1,4 +1,4 @@
-# ruff: noqa: N801, N802, N803, N815 - the names are those of Slicer and Qt
+# ruff: noqa: N801, N802, N815 - the names are those of Slicer and Qt
 """Doubles of qMRMLNodeComboBox and qMRMLCheckableNodeComboBox on the real scene."""
 
 from typing import ClassVar
@@ -10,18 +10,6 @@ from PySide6 import QtCore, QtGui, QtWidgets
 from slicer_kit.pythonqt import stored, wrapped
 from slicer_kit.scene_observation import SceneObservation
 
-_NODE_SIGNALS = {
-    f"{name}(vtkMRMLNode*)": name
-    for name in (
-        "currentNodeChanged",
-        "nodeActivated",
-        "nodeAdded",
-        "nodeAddedByUser",
-        "nodeAddedByUserAction",
-        "nodeAboutToBeEdited",
-    )
-}
-
 
 @wrapped
 class qMRMLNodeComboBox(QtWidgets.QWidget):
@@ -31,40 +19,21 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
     that leaves the scene leaves the list.
     """
 
-    SIGNALS: ClassVar = _NODE_SIGNALS | {
-        "currentNodeChanged(bool)": "validNodeChanged",
-        "currentNodeIDChanged(QString)": "currentNodeIDChanged",
-        "currentNodeRenamed(QString)": "currentNodeRenamed",
+    SIGNALS: ClassVar = {
+        "currentNodeChanged(vtkMRMLNode*)": "currentNodeChanged",
+        "nodeAddedByUser(vtkMRMLNode*)": "nodeAddedByUser",
     }
     currentNodeChanged = QtCore.Signal(object)
-    validNodeChanged = QtCore.Signal(bool)
-    currentNodeIDChanged = QtCore.Signal(str)
-    currentNodeRenamed = QtCore.Signal(str)
-    nodeActivated = QtCore.Signal(object)
-    nodeAdded = QtCore.Signal(object)
     nodeAddedByUser = QtCore.Signal(object)
-    nodeAddedByUserAction = QtCore.Signal(object)
-    nodeAboutToBeEdited = QtCore.Signal(object)
 
     nodeTypes, setNodeTypes = stored("nodeTypes", "QStringList", [], "_refresh")
-    showHidden, setShowHidden = stored("showHidden", bool, False, "_refresh")
     showChildNodeTypes, setShowChildNodeTypes = stored("showChildNodeTypes", bool, True, "_refresh")
-    hideChildNodeTypes, setHideChildNodeTypes = stored("hideChildNodeTypes", "QStringList", [], "_refresh")
     noneEnabled, setNoneEnabled = stored("noneEnabled", bool, False, "_refresh")
     noneDisplay, setNoneDisplay = stored("noneDisplay", str, "None", "_on_none_display")
     addEnabled, setAddEnabled = stored("addEnabled", bool, True)
     removeEnabled, setRemoveEnabled = stored("removeEnabled", bool, True)
-    editEnabled, setEditEnabled = stored("editEnabled", bool, False)
     renameEnabled, setRenameEnabled = stored("renameEnabled", bool, False)
-    selectNodeUponCreation, setSelectNodeUponCreation = stored("selectNodeUponCreation", bool, True)
-    interactionNodeSingletonTag, setInteractionNodeSingletonTag = stored(
-        "interactionNodeSingletonTag", str, "Singleton"
-    )
-    sizeAdjustPolicy, setSizeAdjustPolicy = stored("sizeAdjustPolicy", int, 0)
-    baseName = QtCore.Property(str, lambda self: self._base_name(), lambda self, name: self.setBaseName(name))
-    currentNodeID = QtCore.Property(
-        str, lambda self: self._current.GetID() if self._current else "", lambda self, node: self.setCurrentNodeID(node)
-    )
+    baseName, setBaseName = stored("baseName", str, "")
 
     def __init__(self, parent=None) -> None:
         super().__init__(parent)
@@ -73,9 +42,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self._leaving = None
         self._requested = None
         self._listed: list = []
-        self._attributes: dict[tuple[str, str], str | None] = {}
-        self._base_names: dict[str, str] = {}
-        self._type_labels: dict[str, str] = {}
         self._scene_observers = SceneObservation(self)
         self._node_observers = SceneObservation(self)
         self._combo = QtWidgets.QComboBox()
@@ -119,16 +85,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
     def nodes(self) -> list:
         return list(self._listed)
 
-    def nodeCount(self) -> int:
-        return len(self._listed)
-
-    def nodeFromIndex(self, index: int):
-        return self._listed[index] if 0 <= index < len(self._listed) else None
-
-    def addAttribute(self, nodeType: str, name: str, value=None) -> None:
-        self._attributes[nodeType, name] = value
-        self._refresh()
-
     def _candidates(self) -> list:
         if self._scene is None or not self.nodeTypes:
             return []
@@ -136,17 +92,8 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         return [node for node in nodes if node is not self._leaving and any(map(node.IsA, self.nodeTypes))]
 
     def _is_shown(self, node) -> bool:
-        if not self.showChildNodeTypes and node.GetClassName() not in self.nodeTypes:
-            return False
-        if any(node.IsA(kind) for kind in self.hideChildNodeTypes):
-            return False
-        if node.GetHideFromEditors() and not self.showHidden:
-            return False
-        for (kind, name), value in self._attributes.items():
-            has = node.GetAttribute(name)
-            if node.IsA(kind) and (has is None or (value is not None and has != str(value))):
-                return False
-        return True
+        listed = self.showChildNodeTypes or node.GetClassName() in self.nodeTypes
+        return listed and not node.GetHideFromEditors()
 
     def _refresh(self, select=None) -> None:
         before, row = self._listed, self._listed.index(self._current) if self._current in self._listed else -1
@@ -167,9 +114,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
             chosen = None
         self._show_list(chosen)
         self._select(chosen)
-        for node in self._listed:
-            if node not in before:
-                self.nodeAdded.emit(node)
 
     def _on_none_display(self) -> None:
         """Slicer replaces the model's first item, which moves an empty selector to its first node."""
@@ -188,8 +132,9 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
     def _show_list(self, chosen) -> None:
         self._combo.blockSignals(True)
         self._combo.clear()
-        kind = self.nodeTypeLabel(self.nodeTypes[0]) if self.nodeTypes else "node"
-        self._combo.setPlaceholderText(f"Select a {kind}")
+        known = self._scene is not None and self.nodeTypes
+        kind = self._scene.GetTypeDisplayNameByClassName(self.nodeTypes[0]) if known else ""
+        self._combo.setPlaceholderText(f"Select a {kind or 'node'}")
         if self.noneEnabled and self._scene is not None:
             self._combo.addItem(self.noneDisplay, "")
         for node in self._listed:
@@ -204,8 +149,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         return None if gone else self._current
 
     def setCurrentNode(self, node) -> None:
-        if isinstance(node, str):
-            raise TypeError("setCurrentNode() takes a node; for an ID use setCurrentNodeID()")
         if node is not None and not isinstance(node, slicer.vtkMRMLNode):
             raise TypeError(f"setCurrentNode() takes a node, not {node!r}")
         if self._scene is None:
@@ -215,54 +158,22 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self._combo.setCurrentIndex(self._combo.findData(chosen.GetID() if chosen is not None else ""))
         self._select(chosen)
 
-    def setCurrentNodeID(self, nodeID: str) -> None:
-        found = next((node for node in self._listed if node.GetID() == nodeID), None)
-        self.setCurrentNode(found)
-
-    def setCurrentNodeIndex(self, index: int) -> None:
-        self.setCurrentNode(self.nodeFromIndex(index))
-
     def _select(self, node) -> None:
         if node is self._current:
             return
         self._current = node
         self.currentNodeChanged.emit(node)
-        self.validNodeChanged.emit(node is not None)
-        self.currentNodeIDChanged.emit(node.GetID() if node is not None else "")
 
     def _on_activated(self, index: int) -> None:
-        self.setCurrentNodeID(self._combo.itemData(index))
-        self.nodeActivated.emit(self._current)
+        identifier = self._combo.itemData(index)
+        self.setCurrentNode(next((node for node in self._listed if node.GetID() == identifier), None))
 
-    # -- creating, renaming, removing
-
-    def _base_name(self, node_type: str = "") -> str:
-        return self._base_names.get(node_type or next(iter(self.nodeTypes), ""), "")
-
-    def setBaseName(self, name: str, nodeType: str = "") -> None:
-        for kind in [nodeType] if nodeType else self.nodeTypes:
-            self._base_names[kind] = name
-
-    def setNodeTypeLabel(self, label: str, nodeType: str) -> None:
-        self._type_labels[nodeType] = label
-        self._show_list(self._current)
-
-    def nodeTypeLabel(self, nodeType: str) -> str:
-        known = self._scene.GetTypeDisplayNameByClassName(nodeType) if self._scene is not None else ""
-        return self._type_labels.get(nodeType) or known or "node"
-
-    def addNode(self, nodeType: str = ""):
-        """What "Create new ..." does before its own signal; None for a type that is not among nodeTypes."""
-        kind = nodeType or next(iter(self.nodeTypes), "")
-        if kind not in self.nodeTypes:
-            return None
-        base = self._base_name(kind) or self._scene.GetTypeDisplayNameByClassName(kind)
+    def addNode(self):
+        """What "Create new ..." does before its own signal."""
+        kind = self.nodeTypes[0]
+        base = self.baseName or self._scene.GetTypeDisplayNameByClassName(kind)
         node = self._scene.AddNewNodeByClass(kind, self._scene.GenerateUniqueName(base))
-        for (attribute_type, name), value in self._attributes.items():
-            if node.IsA(attribute_type):
-                node.SetAttribute(name, str(value) if value is not None else "")
-        if self.selectNodeUponCreation:
-            self.setCurrentNode(node)
+        self.setCurrentNode(node)
         self.nodeAddedByUser.emit(node)
         return node
 
@@ -279,12 +190,6 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
 
     def checkedNodes(self) -> list:
         return [node for node in self._listed if node in self._checked]
-
-    def uncheckedNodes(self) -> list:
-        return [node for node in self._listed if node not in self._checked]
-
-    def allChecked(self) -> bool:
-        return not self.uncheckedNodes()
 
     def checkState(self, node) -> QtCore.Qt.CheckState:
         return QtCore.Qt.CheckState.Checked if node in self.checkedNodes() else QtCore.Qt.CheckState.Unchecked
@@ -312,7 +217,7 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
 
     def _show_text(self) -> None:
         names = ", ".join(node.GetName() for node in self.checkedNodes())
-        everything = bool(names) and self.allChecked() and len(self._listed) > 1
+        everything = len(self.checkedNodes()) == len(self._listed) > 1
         palette = self._combo.palette
         role = QtGui.QPalette.ColorRole
         palette.setColor(role.PlaceholderText, palette.color(role.Text if names else role.Mid))

@@ -27,10 +27,6 @@ def load_requirements(path) -> list[Requirement]:
 
 
 def _as_list(requirements) -> list[Requirement]:
-    if isinstance(requirements, str):
-        requirements = requirements.split()
-    elif isinstance(requirements, Requirement):
-        requirements = [requirements]
     return [Requirement(item) if isinstance(item, str) else item for item in requirements]
 
 
@@ -61,11 +57,6 @@ def pip_install(requirements, **options) -> None:
     installed.append(([str(requirements)] if isinstance(requirements, str) else list(map(str, requirements)), options))
 
 
-def pip_uninstall(requirements, **options) -> None:
-    """Write the packages down as an uninstall; nothing is removed."""
-    installed.append(([f"uninstall {requirements}"], options))
-
-
 class PyTorchUtilsLogic:
     """Double of the PyTorch extension's logic; installs nothing, counts what was asked for."""
 
@@ -85,11 +76,6 @@ class PyTorchUtilsLogic:
         if not cls.installs_torch:
             return None
         cls.torch_is_installed = True
-        import torch
-
-        return torch
-
-    def torch(self):
         import torch
 
         return torch

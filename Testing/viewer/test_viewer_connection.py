@@ -146,7 +146,7 @@ def test_an_address_of_no_computer_is_named(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
-def test_a_scan_that_cannot_be_read_is_told_in_the_terminal(tmp_path):
+def test_a_scan_that_cannot_be_read_is_reported_in_the_terminal(tmp_path):
     (tmp_path / "text.nii.gz").write_text("no scan at all")
     with Running(tmp_path, str(tmp_path / "text.nii.gz")) as program:
         end = time.monotonic() + 20

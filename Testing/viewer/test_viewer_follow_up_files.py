@@ -67,7 +67,7 @@ def test_a_record_comes_back(reading, record):
     reading.dismiss_all()
 
 
-def test_what_was_said_since_stays_and_undo_takes_a_record_back(reading, record):
+def test_what_was_entered_since_stays_and_undo_takes_a_record_back(reading, record):
     reading.choose("L1", 1)
     reading.key("n")
     reading.wait_cell("L1", 1, "disappeared")

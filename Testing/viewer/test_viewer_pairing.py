@@ -42,7 +42,7 @@ def apart(reading):
     return reading
 
 
-def test_the_offer_is_told_before_anything_is_changed(apart, pictures):
+def test_the_offer_is_reported_before_anything_is_changed(apart, pictures):
     before = apart.cells()
     same, alone, *_more = pair(apart)
     apart.page.screenshot(path=pictures / "pairing.png")

@@ -98,7 +98,7 @@ def test_dicom_that_claims_too_much_is_refused(tmp_path, rows, columns, sentence
         check_slices(tmp_path, limits)
 
 
-def test_a_stray_file_beside_a_scan_is_what_is_told(tmp_path):
+def test_a_stray_file_beside_a_scan_is_what_is_reported(tmp_path):
     folder = tmp_path / "upload-1"
     folder.mkdir()
     make_phantom(74, (8.0, 8.0, 10.0), (200.0, 420.0)).volume.write(folder / "00001.nii.gz")

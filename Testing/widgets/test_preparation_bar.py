@@ -53,7 +53,7 @@ def test_scans_are_prepared_on_request(kit, bar, session):
     assert session.store.map(volumes[1]) == "CT-2"
 
 
-def test_what_was_done_to_a_scan_is_told(kit, bar, session):
+def test_what_was_done_to_a_scan_is_reported(kit, bar, session):
     session.store.engine.__class__.noted = ("gantry tilt 12.0 deg resampled upright",)
     bar.setVolumes([add_ct("CT-1")])
     kit.click(bar.button)
@@ -109,7 +109,7 @@ class TestWhileWorking:
         kit.spin(lambda: engine.ended == ["CT-1"])
 
 
-def test_failures_are_said_a_line_each(kit, bar, monkeypatch):
+def test_failures_are_reported_a_line_each(kit, bar, monkeypatch):
     from AnatomicalEmbedding.errors import VolumeError
 
     def fail(self, volume, progress, cancelled):
@@ -128,7 +128,7 @@ def test_failures_are_said_a_line_each(kit, bar, monkeypatch):
     assert bar.button.enabled, "failed ones can be tried again"
 
 
-def test_what_is_true_of_all_scans_is_said_once(kit, bar, engine):
+def test_what_is_true_of_all_scans_is_reported_once(kit, bar, engine):
     engine.missing = ["torch"]
     bar.setVolumes([add_ct("CT-1"), add_ct("CT-2")])
     kit.click(bar.button)

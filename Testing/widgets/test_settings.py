@@ -111,7 +111,7 @@ def test_panels_get_their_default_for_what_cannot_be_used(settings, default, sto
     assert settings.value("panel/own", default) == default
 
 
-def test_only_changes_are_told(settings):
+def test_only_changes_are_reported(settings):
     told = []
     settings.changed.connect(told.append)
     settings.setDevice("cpu")

@@ -107,7 +107,7 @@ def test_a_scan_that_does_not_show_the_point_says_so_in_its_own_views(kit, panel
     assert texts(window) == {}
 
 
-def test_what_was_said_of_one_list_is_not_shown_with_another(kit, panel):
+def test_what_was_found_of_one_list_is_not_shown_with_another(kit, panel):
     panel.ui.pointsSelector.addNode()
     panel.say("carina: outside Prior; move the point into that scan.")
     panel.ui.pointsSelector.addNode()

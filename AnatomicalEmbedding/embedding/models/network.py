@@ -7,12 +7,14 @@ stride 2 (fine detail with context). Organs are read from all of these.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from .convolution import Convolution
 from .organs import OrganHead
 
 STRIDE = 4
@@ -84,7 +86,7 @@ class EmbeddingNetwork(nn.Module):
         super().__init__()
         self.spec = spec
         widths = spec.widths
-        self.stem = nn.Conv3d(1, widths[0], STRIDE, stride=STRIDE)
+        self.stem = Convolution(1, widths[0], STRIDE, stride=STRIDE)
         self.encoder = nn.ModuleList(
             _DoubleConvolution(widths[max(level - 1, 0)], width) for level, width in enumerate(widths)
         )
@@ -93,10 +95,10 @@ class EmbeddingNetwork(nn.Module):
         self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], 2, stride=2) for n in coarse_to_fine)
         self.decoder = nn.ModuleList(_DoubleConvolution(2 * widths[n - 1], widths[n - 1]) for n in coarse_to_fine)
         if spec.coordinates:
-            self.coordinate = nn.Conv3d(widths[0], 3, 1)
+            self.coordinate = Convolution(widths[0], 3, 1)
             self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
         if spec.global_channels:
-            self.global_ = nn.Conv3d(widths[1], spec.global_channels, 3, padding=1)
+            self.global_ = Convolution(widths[1], spec.global_channels, 3, padding=1)
         if spec.local_channels:
             self.local = _LocalHead(widths[0], spec.local_channels)
         if spec.organs:
@@ -194,7 +196,7 @@ class EmbeddingNetwork(nn.Module):
         up = self.finish_body(coarse, fine)
         coordinate = None
         if self.spec.coordinates:
-            with torch.autocast(x.device.type, enabled=False):  # half floats hold 800 mm to half a mm only
+            with _full_precision(x):  # half floats hold 800 mm to half a mm only
                 coordinate = self.output_norm(self.coordinate(up.float()))
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
@@ -213,19 +215,19 @@ class _LocalHead(nn.Module):
     def __init__(self, width: int, channels: int):
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv3d(1, width, LOCAL_STRIDE, stride=LOCAL_STRIDE, bias=False),
+            Convolution(1, width, LOCAL_STRIDE, stride=LOCAL_STRIDE, bias=False),
             nn.BatchNorm3d(width),
             nn.ReLU(inplace=True),
-            nn.Conv3d(width, width, 3, padding=1, bias=False),
+            Convolution(width, width, 3, padding=1, bias=False),
             nn.BatchNorm3d(width),
         )
         self.up = nn.ConvTranspose3d(width, width, STRIDE // LOCAL_STRIDE, stride=STRIDE // LOCAL_STRIDE)
         self.mix = nn.Sequential(
             nn.ReLU(inplace=True),
-            nn.Conv3d(width, width, 3, padding=1, bias=False),
+            Convolution(width, width, 3, padding=1, bias=False),
             nn.BatchNorm3d(width),
             nn.ReLU(inplace=True),
-            nn.Conv3d(width, channels, 1),
+            Convolution(width, channels, 1),
         )
 
     def forward(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
@@ -272,10 +274,10 @@ def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[fl
 class _DoubleConvolution(nn.Sequential):
     def __init__(self, inputs: int, outputs: int):
         super().__init__(
-            nn.Conv3d(inputs, outputs, 3, padding=1, bias=False),
+            Convolution(inputs, outputs, 3, padding=1, bias=False),
             nn.BatchNorm3d(outputs),
             nn.ReLU(inplace=True),
-            nn.Conv3d(outputs, outputs, 3, padding=1, bias=False),
+            Convolution(outputs, outputs, 3, padding=1, bias=False),
             nn.BatchNorm3d(outputs),
             nn.ReLU(inplace=True),
         )
@@ -306,6 +308,13 @@ def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.T
 
     oneDNN's bfloat16 weight gradient holds uninitialised memory where the input is two slices deep (torch 2.13).
     """
-    exact = x.device.type == "cpu" and x.shape[2] == 2
-    with torch.autocast(x.device.type, enabled=torch.is_autocast_enabled(x.device.type) and not exact):
-        return layer(x.float() if exact else x)
+    if x.device.type != "cpu" or x.shape[2] != 2:
+        return layer(x)
+    with _full_precision(x):
+        return layer(x.float())
+
+
+def _full_precision(x: torch.Tensor) -> AbstractContextManager:
+    """Context without mixed precision; some devices know none."""
+    known = torch.amp.is_autocast_available(x.device.type)
+    return torch.autocast(x.device.type, enabled=False) if known else nullcontext()

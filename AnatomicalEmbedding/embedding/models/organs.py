@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .convolution import Convolution
+
 _WIDTH = 72
 _CONTEXT = 48
 _CELLS = 8  # of stride 2 within one of stride 4
@@ -24,11 +26,11 @@ class OrganHead(nn.Module):
 
     def __init__(self, widths: tuple[int, ...], local_channels: int, organs: int, code_channels: int = 0):
         super().__init__()
-        self.context = nn.Conv3d(widths[1], _CONTEXT, 1)
+        self.context = Convolution(widths[1], _CONTEXT, 1)
         inputs = widths[0] + _CELLS * (local_channels + 1) + _CONTEXT + 3
-        self.mix = nn.Sequential(nn.Conv3d(inputs, _WIDTH, 1), nn.BatchNorm3d(_WIDTH), nn.ReLU())
+        self.mix = nn.Sequential(Convolution(inputs, _WIDTH, 1), nn.BatchNorm3d(_WIDTH), nn.ReLU())
         self.around = nn.Sequential(*_convolution(), *_convolution())
-        self.out = nn.Conv3d(_WIDTH, 1 + organs, 1)  # the first is everything else
+        self.out = Convolution(_WIDTH, 1 + organs, 1)  # the first is everything else
         self.register_buffer("places", torch.zeros(organs, 7))
         if code_channels:
             self.register_buffer("codes", torch.zeros(1 + organs, code_channels))
@@ -75,7 +77,7 @@ class OrganHead(nn.Module):
 
 
 def _convolution() -> tuple[nn.Module, ...]:
-    return nn.Conv3d(_WIDTH, _WIDTH, 3, padding=1, bias=False), nn.BatchNorm3d(_WIDTH), nn.ReLU()
+    return Convolution(_WIDTH, _WIDTH, 3, padding=1, bias=False), nn.BatchNorm3d(_WIDTH), nn.ReLU()
 
 
 def _cells_as_channels(x: torch.Tensor) -> torch.Tensor:

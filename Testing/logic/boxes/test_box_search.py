@@ -91,7 +91,7 @@ def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
     ("volumes", "structures", "sentence"),
     [(0, ["liver"], "No scan was chosen"), (1, [], "No structure was chosen")],
 )
-def test_nothing_to_look_for_is_said(bench, volume, volumes, structures, sentence):
+def test_nothing_to_look_for_is_reported(bench, volume, volumes, structures, sentence):
     assert not bench.logic.find([volume][:volumes], structures, 0.99)
     assert sentence in bench.reported[0]
 

@@ -122,7 +122,7 @@ def test_a_hardened_transform_leaves_boxes_where_they_are_in_the_world(bench):
 # -- looks
 
 
-def test_boxes_look_like_boxes_and_are_told_apart(bench):
+def test_boxes_look_like_boxes_and_are_distinguished(bench):
     volumes = [add_patient(0), add_patient(1)]
     bench.find(volumes, ORGANS)
     colours = {}

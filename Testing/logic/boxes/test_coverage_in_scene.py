@@ -47,7 +47,7 @@ def upside_down(number: int, name: str):
     return slicer.util.addVolumeFromArray(volume.voxels[::-1].copy(), volume.ijk_to_ras, name=name)
 
 
-def test_what_a_scan_holds_is_told_in_words(bench):
+def test_what_a_scan_holds_is_reported_in_words(bench):
     """The phantom's scan goes from body height 150 to 480 mm: from the iliac crests (152) to the carina (469)."""
     volume = add_patient(0)
     bench.ready(volume)

@@ -234,7 +234,7 @@ def test_a_batch_survives_deleted_volumes_and_ends_with_the_scene(bench):
     bench.crops.poll()
 
 
-def test_nothing_to_crop_is_said(bench):
+def test_nothing_to_crop_is_reported(bench):
     assert not bench.crops.start([], ["liver"])
     assert not bench.crops.start([add_patient(0)], [])
     assert [said.split(";")[0] for said in bench.reported] == ["No scan was chosen", "No structure was chosen"]

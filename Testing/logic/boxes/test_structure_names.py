@@ -9,7 +9,7 @@ from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbeddingLib.scene.boxes.StructureNames import namesIn, readable, sortKey, spelt, titled
 
 
-def test_the_librarys_names_are_told_without_torch(bench):
+def test_the_librarys_names_are_reported_without_torch(bench):
     names = bench.logic.libraryStructures()
     path = resource("Structures") / "hybrid-ct-v3.structures.safetensors"
     assert sorted(names) == sorted(StructureLibrary.load(path).examples)

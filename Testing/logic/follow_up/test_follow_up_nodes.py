@@ -18,7 +18,7 @@ def hierarchy_path(scene, node):
     return names
 
 
-def test_states_are_told_by_label_colour_and_description(bench, pair):
+def test_states_are_reported_by_label_colour_and_description(bench, pair):
     prior, current = pair
     bench.logic.mark(prior, (1.0, 2.0, 3.0))
     bench.propose(current, prior)

@@ -40,7 +40,7 @@ def test_an_armed_lesion_is_placed_or_moved(bench, pair, volumes):
     assert len(bench.logic.record.lesions) == 1
 
 
-def test_a_lesion_said_to_be_gone_can_be_placed_after_all(bench, pair, volumes):
+def test_a_lesion_marked_as_gone_can_be_placed_after_all(bench, pair, volumes):
     bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
     bench.logic.notVisible("L1", pair[1])
     bench.logic.placeLesion("L1")
@@ -48,7 +48,7 @@ def test_a_lesion_said_to_be_gone_can_be_placed_after_all(bench, pair, volumes):
     assert bench.finding(pair[1]).visible
 
 
-def test_a_click_in_no_study_of_the_patient_is_said(bench, pair):
+def test_a_click_in_no_study_of_the_patient_is_reported(bench, pair):
     bench.logic.placeLesion()
     bench.click(None, (1.0, 2.0, 3.0))
     assert bench.logic.record.lesions == ()

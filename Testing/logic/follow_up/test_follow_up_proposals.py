@@ -101,7 +101,7 @@ def test_a_proposal_falls_with_its_ground(reading):
     assert reading.finding(second).state == PROPOSED
 
 
-def test_a_place_outside_the_patient_is_said_and_proposes_nothing(reading):
+def test_a_place_outside_the_patient_is_reported_and_proposes_nothing(reading):
     first, second, _third = reading.keys
     reading.logic.mark(first, place(0))
     corner = patient(0).volume.ijk_to_ras[:3, 3]

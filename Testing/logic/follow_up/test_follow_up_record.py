@@ -107,7 +107,7 @@ def test_a_study_renamed_or_dated_by_hand_stays_the_same(bench, pair):
     assert bench.finding(prior).state == MARKED
 
 
-def test_a_study_whose_volume_goes_keeps_what_was_said(bench, pair, tmp_path):
+def test_a_study_whose_volume_goes_keeps_what_was_entered(bench, pair, tmp_path):
     prior, current = pair
     bench.logic.mark(current, (1.0, 2.0, 3.0))
     bench.logic.notVisible("L1", prior)
@@ -125,7 +125,7 @@ def test_a_study_whose_volume_goes_keeps_what_was_said(bench, pair, tmp_path):
         other.close()
 
 
-def test_a_study_of_which_nobody_said_anything_goes_with_its_volume(bench, pair):
+def test_a_study_of_which_nobody_entered_anything_goes_with_its_volume(bench, pair):
     prior, current = pair
     bench.logic.mark(prior, (1.0, 2.0, 3.0))
     bench.propose(current, prior)
@@ -135,7 +135,7 @@ def test_a_study_of_which_nobody_said_anything_goes_with_its_volume(bench, pair)
     assert len(bench.nodes(LISTS)) == 1, "its points go too"
 
 
-def test_a_follow_up_that_cannot_be_read_is_told_and_left_alone(bench, pair):
+def test_a_follow_up_that_cannot_be_read_is_reported_and_left_alone(bench, pair):
     broken = bench.scene.AddNewNodeByClass(TEXTS, "Broken")
     broken.SetAttribute("AnatomicalEmbedding.FollowUp", "Miller")
     broken.SetText('{"format": "something else"}')
@@ -200,7 +200,7 @@ def test_undo_keeps_a_study_that_was_loaded_meanwhile(bench, pair):
     assert [study.key for study in bench.logic.record.studies] == keys
 
 
-def test_what_cannot_be_done_is_said_and_changes_nothing(bench, pair):
+def test_what_cannot_be_done_is_reported_and_changes_nothing(bench, pair):
     prior, current = pair
     bench.logic.mark(prior, (1.0, 2.0, 3.0))
     before = bench.logic.record

@@ -57,7 +57,7 @@ def test_points_of_no_study_are_taken_for_the_one_that_is_meant(bench, pair, imp
     assert set(lesion.findings) == set(pair), "a point of the same name is the same lesion"
 
 
-def test_what_is_there_already_and_what_lies_outside_is_said(bench, pair, importing):
+def test_what_is_there_already_and_what_lies_outside_is_reported(bench, pair, importing):
     node = add_list(bench, {"apex": (1, 2, 3), "far": (500, 0, 0)})
     importing.importPoints(bench.logic, node, pair[0])
     said = importing.importPoints(bench.logic, node, pair[0])
@@ -120,7 +120,7 @@ def test_a_record_of_an_earlier_session_is_matched_by_series(bench, dicom, impor
     assert bench.logic.record.lesions == ()
 
 
-def test_what_was_said_here_stays_and_what_is_new_comes(bench, dicom, importing):
+def test_what_was_entered_here_stays_and_what_is_new_comes(bench, dicom, importing):
     importing.importRecord(bench.logic, earlier_session("1.2.1"), "old")
     bench.logic.notVisible("L1", dicom[1])
     bench.logic.describe("L1", name="hilar", nodal=True)

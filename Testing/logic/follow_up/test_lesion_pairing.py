@@ -74,7 +74,7 @@ def test_an_offer_falls_with_what_it_was_made_of(apart, pairing):
     assert apart.logic.record == before
 
 
-def test_parts_and_unions_are_told_and_noted(apart, pairing):
+def test_parts_and_unions_are_reported_and_noted(apart, pairing):
     for lesion in ("L1", "L2", "L3", "L4"):
         apart.logic.remove(lesion)
     mark(apart, 0, "carina", radius=16)  # L1 splits

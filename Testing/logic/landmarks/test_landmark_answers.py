@@ -93,7 +93,7 @@ def test_answers_follow_when_the_target_is_moved_afterwards(bench, pair, scene):
     assert np.allclose(bench.found(point_id, pair[1]), (matrix @ [*before, 1.0])[:3], atol=1e-3)
 
 
-def test_a_point_outside_the_template_is_told_and_not_answered(bench, pair):
+def test_a_point_outside_the_template_is_reported_and_not_answered(bench, pair):
     point_id = bench.place("carina", node=(0.0, 0.0, 5000.0))
     assert bench.reported
     assert "carina: outside Prior" in bench.reported[-1]

@@ -69,7 +69,7 @@ def test_a_resampled_volume_lies_on_the_fixed_ones_voxels_and_looks_like_it(benc
     assert np.corrcoef(own.ravel(), other.ravel())[0, 1] > 0.95
 
 
-def test_the_result_is_told_in_words_and_stays_with_the_transform(bench, pair):
+def test_the_result_is_reported_in_words_and_stays_with_the_transform(bench, pair):
     text = bench.run(*pair, kind="coarse").GetDescription()
     assert text.startswith("Patient lies on Bent (coarse).")
     for words in ("places of Bent were found in Patient", "times as large", "turned inside out", "It took"):

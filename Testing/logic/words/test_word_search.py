@@ -52,7 +52,7 @@ def test_regions_are_no_clutter(bench, pair, tmp_path):
     assert bench.search.answers() == []
 
 
-def test_what_a_scan_does_not_show_is_said_and_not_shaded(bench, pair):
+def test_what_a_scan_does_not_show_is_reported_and_not_shaded(bench, pair):
     bench.find("left eye")
     assert [text for _name, text in bench.search.answers()] == ["not in this scan; it lies superior to it"] * 2
     assert set(bench.search.absences()) == {node.GetID() for node in pair}
@@ -81,7 +81,7 @@ def test_an_answer_that_comes_late_is_not_shown_for_the_next_place(bench, pair):
     assert {node.GetName() for node in bench.regions()} == {"spleen"}
 
 
-def test_negated_findings_are_found_and_said_to_be_negated(bench, pair):
+def test_negated_findings_are_found_and_marked_as_negated(bench, pair):
     bench.find("no lesion in the spleen")
     assert bench.search.title == "spleen (said not to be there)"
     assert bench.search.found(pair[0]).world is not None

@@ -56,7 +56,7 @@ def test_sums_and_response_come_from_what_was_confirmed(prepared):
     assert prepared.panel.response.missing.isHidden()
 
 
-def test_what_is_missing_is_said_for_the_study_that_one_is_at(prepared):
+def test_what_is_missing_is_reported_for_the_study_that_one_is_at(prepared):
     read_all(prepared, {"L1": (30.0, 15.0), "L2": (20.0, 15.0)})
     prepared.go("L1", 2)
     missing = qt_labels.plain(prepared.panel.response.missing.text)
@@ -125,7 +125,7 @@ def test_every_disabled_button_says_what_is_missing(kit, module, reader):
 # -- files
 
 
-def test_files_are_written_to_the_folder_and_unreviewed_places_are_told(prepared, tmp_path):
+def test_files_are_written_to_the_folder_and_unreviewed_places_are_reported(prepared, tmp_path):
     kit, ui = prepared.kit, prepared.ui
     read_all(prepared, {"L1": (30.0,)})
     assert qt_labels.plain(ui.exportLabel.text).startswith("Proposed and not looked at: 4.")
@@ -160,7 +160,7 @@ class Database:
         self.fileForInstance = files.get
 
 
-def test_a_study_from_dicom_is_reported_and_the_others_are_told(prepared, three, tmp_path, monkeypatch):
+def test_a_study_from_dicom_is_reported_and_the_others_are_reported(prepared, three, tmp_path, monkeypatch):
     files = write_ct_series(tmp_path / "series", patient(0).volume)
     slices = {str(pydicom.dcmread(path).SOPInstanceUID): str(path) for path in files}
     monkeypatch.setattr(slicer, "dicomDatabase", Database(slices), raising=False)
@@ -193,14 +193,14 @@ def test_nothing_is_written_without_a_folder(prepared):
     assert prepared.ui.exportedLabel.isHidden()
 
 
-def test_an_error_of_writing_is_said(prepared, tmp_path):
+def test_an_error_of_writing_is_reported(prepared, tmp_path):
     (tmp_path / "file").write_text("no folder")
     prepared.kit.dialogs.answer("directory", str(tmp_path / "file"))
     prepared.export()
     assert "was not written" in prepared.ui.exportedLabel.text
 
 
-def test_a_missing_package_is_installed_on_agreement_or_told(prepared, tmp_path, monkeypatch):
+def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_path, monkeypatch):
     from AnatomicalEmbeddingLib.panels.followup import ExportPanel
     from AnatomicalEmbeddingLib.panels.PackageSetup import InstallError
 
@@ -232,7 +232,7 @@ def test_what_reports_need_is_among_the_requirements(kit):
     assert not any(PackageSetup.missingForReport(kind) for kind in ("csv", "html", "sr", "record"))
 
 
-def test_what_was_written_is_not_told_of_another_patient(kit, prepared, import_study, tmp_path):
+def test_what_was_written_is_not_reported_of_another_patient(kit, prepared, import_study, tmp_path):
     kit.dialogs.answer("directory", str(tmp_path))
     prepared.export()
     assert not prepared.ui.exportedLabel.isHidden()
@@ -340,7 +340,7 @@ def test_lesions_of_one_patient_are_not_shown_with_another(kit, prepared, import
     assert prepared.table.rowCount == 2
 
 
-def test_a_study_that_is_gone_stays_in_the_table_with_what_was_said(kit, prepared, three):
+def test_a_study_that_is_gone_stays_in_the_table_with_what_was_entered(kit, prepared, three):
     prepared.go("L1", 1)
     prepared.press("C")
     kit.scene.RemoveNode(three[1])

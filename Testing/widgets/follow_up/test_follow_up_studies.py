@@ -68,7 +68,7 @@ def test_an_undated_study_is_not_the_current_one_by_itself(kit, module, hierarch
     assert panel.ui.currentSelector.currentText == "2024-03-01   C"
 
 
-def test_a_wrong_date_is_said_and_changes_nothing(kit, panel):
+def test_a_wrong_date_is_reported_and_changes_nothing(kit, panel):
     panel.studyTable.widget.item(1, 0).setText("1.9.2023")
     assert panel.ui.statusLabel.text == 'B: "1.9.2023" is no date; write it as YYYY-MM-DD, such as 2024-01-31.'
     assert column(panel.studyTable.widget, 0) == ["2023-03-01", "2023-09-01", "2024-03-01"]

@@ -36,7 +36,7 @@ def test_scans_are_chosen_one_by_one(kit, panel):
     assert [table.horizontalHeaderItem(n).text() for n in range(table.columnCount)] == ["Structure", "Current"]
 
 
-def test_what_is_missing_is_told_by_the_buttons(kit, panel):
+def test_what_is_missing_is_reported_by_the_buttons(kit, panel):
     assert not panel.ui.findButton.enabled
     assert "Tick at least one structure" in panel.ui.findButton.toolTip
     tick(panel, "Liver")
@@ -106,7 +106,7 @@ def test_what_was_cropped_is_shown_where_its_scan_was(kit, panel):
 # -- coverage
 
 
-def test_coverage_is_told_while_its_section_is_open(kit, panel):
+def test_coverage_is_reported_while_its_section_is_open(kit, panel):
     find(kit, panel, "Liver")
     table = panel.ui.coverageTable
     assert panel.ui.coverageSection.collapsed

@@ -35,7 +35,7 @@ def test_the_library_is_listed_searched_and_ticked(panel):
     assert not panel.ui.clearStructuresButton.enabled
 
 
-def test_weights_without_a_library_are_told_and_those_with_one_bring_it_back(panel):
+def test_weights_without_a_library_are_reported_and_those_with_one_bring_it_back(panel):
     from AnatomicalEmbeddingLib.panels import ModuleSettings
 
     tick(panel, "Liver")
@@ -47,7 +47,7 @@ def test_weights_without_a_library_are_told_and_those_with_one_bring_it_back(pan
     assert panel.structureList.chosen == ["liver"]
 
 
-def test_a_library_file_that_is_none_is_told_in_a_sentence(kit, panel, tmp_path):
+def test_a_library_file_that_is_none_is_reported_in_a_sentence(kit, panel, tmp_path):
     tick(panel, "Liver")
     panel.ui.libraryFileEdit.currentPath = str(tmp_path / "gone.structures.safetensors")
     assert panel.ui.structureList.count == 0
@@ -169,7 +169,7 @@ def test_scans_that_cannot_be_used_are_named_below(kit, panel):
     assert not kit.dialogs
 
 
-def test_missing_packages_are_told_in_a_sentence(kit, panel, monkeypatch):
+def test_missing_packages_are_reported_in_a_sentence(kit, panel, monkeypatch):
     from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
 
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))

@@ -24,7 +24,7 @@ def test_all_there_the_section_is_closed(open_panel):
     assert not panel.ui.installButton.enabled
 
 
-def test_missing_torch_opens_the_section_and_is_said(open_panel, engine):
+def test_missing_torch_opens_the_section_and_is_reported(open_panel, engine):
     engine.missing = ["torch"]
     panel = open_panel()
     assert not panel.widget.collapsed
@@ -91,7 +91,7 @@ def test_the_section_closes_when_all_is_there(kit, open_panel, engine, monkeypat
     assert shown(panel.ui.messageLabel) == ""
 
 
-def test_without_the_pytorch_extension_the_remedy_is_said(kit, open_panel, engine, no_pytorch_extension):
+def test_without_the_pytorch_extension_the_remedy_is_reported(kit, open_panel, engine, no_pytorch_extension):
     engine.missing = ["torch"]
     panel = open_panel()
     kit.click(panel.ui.installButton)
@@ -100,7 +100,7 @@ def test_without_the_pytorch_extension_the_remedy_is_said(kit, open_panel, engin
     assert list(kit.dialogs) == []
 
 
-def test_a_declined_torch_is_said(kit, open_panel, engine):
+def test_a_declined_torch_is_reported(kit, open_panel, engine):
     engine.missing = ["torch", "safetensors"]
     kit.packaging.install_pytorch_extension(torch_installed=False, agrees=False)
     panel = open_panel()
@@ -122,7 +122,7 @@ def test_other_packages_come_by_slicer_s_packaging(kit, open_panel, engine, monk
     assert "still not there; restart Slicer" in shown(panel.ui.messageLabel)
 
 
-def test_declined_packages_are_said(kit, open_panel, engine, monkeypatch):
+def test_declined_packages_are_reported(kit, open_panel, engine, monkeypatch):
     from slicer import packaging
 
     engine.missing = ["safetensors"]
@@ -133,7 +133,7 @@ def test_declined_packages_are_said(kit, open_panel, engine, monkeypatch):
     assert "safetensors was not installed, as you declined" in shown(panel.ui.messageLabel)
 
 
-def test_a_failing_installation_is_said(kit, open_panel, engine, monkeypatch):
+def test_a_failing_installation_is_reported(kit, open_panel, engine, monkeypatch):
     engine.missing = ["torch"]
     extension = kit.packaging.install_pytorch_extension(torch_installed=False)
 
@@ -200,7 +200,7 @@ def test_a_folder_without_wheels_is_named(kit, open_panel, engine, tmp_path):
     assert kit.packaging.installed == []
 
 
-def test_an_older_slicer_is_told_which_one_is_needed(kit, open_panel, engine, monkeypatch):
+def test_an_older_slicer_is_answered_with_the_one_needed(kit, open_panel, engine, monkeypatch):
     engine.missing = ["safetensors"]
     monkeypatch.setitem(sys.modules, "slicer.packaging", None)  # as before Slicer 5.12
     panel = open_panel()

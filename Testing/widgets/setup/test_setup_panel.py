@@ -41,7 +41,7 @@ def test_shipped_weights_are_offered_without_their_calibrations(open_panel):
     assert selector.itemText(0) == "Automatic (hybrid-ct-v3)"
 
 
-def test_found_weights_are_said_with_their_licence(open_panel):
+def test_found_weights_are_reported_with_their_licence(open_panel):
     panel = open_panel()
     assert shown(panel.ui.weightsStatus).startswith("Found: hybrid-ct-v3.safetensors")
     assert "hybrid-ct-v3.md" in panel.ui.weightsStatus.text
@@ -104,7 +104,7 @@ def test_a_device_that_is_not_there_gives_a_sentence(kit, open_panel, monkeypatc
     assert list(kit.dialogs) == []
 
 
-def test_little_gpu_memory_is_said(open_panel, engine):
+def test_little_gpu_memory_is_reported(open_panel, engine):
     import torch  # noqa: F401 - asked only once torch is loaded
 
     engine.warning = "The GPU has 1.0 of 2.0 GB free."
@@ -158,7 +158,7 @@ def test_clear_removes_maps_and_nothing_else(kit, open_panel, tmp_path):
     assert not panel.ui.clearCacheButton.enabled
 
 
-def test_maps_that_are_in_use_stay_and_are_said(kit, open_panel, tmp_path, monkeypatch):
+def test_maps_that_are_in_use_stay_and_are_reported(kit, open_panel, tmp_path, monkeypatch):
     from pathlib import Path
 
     make_maps(tmp_path / "maps", 3_000_000, 4_000_000)

@@ -1,0 +1,53 @@
+"""Network, losses and a step of training on PyTorch's `meta` device, which mixes with the CPU as little as a GPU does.
+
+Nothing is computed there; what makes a tensor on the default device, or copies one to the host, raises.
+"""
+
+import torch
+from small_models import small_network
+from training_scans import linear_scan
+
+from AnatomicalEmbedding.training.contrast import info_nce
+from AnatomicalEmbedding.training.objectives import FrameCorrections, coordinate_loss, distance_loss
+
+META = torch.device("meta")
+SHAPE = (2, 1, 16, 24, 32)
+CELLS = tuple(n // 4 for n in SHAPE[2:])
+HEADS = {"global_channels": 6, "local_channels": 8}
+
+
+def on_meta(*shape: int, **more: object) -> torch.Tensor:
+    return torch.empty(*shape, device=META, **more)
+
+
+def test_the_training_network_stays_on_its_device():
+    found = small_network(**HEADS).to(META).train()(on_meta(*SHAPE))
+    assert {each.device for each in found if each is not None} == {META}
+    assert found.coordinate.shape == (2, 3, *CELLS)
+    assert found.global_.shape == (2, 6, *(n // 2 for n in CELLS))
+    assert found.local.shape == (2, 8, *(2 * n for n in CELLS))
+
+
+def test_the_organ_head_stays_on_its_device():
+    head = small_network(**HEADS, organs=("liver", "spleen")).to(META).organs
+    fine, coarse = on_meta(1, 4, *CELLS), on_meta(1, 4, *(n // 2 for n in CELLS))
+    local = on_meta(1, 8, *(2 * n for n in CELLS))
+    found = head(on_meta(1, *SHAPE[1:]), on_meta(1, 3, *CELLS), fine, coarse, local)
+    assert (found.device, found.shape) == (META, (1, 2, *CELLS))
+
+
+def test_a_step_of_training_stays_on_its_device():
+    network, frames = small_network(**HEADS).to(META).train(), FrameCorrections([linear_scan()], 100.0).to(META)
+    optimiser = torch.optim.AdamW([*network.parameters(), *frames.parameters()], lr=1e-3)
+    found = network(on_meta(*SHAPE))
+    scan = on_meta(2, dtype=torch.long)
+    target = frames(on_meta(2, 3, *CELLS), scan)
+    loss = coordinate_loss(found.coordinate, target, on_meta(2, *CELLS, dtype=torch.bool), 0.1)
+    rows = found.local.flatten(2).transpose(1, 2)[0]
+    loss = loss + info_nce(rows[:9], rows[9:18], rows[:9] @ rows[18:].T, 0.1)
+    loss = loss + distance_loss(rows[:9, :3], rows[9:18, :3], on_meta(9, 3)) + frames.prior(scan)
+    assert loss.device == META
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+    optimiser.step()
+    assert {p.grad.device for p in network.parameters() if p.grad is not None} == {META}
