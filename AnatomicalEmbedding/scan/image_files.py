@@ -16,11 +16,12 @@ import SimpleITK as sitk
 
 from ..errors import VolumeError
 from ..files import atomic_path
-from .checks import check_spacing
+from .checks import check_claimed, check_spacing
 from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
 
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
+_HEADERS = (".nhdr", ".mhd")  # whose voxels are in another file
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
 # A qform further than this from the sform, at a corner of the volume, is noted.
 _FORMS_AGREE_MM = 0.5
@@ -92,6 +93,8 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
         raise VolumeError(f"{path}: is a single 2-D picture ({shape}); give the 3-D scan it was taken from.")
     if any(n > 1 for n in size[3:]):
         raise VolumeError(f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give that.")
+    bytes_a_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
+    check_claimed(size, bytes_a_voxel, None if path.suffix in _HEADERS else path.stat().st_size, str(path))
     check_spacing(np.array(reader.GetSpacing()[:3]), str(path))
     if len(size) > 3:
         reader.SetExtractSize([*size[:3], *(0 for _ in size[3:])])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PointsError
+from ..files import parse_json
 from .geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from .markups import control_point, markup, write_file
 
@@ -110,9 +111,11 @@ _Row = tuple[str, np.ndarray, str]
 
 def _read_markups(text: str, path: Path) -> list[_Row]:
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except json.JSONDecodeError as error:
         raise PointsError(f"{path}: line {error.lineno} is not JSON ({error.msg}); save the points again.") from error
+    except ValueError as error:
+        raise PointsError(f"{path}: cannot be read as JSON ({error}); save the points again.") from error
     markups = document.get("markups") if isinstance(document, dict) else None
     if not isinstance(markups, list) or not all(isinstance(entry, dict) for entry in markups):
         raise PointsError(f"{path}: is JSON but no Slicer markups file (no list 'markups'); save points from Slicer.")

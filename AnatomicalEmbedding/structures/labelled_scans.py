@@ -7,7 +7,6 @@ Scans of one patient carry names that differ only in a time point at the end: `_
 `_followup2`, `_visit1`, `_pre`, `_post`.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import PointsError, VolumeError
+from ..files import parse_json
 from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
 from ..scan.volume import Volume
@@ -209,7 +209,7 @@ def _read_landmarks(path: Path) -> dict[str, np.ndarray]:
 
 def _read_json(path: Path) -> dict:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise PointsError(f"{path}: is missing; it must name the structures or points of the scan.") from error
     except (OSError, ValueError) as error:
