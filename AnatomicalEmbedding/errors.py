@@ -7,11 +7,11 @@ from importlib import import_module
 from types import ModuleType
 
 _LONGEST = 3000  # characters of a message
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # lines and codes of a terminal, from files
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # lines, codes of a terminal
 
 
 class AnatomicalEmbeddingError(Exception):
-    """Base of all errors raised for a reason the user can act on. Its message is one line, whatever was in the input."""
+    """Base of all errors raised for a reason the user can act on. Its message is one line, whatever the input held."""
 
     def __init__(self, message: str = "") -> None:
         line = _CONTROL.sub(" ", message)

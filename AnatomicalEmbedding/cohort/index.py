@@ -197,6 +197,9 @@ def _opened(path: Path) -> _Part:
     check_size(first, (len(hashes) + 1,), torch.int64)
     check_size(matrices, (len(hashes), 2, 4, 4), torch.float64)
     rising = bool((first.diff() > 0).all()) and int(first[0]) == 0 and int(first[-1]) == len(cell)
-    if not rising or not torch.isfinite(matrices).all():
+    if not rising:
         raise ValueError("an index of other scans")
+    steps = matrices[:, 0].diagonal(dim1=1, dim2=2)
+    if not torch.isfinite(matrices).all() or matrices.abs().max() > 1e6 or steps.min() < 0.01:
+        raise ValueError("matrices of no scan")
     return _Part(hashes, coordinate, cell, first.numpy(), matrices)

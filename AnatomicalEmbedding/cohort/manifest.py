@@ -109,8 +109,11 @@ class _Connection(sqlite3.Connection):
         super().__init__(path, *values, **options)
         self.path = path
 
-    def cursor(self, *_: Any) -> sqlite3.Cursor:
-        return super().cursor(_Cursor)
+    def execute(self, *values: Any) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).execute(*values)
+
+    def executemany(self, *values: Any) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).executemany(*values)
 
 
 class Manifest:

@@ -19,6 +19,7 @@ from ..files import atomic_path
 from .checks import check_claimed, check_spacing
 from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
+from .text_headers import check_text_header
 
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
 _HEADERS = (".nhdr", ".mhd")  # whose voxels are in another file
@@ -50,6 +51,7 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
             f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert it, or correct its suffix."
         )
     geometry = check_nifti(path) if suffix.startswith(".nii") else None
+    check_text_header(path)
     reader = sitk.ImageFileReader()
     try:
         with _unambiguous(path) as unambiguous:

@@ -69,7 +69,10 @@ def read_points(path: str | Path) -> PointList:
         ) from error
     except OSError as error:
         raise PointsError(f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv.") from error
-    rows = readers[path.suffix.lower()](text, path)
+    try:
+        rows = readers[path.suffix.lower()](text, path)
+    except csv.Error as error:
+        raise PointsError(f"{path}: is no table ({error}); save it again with the columns label,r,a,s.") from error
     if not rows:
         raise PointsError(f"{path}: holds no point with a position; place at least one point.")
     labels, points, descriptions = zip(*rows, strict=True)
@@ -131,7 +134,10 @@ def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
     if units != "mm" and (not isinstance(units, list) or units[:1] != ["mm"]):
         raise PointsError(f"{path}: coordinates are in {units!r}; save the points in mm.")
     rows = []
-    for number, point in enumerate(markup.get("controlPoints") or (), start=1):
+    control_points = markup.get("controlPoints") or ()
+    if not isinstance(control_points, list | tuple):
+        raise PointsError(f"{path}: its control points are no list; save the points again.")
+    for number, point in enumerate(control_points, start=1):
         try:
             if point.get("positionStatus", "defined") != "defined":
                 continue

@@ -22,6 +22,7 @@ from ..errors import PointsError, VolumeError
 from ..files import parse_json
 from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
+from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
 from .label_names import KINDS, LANDMARK, Structure, find_structures, normalise_name
 
@@ -166,6 +167,7 @@ def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
 
 def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
     """Raise VolumeError for a label map on another grid than its scan."""
+    check_text_header(scan)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(scan))
     try:

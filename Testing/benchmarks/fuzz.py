@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("engine", "followup", "../SlicerModules")]
 
-import torch
-from fuzzing.readers import READERS
-from fuzzing.running import MEMORY_BYTES, SECONDS, fuzz
+import torch  # noqa: E402
+from fuzzing.readers import READERS  # noqa: E402
+from fuzzing.running import MEMORY_BYTES, SECONDS, fuzz  # noqa: E402
 
 
 def main() -> int:

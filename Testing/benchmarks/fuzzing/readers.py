@@ -443,8 +443,7 @@ def _make_library(folder: Path) -> None:
     box = np.array([[-40.0, -30.0, 330.0], [20.0, 20.0, 380.0]])
     corners = np.array([box[n // 4] if n == 0 else np.where([n & 1, n & 2, n & 4], *box) for n in range(8)])
     middle = box.mean(axis=0)
-    faces = np.array([[box[0, 0], *middle[1:]], [middle[0], box[0, 1], middle[2]], [*middle[:2], box[0, 2]],
-                      [box[1, 0], *middle[1:]], [middle[0], box[1, 1], middle[2]], [*middle[:2], box[1, 2]]])  # fmt: skip
+    faces = np.stack([np.where(np.arange(3) == side % 3, box[side // 3], middle) for side in range(6)])
     points = np.vstack([faces, corners])
     query = StoredQuery.of(Query(embedding, points), with_blocks=False)
     examples = {name: [Example(f"scan {n}", box, points, query) for n in range(2)] for name in ("liver", "spleen")}
