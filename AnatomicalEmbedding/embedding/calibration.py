@@ -19,7 +19,6 @@ from safetensors.numpy import save_file
 from ..errors import WeightsError
 from ..files import atomic_path
 from ..resources import resource
-from .tensor_files import DAMAGED, read_tensor_file
 
 SUFFIX = ".calibration.safetensors"
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # status of a match
@@ -124,6 +123,8 @@ class Calibration:
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
         """Read a file written by `save`. Raises WeightsError when it is not a calibration, or damaged."""
+        from .tensor_files import DAMAGED, read_tensor_file  # loads torch, which the command line's help does not need
+
         try:
             about, tensors = read_tensor_file(path, _METADATA_KEY)
             weights_hash, evidence = str(about.pop("weights_sha256")), tuple(map(str, about.pop("evidence")))

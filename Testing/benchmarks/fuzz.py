@@ -37,9 +37,8 @@ def main() -> int:
     torch.set_num_threads(1)  # children are forked
     names = options.readers or [name for name in READERS if name != "upload"]
     print(f"at most {SECONDS:.0f} s and {MEMORY_BYTES >> 20} MB a case; seed {options.seed}")
-    print(
-        "| reader | cases | answered | refused | slowest | most memory | escapes | took |\n|---|---|---|---|---|---|---|---|"
-    )
+    print("| reader | cases | answered | refused | slowest | most memory | escapes | took |")
+    print("|---" * 8 + "|")
     outcomes = []
     for name in names:
         began = time.monotonic()
