@@ -61,7 +61,7 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
             if suffix in (".mha", ".mhd"):
                 _check_meta_data(reader, path)
             image = reader.Execute()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise VolumeError(
             f"{path}: cannot be read as {suffix}; the file is damaged, truncated or of another kind, copy it again."
         ) from error
