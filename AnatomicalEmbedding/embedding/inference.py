@@ -179,8 +179,9 @@ class Model:
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
-            # other programs took what was free: smaller slabs, until MemoryLimitError
-            budget = int(0.85 * min(budget, need))
+            # other programs took what was free: slabs of half the size, until MemoryLimitError
+            fixed = int(x[0].numel() * getattr(self.network, "fixed_bytes_per_voxel", 0.0))
+            budget = fixed + (int(min(budget, need)) - fixed) // 2
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 

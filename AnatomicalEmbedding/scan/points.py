@@ -128,7 +128,7 @@ def _read_markups(text: str, path: Path) -> list[_Row]:
 def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
     # Slicer assumes LPS and mm where the file states nothing.
     system = markup.get("coordinateSystem", "LPS")
-    if system not in _TO_RAS:
+    if not isinstance(system, str) or system not in _TO_RAS:
         raise PointsError(f"{path}: unknown coordinate system {system!r}; save the points in LPS or RAS.")
     units = markup.get("coordinateUnits", "mm")
     if units != "mm" and (not isinstance(units, list) or units[:1] != ["mm"]):

@@ -32,4 +32,4 @@ def test_no_file_escapes(cases, tmp_path):
     assert [each["reader"] for each in found] == CASES[cases]
     assert [each["cases"] for each in found] == [cases] * len(found)
     assert [escape for each in found for escape in each["escapes"]] == []
-    assert all(each["ends"].get("refused") or each["reader"] == "cache" for each in found)
+    assert all(each["ends"]["refused"] or each["reader"] == "cache" for each in found)

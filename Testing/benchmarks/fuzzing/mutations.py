@@ -6,6 +6,7 @@ words. The same generator gives the same case.
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -174,7 +175,7 @@ def mutated_json(document: Any, draw: Random) -> tuple[Any, str]:
     document = json.loads(json.dumps(document))
     done = [_json_changed(document, draw) for _ in range(draw.choice((1, 1, 1, 2, 3)))]
     if draw.random() < 0.03:
-        return draw.choice(_VALUES), "the whole is another value"
+        return _value(draw), "the whole is another value"
     return document, "; ".join(done)
 
 
@@ -191,10 +192,14 @@ def _json_changed(document: Any, draw: Random) -> str:
     elif kind == "deep":
         holder[key] = _nested(draw.choice((3, 50, 300)), holder[key])
     elif kind == "unknown" and isinstance(holder, dict):
-        holder[draw.choice(("", "x" * 1000, "unknown", "__class__"))] = draw.choice(_VALUES)
+        holder[draw.choice(("", "x" * 1000, "unknown", "__class__"))] = _value(draw)
     else:
-        holder[key] = draw.choice(_VALUES)
+        holder[key] = _value(draw)
     return f"{path}: {kind}"
+
+
+def _value(draw: Random) -> Any:
+    return copy.deepcopy(draw.choice(_VALUES))
 
 
 def _near(value: Any, draw: Random) -> Any:
@@ -202,6 +207,8 @@ def _near(value: Any, draw: Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
+        if not -1e15 < value < 1e15:  # changed before
+            return 0
         return draw.choice((0, -value, value * 1e6, value + 1, -1, 2**31, 1e-12, int(value) + 1))
     if isinstance(value, str):
         return draw.choice((value + value, value[:-1], value.upper(), "\n", value + "\0", "x" * 5000))

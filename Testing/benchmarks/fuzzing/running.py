@@ -14,7 +14,6 @@ import signal
 import tempfile
 import time
 import traceback
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -30,7 +29,7 @@ MEMORY_BYTES = 512 << 20
 _ADDRESS_BYTES = 4 << 30  # beyond the program's own: what claims more is refused by the system, not by this machine
 _WALL_SECONDS = 60.0  # on a busy machine, before a child counts as hanging
 _LONGEST_MESSAGE = 3100
-ANSWER, REFUSED = "answer", "refused"
+ANSWER, REFUSED, RAISED = "answer", "refused", "raised"
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Outcome:
 
     reader: str
     cases: int = 0
-    ends: Counter = field(default_factory=Counter)
+    ends: dict[str, int] = field(default_factory=lambda: dict.fromkeys((ANSWER, REFUSED, RAISED), 0))
     seconds: float = 0.0
     memory_bytes: int = 0
     escapes: list[Escape] = field(default_factory=list)
@@ -191,7 +190,7 @@ def _ended(reader: Reader, case: Path, expected: object) -> tuple[str, str]:
     except BaseException as error:
         frames = traceback.extract_tb(error.__traceback__)
         at = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames][-4:]
-        return "raised", f"{type(error).__name__}: {str(error)[:160]} at {' < '.join(reversed(at))}"
+        return RAISED, f"{type(error).__name__}: {str(error)[:160]} at {' < '.join(reversed(at))}"
     if reader.whole and expected is not None and answer not in (expected, None):
         return ANSWER, "a file that was cut short gives another answer"
     return ANSWER, ""
