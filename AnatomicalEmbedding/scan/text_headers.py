@@ -1,8 +1,8 @@
 """Headers of NRRD and MetaImage files: what ends the whole program inside ITK is refused before.
 
 In ITK 5.4, a field of a NRRD header that is wrong and longer than its buffers (NrrdIO, sprintf), and a MetaImage of
-more than ten axes, are segmentation faults. Formats: teem.sourceforge.net/nrrd/format.html and
-itk.org/Wiki/MetaIO/Documentation.
+more than ten axes, are segmentation faults; axes with absurdly large numbers make it search for ever.
+Formats: teem.sourceforge.net/nrrd/format.html and itk.org/Wiki/MetaIO/Documentation.
 """
 
 import re
@@ -14,6 +14,13 @@ _HEADER_BYTES = 1 << 20
 _LONGEST_FIELD = 400  # characters; three directions in full precision take 230
 _FREE_TEXT = (b"content:", b"data file:", b"datafile:")
 _MOST_AXES = 4
+_MOST_MM = 1e6
+_GEOMETRY = re.compile(
+    rb"^(?:space directions|space origin|spacings|TransformMatrix|Rotation|Orientation|Offset|Position|Origin|"
+    rb"CenterOfRotation|ElementSpacing|ElementSize)\s*[:=]([^\r\n]*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf", re.IGNORECASE)
 
 
 def check_text_header(path: Path) -> None:
@@ -30,7 +37,8 @@ def check_text_header(path: Path) -> None:
         stated = re.findall(rb"NDims\s*=\s*([^\r\n]*)", head)
         axes = {str(n).encode() for n in range(1, _MOST_AXES + 1)}
         harmless = bool(stated) and all(value.strip() in axes for value in stated)
-    if not harmless:
+    places = b" ".join(_GEOMETRY.findall(head))
+    if not harmless or any(abs(float(number)) > _MOST_MM for number in _NUMBER.findall(places)):
         raise VolumeError(
             f"{path}: cannot be read as {suffix}; its header is damaged or of another kind, export the scan again."
         )
