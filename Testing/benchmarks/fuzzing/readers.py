@@ -219,6 +219,8 @@ def _spoil_dicom(files: Files, draw: Random) -> str:
         return f"all: {done}"
     way = {"one": change.dicom_element, "cut": change.truncated, "bytes": change.mutated_bytes}[kind]
     files[name], done = way(files[name], draw)
+    if len(files[name]) < 132:  # no DICOM file any more, so that the others are read without it
+        return f"{name}: cut to {len(files[name])} bytes"
     return f"{name}: {done}"
 
 
