@@ -93,3 +93,5 @@ def check_state(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> 
     expected = {name: values.shape for name, values in network.state_dict().items()}
     if {name: values.shape for name, values in state.items()} != expected:
         raise ValueError("the tensors are those of another network")
+    if any(name.endswith("running_var") and bool((values < 0).any()) for name, values in state.items()):
+        raise ValueError("a variance below 0")
