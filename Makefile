@@ -11,7 +11,7 @@ BESIDE := -n 2 --dist loadfile
 # these run in an environment of their own
 NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test test-slicer bench-slicer coverage system lint bench docs docs-pictures package clean
+.PHONY: demo view test test-slicer bench-slicer coverage system lint bench docs docs-pictures package sbom clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -68,6 +68,11 @@ docs: $(VENV)/docs.stamp
 docs-pictures: $(VENV)/docs.stamp
 	$(BIN)/python tools/draw_benchmarks.py docs/pictures
 	$(BIN)/python tools/draw_concepts.py docs/pictures
+
+# software bill of materials (CycloneDX) of what `make` has installed: build/sbom.json
+sbom: $(VENV)/dev.stamp
+	mkdir -p build
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o build/sbom.json $(BIN)/python
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

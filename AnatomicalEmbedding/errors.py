@@ -1,13 +1,21 @@
 """Errors a user can meet. Every message names the file, the problem and the remedy in one sentence."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 
+_LONGEST = 3000  # characters of a message
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # lines, codes of a terminal
+
 
 class AnatomicalEmbeddingError(Exception):
-    """Base of all errors raised for a reason the user can act on."""
+    """Base of all errors raised for a reason the user can act on. Its message is one line, whatever the input held."""
+
+    def __init__(self, message: str = "") -> None:
+        line = _CONTROL.sub(" ", message)
+        super().__init__(line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}")
 
 
 class VolumeError(AnatomicalEmbeddingError):

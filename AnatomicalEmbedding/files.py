@@ -1,12 +1,13 @@
-"""Writing files (complete or not at all), their SHA-256, and text in aligned columns."""
+"""Writing files (complete or not at all), their SHA-256, JSON of others, and text in aligned columns."""
 
 import hashlib
+import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .errors import AnatomicalEmbeddingError
 
@@ -42,6 +43,23 @@ def write_text(path: str | Path, text: str, error: type[AnatomicalEmbeddingError
     except OSError as fault:
         advice = "check that the folder is writable and not full, and that no other program holds the file"
         raise error(f"{path}: cannot be written; {advice}.") from fault
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The values of JSON. Raises ValueError for what is none, is nested beyond measure, or has a whole number that no
+    calculation can use.
+    """
+    try:
+        return json.loads(text, parse_int=_whole_number)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _whole_number(digits: str) -> int:
+    number = int(digits)
+    if abs(number) >= 1 << 63:
+        raise ValueError(f"a whole number of {len(digits)} digits")
+    return number
 
 
 def file_sha256(path: str | Path) -> str:

@@ -1,6 +1,9 @@
 """Fixtures shared by all tests."""
 
+import errno
 import os
+import socket
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,23 @@ _DRAW = {"drawing", "kit"}  # fixtures
 # a machine that is busy is no failure
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+def _connect(one: socket.socket, address: object, connect: object = socket.socket.connect) -> None:
+    """As `socket.socket.connect`, on this machine only."""
+    if one.family in (socket.AF_INET, socket.AF_INET6) and not _is_here(address[0]):
+        raise OSError(errno.ENETUNREACH, f"tests use no network, {address[0]} was asked for")
+    connect(one, address)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+socket.socket.connect = _connect  # for all tests; programs that they start are not held by it
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from ..embedding.tensor_files import DAMAGED, check_size
 from ..errors import MapError
-from ..files import atomic_path
+from ..files import atomic_path, parse_json
+from .facts import check_hash
 from .manifest import Row
 from .shard import COORDINATE_STEP_MM, Cells, read_cells
 from .store import Store
@@ -73,7 +75,13 @@ class Index:
     def __init__(self, store: Store) -> None:
         refresh(store)
         self._known = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
-        self._parts = [_opened(path) for path in _files(store)]
+        try:
+            self._parts = [_opened(path) for path in _files(store)]
+        except DAMAGED:  # nothing is in it that the shards do not hold
+            for path in _files(store):
+                path.unlink()
+            refresh(store)
+            self._parts = [_opened(path) for path in _files(store)]
 
     @property
     def scans(self) -> dict[str, tuple[Row, dict[str, Any]]]:
@@ -118,7 +126,7 @@ def refresh(store: Store) -> None:
     for path in files:
         try:
             kept.append(_hashes(path))
-        except (SafetensorError, OSError, KeyError, ValueError):  # damaged: all later parts are made again
+        except DAMAGED:  # damaged: all later parts are made again
             break
     wanted = list(store.manifest.shards())
     there = {scan_hash for part in kept for scan_hash in part}
@@ -160,7 +168,10 @@ def _write(store: Store, number: int, hashes: Sequence[str]) -> None:
 
 def _unravelled(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
     """(n, 3) i, j, k."""
-    k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
+    try:
+        k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
+    except ValueError:
+        raise MapError("the index of this cohort is damaged; delete its folder `index`, which is made again.") from None
     return np.stack([i, j, k], axis=1).astype(np.int32)
 
 
@@ -170,11 +181,25 @@ def _files(store: Store) -> list[Path]:
 
 def _hashes(path: Path) -> list[str]:
     with safe_open(str(path), "pt") as file:
-        return json.loads(file.metadata()[_KEY])
+        hashes = parse_json(file.metadata()[_KEY])
+    if not isinstance(hashes, list) or not hashes:
+        raise ValueError("no scans")
+    return [check_hash(each) for each in hashes]
 
 
 def _opened(path: Path) -> _Part:
     with safe_open(str(path), "pt") as file:
         names = ("coordinate", "cell", "first", "matrices")
         coordinate, cell, first, matrices = (file.get_tensor(name) for name in names)
-    return _Part(_hashes(path), coordinate, cell, first.numpy(), matrices)
+    hashes = _hashes(path)
+    check_size(coordinate, (None, 3), torch.int16)
+    check_size(cell, (len(coordinate),), torch.int32)
+    check_size(first, (len(hashes) + 1,), torch.int64)
+    check_size(matrices, (len(hashes), 2, 4, 4), torch.float64)
+    rising = bool((first.diff() > 0).all()) and int(first[0]) == 0 and int(first[-1]) == len(cell)
+    if not rising:
+        raise ValueError("an index of other scans")
+    steps = matrices[:, 0].diagonal(dim1=1, dim2=2)
+    if not torch.isfinite(matrices).all() or matrices.abs().max() > 1e6 or steps.min() < 0.01:
+        raise ValueError("matrices of no scan")
+    return _Part(hashes, coordinate, cell, first.numpy(), matrices)

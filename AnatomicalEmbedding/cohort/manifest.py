@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
+from ..files import parse_json
+from .facts import check_facts, check_hash
 from .sources import Source
 
 WAITING = "waiting"  # not embedded yet
@@ -56,8 +58,62 @@ class Row:
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Row:
+        """Raises ValueError or TypeError where a row was changed by others."""
         values = {name: row[name] for name in cls.__dataclass_fields__}
-        return cls(**values | {"files": tuple(json.loads(row["files"]))})
+        files = parse_json(row["files"])
+        whole = all(type(values[name]) is int for name in ("id", "size", "priority", "attempts"))
+        words = [*(values[name] for name in ("scan", "path", "series", "state", "reason")), *files]
+        if not whole or not all(isinstance(word, str) and "\0" not in word for word in words):
+            raise ValueError("no scan")
+        if values["state"] not in STATES or not isinstance(files, list):
+            raise ValueError("no scan")
+        if values["scan_hash"] is not None:
+            check_hash(values["scan_hash"])
+        return cls(**values | {"files": tuple(files)})
+
+
+def _damaged(path: Path | str, error: object = "") -> AnatomicalEmbeddingError:
+    seen = f" ({error})" if error else ""
+    return AnatomicalEmbeddingError(
+        f"{path}: is damaged or cannot be used{seen}; check permissions and disk, or make a new cohort elsewhere."
+    )
+
+
+class _Cursor(sqlite3.Cursor):
+    """Names the file in errors of the database."""
+
+    def _told(self, method: Callable[..., Any], *values: Any) -> Any:
+        try:
+            return method(*values)
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self.connection.path, error) from error
+
+    def execute(self, *values: Any) -> Any:
+        return self._told(super().execute, *values)
+
+    def executemany(self, *values: Any) -> Any:
+        return self._told(super().executemany, *values)
+
+    def fetchone(self) -> Any:
+        return self._told(super().fetchone)
+
+    def fetchall(self) -> Any:
+        return self._told(super().fetchall)
+
+    def __next__(self) -> Any:
+        return self._told(super().__next__)
+
+
+class _Connection(sqlite3.Connection):
+    def __init__(self, path: Path, *values: Any, **options: Any) -> None:
+        super().__init__(path, *values, **options)
+        self.path = path
+
+    def execute(self, *values: Any) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).execute(*values)
+
+    def executemany(self, *values: Any) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).executemany(*values)
 
 
 class Manifest:
@@ -70,12 +126,14 @@ class Manifest:
             )
         self.path = path
         try:
-            self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                path, timeout=30, isolation_level=None, check_same_thread=False, factory=_Connection
+            )
             self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_TABLES)
-            if self.about.setdefault("format", _FORMAT) != _FORMAT:
+            if self.about.get("format", _FORMAT) != _FORMAT:
                 raise AnatomicalEmbeddingError(f"{path}: written by a newer version of this program; update it.")
             self._db.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (_FORMAT,))
         except sqlite3.DatabaseError as error:
@@ -89,7 +147,15 @@ class Manifest:
     @property
     def about(self) -> dict[str, str]:
         """Facts of the cohort: format, model, weights_hash, descriptors."""
-        return {row["key"]: row["value"] for row in self._db.execute("SELECT key, value FROM about")}
+        found = self._db.execute("SELECT key, value FROM about")
+        return {str(row["key"]): str(row["value"]) for row in found}
+
+    @property
+    def weights_hash(self) -> str:
+        """Of the weights that all its maps are by. Raises AnatomicalEmbeddingError where that is not known."""
+        if found := self.about.get("weights_hash"):
+            return found
+        raise _damaged(self.path)
 
     def settle(self, values: dict[str, str]) -> None:
         """Keep facts of the cohort that all later runs share."""
@@ -167,7 +233,7 @@ class Manifest:
             if not page:
                 return
             last = (-page[-1]["priority"], page[-1]["id"])
-            yield from map(Row.of, page)
+            yield from map(self._row, page)
 
     def count_due(self) -> int:
         counts = self.counts()
@@ -181,25 +247,28 @@ class Manifest:
     def rows(self, *states: str) -> Iterator[Row]:
         """Scans in these states (none given: all), in the order of adding."""
         which = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
-        yield from map(Row.of, self._db.execute(f"SELECT * FROM scans {which} ORDER BY id", states).fetchall())
+        yield from map(self._row, self._db.execute(f"SELECT * FROM scans {which} ORDER BY id", states).fetchall())
 
     def embedded(self) -> list[tuple[Row, dict[str, Any]]]:
         """Embedded scans, and the facts of their shards."""
         found = self._db.execute(
             "SELECT scans.*, facts FROM scans JOIN shards USING (scan_hash) WHERE state = ? ORDER BY id", (EMBEDDED,)
         ).fetchall()
-        return [(Row.of(row), json.loads(row["facts"])) for row in found]
+        return [(self._row(row), self._facts(row)) for row in found]
 
     def shards(self) -> dict[str, tuple[str, int]]:
         """SHA-256 and bytes of every shard, by the scan's content hash."""
         found = self._db.execute("SELECT scan_hash, sha256, size FROM shards ORDER BY scan_hash").fetchall()
-        return {row["scan_hash"]: (row["sha256"], row["size"]) for row in found}
+        try:
+            return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
+        except (TypeError, ValueError) as error:
+            raise _damaged(self.path) from error
 
     def find(self, scan: str) -> list[Row]:
         """Scans of this name or path, or in the folder of this path; raises AnatomicalEmbeddingError for none."""
         absolute = str(Path(scan).absolute())
         found = [
-            Row.of(row)
+            self._row(row)
             for row in self._db.execute(
                 "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
                 " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",
@@ -239,6 +308,20 @@ class Manifest:
             ]
             self._db.executemany("DELETE FROM shards WHERE scan_hash = ?", [(each,) for each in unused])
         return unused
+
+    def _row(self, row: sqlite3.Row) -> Row:
+        try:
+            return Row.of(row)
+        except (TypeError, ValueError) as error:
+            raise _damaged(self.path) from error
+
+    def _facts(self, row: sqlite3.Row) -> dict[str, Any]:
+        try:
+            facts = parse_json(row["facts"])
+            check_facts(facts)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.path) from error
+        return facts
 
     @contextmanager
     def _changes(self) -> Iterator[None]:

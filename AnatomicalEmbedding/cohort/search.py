@@ -77,7 +77,7 @@ class Search:
         as those of the shipped weights are not calibrated.
         Raises MapError where the query is of other weights than the store.
         """
-        if query.weights_hash != self.store.manifest.about["weights_hash"]:
+        if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the point's map was made by other weights than this cohort; embed its scan with the same.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
@@ -136,7 +136,7 @@ class Search:
         distance of the place's region from it; an estimate, not calibrated.
         """
         name = mention.places[0]
-        atlas = shipped_atlas(self.store.manifest.about["weights_hash"])
+        atlas = shipped_atlas(self.store.manifest.weights_hash)
         points, middle = _in_frame(name, mention, atlas)
         hits = {hit.row.id: hit for hit in self.index.nearest(points)}
         near = [hit for hit in hits.values() if hit.distance_mm <= _NEAR_WORDS_MM]

@@ -7,6 +7,7 @@ descriptors as whole 127ths. Equal scans embedded by equal weights on one kind o
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,9 +23,11 @@ from safetensors.torch import save_file
 
 from ..embedding.calibration import find_calibration
 from ..embedding.coverage import apply_affine, body_points, find_coverage, robust_affine
-from ..embedding.map import EmbeddingMap, Provenance
+from ..embedding.map import EmbeddingMap, Provenance, check_matrices
+from ..embedding.tensor_files import DAMAGED, NewerFormatError, about_in, check_size
 from ..errors import MapError
 from ..files import atomic_path
+from .facts import check_facts
 
 SUFFIX = ".scan.safetensors"
 FORMAT_VERSION = 1
@@ -92,7 +95,7 @@ def scan_facts(embedding: EmbeddingMap) -> dict[str, Any]:
 def read_facts(path: Path) -> dict[str, Any]:
     """What a shard says of its scan, without its tensors. Raises MapError where it is no shard, or damaged."""
     with _opened(path) as file:
-        return _facts(file, path)
+        return _facts(file)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,16 +150,15 @@ class Cells:
 def read_cells(path: Path) -> Cells:
     """The body cells of a shard. Raises MapError where it is no shard, or damaged."""
     with _opened(path) as file:
-        facts = _facts(file, path)
+        facts = _facts(file)
         body = _unpacked(file.get_tensor("body"), facts["body_shape"])
         k, j, i = np.nonzero(body.numpy())
-        return Cells(
-            np.stack([i, j, k], axis=1).astype(np.int32),
-            file.get_tensor("coordinate").numpy(),
-            file.get_tensor("cell_to_ras").numpy(),
-            file.get_tensor("scan_to_ras").numpy(),
-            facts,
-        )
+        coordinate = file.get_tensor("coordinate")
+        check_size(coordinate, (len(k), 3), torch.int16)
+        matrices = file.get_tensor("cell_to_ras"), file.get_tensor("scan_to_ras")
+        check_matrices(*matrices, facts["scan_shape"])
+        index = np.stack([i, j, k], axis=1).astype(np.int32)
+        return Cells(index, coordinate.numpy(), *(matrix.numpy() for matrix in matrices), facts)
 
 
 def read_map(
@@ -209,14 +211,14 @@ def _packed(body: torch.Tensor) -> torch.Tensor:
 
 
 def _unpacked(bits: torch.Tensor, shape: list[int]) -> torch.Tensor:
-    count = int(np.prod(shape))
+    count = math.prod(shape)
+    check_size(bits, (-(-count // 8),), torch.uint8)
     return torch.from_numpy(np.unpackbits(bits.numpy(), count=count).astype(bool).reshape(shape))
 
 
-def _facts(file: Any, path: Path) -> dict[str, Any]:
-    facts = json.loads((file.metadata() or {})[_KEY])
-    if facts["format_version"] > FORMAT_VERSION:
-        raise MapError(f"{path}: written by a newer version of this program; update it.")
+def _facts(file: Any) -> dict[str, Any]:
+    facts = about_in(file, _KEY, FORMAT_VERSION)
+    check_facts(facts)
     return facts
 
 
@@ -228,5 +230,7 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with safe_open(str(path), "pt") as file:
             yield file
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError, IndexError):
+    except NewerFormatError:
+        raise MapError(f"{path}: written by a newer version of this program; update it.") from None
+    except DAMAGED:
         raise MapError(f"{path}: is damaged; run `anatemb cohort verify --repair`, then `run`.") from None

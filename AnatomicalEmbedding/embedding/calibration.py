@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from ..errors import WeightsError
@@ -53,6 +53,26 @@ class Forest:
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
+
+    def check(self, width: int) -> None:
+        """Raise ValueError unless every way through the trees ends in a leaf. width: values in a row of evidence."""
+        nodes, leaf = len(self.feature), self.feature < 0
+        inner = np.flatnonzero(~leaf)
+        whole = all(part.dtype.kind == "i" for part in (self.roots, self.feature, self.otherwise))
+        fits = (
+            whole
+            and all(part.ndim == 1 for part in (self.roots, self.feature, self.threshold, self.otherwise))
+            and self.threshold.shape == self.otherwise.shape == (nodes,)
+            and self.outcomes.shape == (np.count_nonzero(leaf), len(OUTCOMES))
+            and len(self.roots) > 0
+            and self.roots.min() >= 0 > self.roots.max() - nodes
+            and self.feature.max(initial=-1) < width
+            # both children lie further on, so that no way leads in a circle
+            and bool(((self.otherwise[inner] > inner) & (self.otherwise[inner] < nodes)).all())
+            and inner.max(initial=-1) < nodes - 1
+        )
+        if not fits:
+            raise ValueError("a forest whose trees do not end")
 
     def predict(self, evidence: np.ndarray) -> np.ndarray:
         """(n, len(OUTCOMES)) mean over the trees for rows of evidence (n, f)."""
@@ -103,16 +123,20 @@ class Calibration:
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
         """Read a file written by `save`. Raises WeightsError when it is not a calibration, or damaged."""
+        from .tensor_files import DAMAGED, read_tensor_file  # loads torch, which the command line's help does not need
+
         try:
-            with safe_open(str(path), "np") as file:
-                about = json.loads((file.metadata() or {})[_METADATA_KEY])
-                found: dict[str, dict[str, np.ndarray]] = {}
-                for key in file.keys():  # noqa: SIM118 - not a dict
-                    effort, name = key.split("/")
-                    found.setdefault(effort, {})[name] = file.get_tensor(key)
+            about, tensors = read_tensor_file(path, _METADATA_KEY)
+            weights_hash, evidence = str(about.pop("weights_sha256")), tuple(map(str, about.pop("evidence")))
+            found: dict[str, dict[str, np.ndarray]] = {}
+            for key, values in tensors.items():
+                effort, name = key.split("/")
+                found.setdefault(effort, {})[name] = values.numpy()
             forests = {effort: Forest(**arrays) for effort, arrays in found.items()}
-            return cls(about.pop("weights_sha256"), tuple(about.pop("evidence")), forests, about)
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+            for forest in forests.values():
+                forest.check(len(evidence))
+            return cls(weights_hash, evidence, forests, about)
+        except DAMAGED:
             raise WeightsError(
                 f"{path}: not a calibration of this program, or damaged; fetch it again or delete it."
             ) from None

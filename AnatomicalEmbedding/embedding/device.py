@@ -7,6 +7,7 @@ import torch
 from ..errors import AnatomicalEmbeddingError
 
 _FREE_SHARE = 0.6  # of free memory that one embedding may take
+_NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")  # of torch's allocators
 _ASSUMED_FREE_BYTES = 4 * 2**30
 
 
@@ -35,6 +36,13 @@ def training_dtype(device: torch.device) -> torch.dtype:
     else:  # without the instructions, bfloat16 on a CPU is several times slower than float32
         fast = device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return torch.bfloat16 if fast else torch.float32
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Does an error say that no memory was left, on the CPU or a GPU?"""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY)
 
 
 def memory_budget(device: torch.device) -> int:

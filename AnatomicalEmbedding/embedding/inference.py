@@ -18,7 +18,7 @@ from .anchoring import anchored
 from .body import no_patient, patient_on_grid
 from .cache import MapCache
 from .calibration import Calibration
-from .device import choose_device, memory_budget
+from .device import choose_device, is_out_of_memory, memory_budget
 from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.network import Features
@@ -173,6 +173,20 @@ class Model:
 
     def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
         budget = self.budget_bytes if self.budget_bytes is not None else memory_budget(self.device)
+        need = x[0].numel() * self._bytes_per_voxel(descriptors)
+        while True:
+            try:
+                return self._run_within(budget, x, descriptors, step)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            # other programs took what was free: slabs of half the size, until MemoryLimitError
+            fixed = int(x[0].numel() * getattr(self.network, "fixed_bytes_per_voxel", 0.0))
+            budget = fixed + (int(min(budget, need)) - fixed) // 2
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _run_within(self, budget: int, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
         network, voxels = self.network, x[0].numel()
         need = voxels * self._bytes_per_voxel(descriptors)
         if need <= budget:

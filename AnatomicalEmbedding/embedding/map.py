@@ -7,6 +7,7 @@ grid. Everything downstream (matching, boxes, follow-up) reads maps and never to
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from ..errors import MapError, PointsError
@@ -22,9 +23,14 @@ from ..files import atomic_path
 from ..scan.geometry import in_grid, transform_points
 from .calibration import Calibration, find_calibration
 from .grid_reading import in_rows, read_linear, read_rows, rows_of
+from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, read_tensor_file
 
 FORMAT_VERSION = 2  # 2: descriptors in addition to the coordinate
 _METADATA_KEY = "anatomical_embedding_map"
+_MOST_MM = 1e6  # in a file that is read
+_MOST_VOXELS = 100_000  # along an axis
+_LEAST_STEP_MM, _MOST_STEP_MM = 0.01, 1000.0
+_LEAST_DETERMINANT = 0.1  # of unit axes
 _CHUNK_POINTS = 512  # points whose distances to all body cells are in memory at a time
 
 
@@ -232,19 +238,55 @@ class EmbeddingMap:
         if not Path(path).is_file():
             raise MapError(f"{path}: no such file; check the path.")
         try:
-            with safe_open(str(path), "pt") as file:
-                about = json.loads((file.metadata() or {})[_METADATA_KEY])
-                if about["format_version"] > FORMAT_VERSION:
-                    raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.")
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-                provenance = Provenance(**about["provenance"])
-                return cls(
-                    tensors.get("coordinate"), tensors["body"], tensors["cell_to_ras"].numpy(),
-                    tensors["scan_to_ras"].numpy(), tuple(about["scan_shape"]), provenance, tuple(about["notes"]),
-                    tensors.get("global_"), in_rows(tensors.get("local")), find_calibration(provenance.weights_hash),
-                )  # fmt: skip
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+            about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
+            check_fields(Provenance, about["provenance"])
+            provenance = Provenance(**about["provenance"])
+            check_grids(tensors)
+            check_matrices(tensors["cell_to_ras"], tensors["scan_to_ras"], about["scan_shape"])
+            return cls(
+                tensors.get("coordinate"), tensors["body"], tensors["cell_to_ras"].numpy(),
+                tensors["scan_to_ras"].numpy(), tuple(about["scan_shape"]), provenance,
+                tuple(map(str, about["notes"])), tensors.get("global_"), in_rows(tensors.get("local")),
+                find_calibration(provenance.weights_hash),
+            )  # fmt: skip
+        except NewerFormatError:
+            raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.") from None
+        except DAMAGED:
             raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
+
+
+def check_grids(tensors: Mapping[str, torch.Tensor]) -> None:
+    """Raise ValueError unless the tensors of a stored map fit together."""
+    body, coordinate = tensors["body"], tensors.get("coordinate")
+    check_size(body, (None, None, None), torch.bool)
+    k, j, i = body.shape
+    if coordinate is not None:
+        check_size(coordinate, (3, k, j, i), torch.float32)
+        if coordinate.abs().max() > _MOST_MM:
+            raise ValueError("a coordinate beyond any body")
+    elif "local" not in tensors:
+        raise ValueError("neither coordinate nor descriptors")
+    if "local" in tensors:
+        check_size(tensors["local"], (None, 2 * k, 2 * j, 2 * i), torch.float16)
+    if "global_" in tensors:
+        check_size(tensors["global_"], (None, -(-k // 2), -(-j // 2), -(-i // 2)), torch.float16)
+
+
+def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor, scan_shape: Sequence[int]) -> None:
+    """Raise ValueError unless matrices and size of a stored scan are those of one."""
+    for matrix in (cell_to_ras, scan_to_ras):
+        check_size(matrix, (4, 4), torch.float64)
+        steps = matrix[:3, :3].norm(dim=0)
+        skewed = abs(float(torch.linalg.det(matrix[:3, :3] / steps))) < _LEAST_DETERMINANT
+        if steps.min() < _LEAST_STEP_MM or steps.max() > _MOST_STEP_MM or skewed or matrix.abs().max() > _MOST_MM:
+            raise ValueError("a matrix of no scan")
+        if matrix[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
+            raise ValueError("a matrix of no scan")
+    steps = torch.diagonal(cell_to_ras)[:3]
+    if not torch.equal(cell_to_ras[:3, :3], torch.diag(steps)) or steps.min() <= 0:
+        raise ValueError("cells that do not lie along the patient's axes")
+    if len(scan_shape) != 3 or not all(isinstance(n, int) and 0 < n < _MOST_VOXELS for n in scan_shape):
+        raise ValueError("a size of no scan")
 
 
 def as_points(points_ras: np.ndarray) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Lesions marked in other programs: a list of points, or of lines along their longest diameters."""
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import PointsError
+from ..files import parse_json
 from ..scan.points import read_points
 from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
@@ -55,7 +55,7 @@ def _lines(path: Path) -> list[tuple[str, bool, int]] | None:
     """Of each markup in a file that `read_points` has read: name, whether it is a line, its points with a position."""
     if path.suffix.lower() != ".json":
         return None
-    markups = json.loads(path.read_text(encoding="utf-8-sig"))["markups"]
+    markups = parse_json(path.read_text(encoding="utf-8-sig"))["markups"]
 
     def placed(markup: dict) -> int:
         points = markup.get("controlPoints") or ()

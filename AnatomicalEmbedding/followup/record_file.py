@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import write_text
+from ..files import parse_json, write_text
 from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Axis, Finding, Guess, Lesion, Measurement, Point, Study
 from .record import FollowUp
 
@@ -35,12 +35,12 @@ def read_record(path: str | Path) -> FollowUp:
     Raises AnatomicalEmbeddingError naming the file when it is missing, damaged, no record, or of a newer version.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        document = parse_json(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise AnatomicalEmbeddingError(f"{path}: cannot be read as text; give a {SUFFIX} file.") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or a copy of it.") from error
     try:
         return from_json(document)

@@ -101,6 +101,8 @@ def _opened(path: Path) -> Dataset:
     pydicom = require("pydicom", "pydicom", "DICOM structured reports need", "followup")
     try:
         document = pydicom.dcmread(_Whole(path.read_bytes()))
+        for _ in document.iterall():  # pydicom reads values at first use
+            pass
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except Exception as error:  # pydicom raises many kinds for damaged files

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from ..embedding.grid_reading import box_offsets, flat_index, reach_of, read_rows, vertex
 from ..embedding.map import EmbeddingMap
+from ..errors import MapError
 from .target_batch import TargetRows
 
 _NODE_STEP = 2  # local cells between nodes
@@ -153,6 +154,8 @@ def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
     """One round for all points, about places (n, 3) in local cells; the answers' cells are local ones."""
+    if blocks.seen.shape[1] != len(layout.nodes):
+        raise MapError("the maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)
     parts = [
         _match(Blocks(d, s), part, a, f, layout)

@@ -1,12 +1,12 @@
 """Boxes along the patient's axes, (2, 3) lowest and highest corner in RAS mm, and their files for Slicer."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import PointsError
+from ..files import parse_json
 from .geometry import LPS_FROM_RAS, RAS_FROM_LPS
 from .markups import ORIENTATION, control_point, markup, write_file
 
@@ -65,7 +65,7 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
     """
     path = Path(path)
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        document = parse_json(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise PointsError(f"{path}: no such file; check the path.") from None
     except (OSError, ValueError):
@@ -79,7 +79,7 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
                 if name in boxes:
                     raise PointsError(f"{path}: holds two boxes named {name}; save each to a file of its own.")
                 boxes[name] = _box(entry, path)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise PointsError(f"{path}: holds an ROI without centre and size; save it again from Slicer.") from None
     if not boxes:
         raise PointsError(f"{path}: holds no ROI; draw a box (Markups, ROI) in Slicer and save it.")

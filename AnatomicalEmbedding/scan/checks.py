@@ -3,6 +3,9 @@
 Each function takes `where`, the file or name the message starts with.
 """
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..errors import VolumeError
@@ -17,9 +20,22 @@ MAX_SHEAR = 1e-4
 PADDING_BELOW_HU = -1500
 PADDING_HU = -1024
 
+_MOST_VOXELS = 1 << 31  # 1024 x 1024 x 2048
+_MOST_PACKED = 1032  # times, by deflate: https://zlib.net/zlib_tech.html
 _AXIS_NAMES = "ijk"
 _MAX_LABELS = 150
 _SAMPLES = 500_000
+
+
+def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str) -> None:
+    """Raise VolumeError for a header that claims more voxels than any CT has, or than its file can hold, packed or not.
+
+    file_bytes: size of the file, or None where voxels are in another. A small file must not take all memory.
+    """
+    voxels = math.prod(shape)
+    if voxels > _MOST_VOXELS or (file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096):
+        seen = " x ".join(str(n) for n in shape)
+        raise VolumeError(f"{where}: its header claims {seen} voxels, which it cannot hold; export the scan again.")
 
 
 def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:

@@ -13,8 +13,9 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
-from .checks import MIN_SLICES
+from .checks import MIN_SLICES, check_claimed
 from .dicom_geometry import arrange_slices, fill_gaps
+from .dicom_lengths import lengths_fit
 
 _CT_STORAGE = b"1.2.840.10008.5.1.4.1.1.2"
 _TAGS = {
@@ -170,8 +171,10 @@ def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
     reader.SetImageIO("GDCMImageIO")
     for file in files:
         try:
+            if not lengths_fit(file):
+                raise ValueError("states lengths beyond its end")
             slices.append(_read_header(reader, file))
-        except (RuntimeError, ValueError):
+        except (RuntimeError, ValueError, VolumeError):
             if _is_ct_storage(file):
                 damaged.append(file)
     return slices, damaged
@@ -182,6 +185,7 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
     reader.ReadImageInformation()
     tags = {name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else "" for name, tag in _TAGS.items()}
     scalar = reader.GetNumberOfComponents() == 1
+    check_claimed(reader.GetSize(), 2, path.stat().st_size, str(path))
     return _Slice(
         path=path, series=tags["series"], description=tags["description"], modality=tags["modality"] or "unknown",
         instance=tags["instance"], size=reader.GetSize()[:2],
@@ -202,12 +206,15 @@ def _numbers(text: str, count: int) -> np.ndarray | None:
 
 
 def _is_ct_storage(path: Path) -> bool:
-    """Is the SOP class in the file meta header CT Image Storage? Read from bytes, for files that GDCM refuses."""
+    """Is the SOP class in the file meta header CT Image Storage? Read from bytes, for files that GDCM refuses.
+
+    A DICOM file that ends before it states one counts as CT: the rest of the series is not whole without it.
+    """
     with path.open("rb") as stream:
         head = stream.read(1024)
     start = head.find(b"\x02\x00\x02\x00UI")
     if start < 0:
-        return False
+        return len(head) < 1024 and head[128:132] == b"DICM"
     length = int.from_bytes(head[start + 6 : start + 8], "little")
     return head[start + 8 : start + 8 + length].rstrip(b"\0 ") == _CT_STORAGE
 

@@ -16,11 +16,13 @@ import SimpleITK as sitk
 
 from ..errors import VolumeError
 from ..files import atomic_path
-from .checks import check_spacing
+from .checks import check_claimed, check_spacing
 from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
+from .text_headers import check_text_header
 
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
+_HEADERS = (".nhdr", ".mhd")  # whose voxels are in another file
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
 # A qform further than this from the sform, at a corner of the volume, is noted.
 _FORMS_AGREE_MM = 0.5
@@ -49,6 +51,7 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
             f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert it, or correct its suffix."
         )
     geometry = check_nifti(path) if suffix.startswith(".nii") else None
+    check_text_header(path)
     reader = sitk.ImageFileReader()
     try:
         with _unambiguous(path) as unambiguous:
@@ -58,7 +61,7 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
             if suffix in (".mha", ".mhd"):
                 _check_meta_data(reader, path)
             image = reader.Execute()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise VolumeError(
             f"{path}: cannot be read as {suffix}; the file is damaged, truncated or of another kind, copy it again."
         ) from error
@@ -92,6 +95,8 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
         raise VolumeError(f"{path}: is a single 2-D picture ({shape}); give the 3-D scan it was taken from.")
     if any(n > 1 for n in size[3:]):
         raise VolumeError(f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give that.")
+    bytes_a_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
+    check_claimed(size, bytes_a_voxel, None if path.suffix in _HEADERS else path.stat().st_size, str(path))
     check_spacing(np.array(reader.GetSpacing()[:3]), str(path))
     if len(size) > 3:
         reader.SetExtractSize([*size[:3], *(0 for _ in size[3:])])

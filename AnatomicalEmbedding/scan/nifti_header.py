@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import VolumeError
-from .checks import MAX_SHEAR, check_spacing, worst_shear
+from .checks import MAX_SHEAR, check_claimed, check_spacing, worst_shear
 
 _CHUNK = 1 << 20
 # With a qform to fall back on, SimpleITK reads past a slight shear of the sform: 0.5 mm over 500 mm.
@@ -79,10 +79,11 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
     """Read all voxels, which also verifies the checksum of compressed files; refuse missing ones, NaN and infinity."""
     dim, start = fields["dim"], int(fields["vox_offset"][0])
     needed = start + math.prod(dim[1 : dim[0] + 1]) * fields["bitpix"][0] // 8
+    check_claimed(dim[1 : dim[0] + 1], max(fields["bitpix"][0] // 8, 1), path.stat().st_size, str(path))
     code = _FLOAT_CODES.get(fields["datatype"][0])
     stream.seek(start)
     length, bad = start, 0
-    while chunk := stream.read(_CHUNK):
+    while length <= needed and (chunk := stream.read(_CHUNK)):  # no further: it may go on for gigabytes
         if code:
             dtype = np.dtype(fields["order"][0] + code)
             count = min(len(chunk), max(0, needed - length)) // dtype.itemsize

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PointsError
+from ..files import parse_json
 from .geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from .markups import control_point, markup, write_file
 
@@ -68,7 +69,10 @@ def read_points(path: str | Path) -> PointList:
         ) from error
     except OSError as error:
         raise PointsError(f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv.") from error
-    rows = readers[path.suffix.lower()](text, path)
+    try:
+        rows = readers[path.suffix.lower()](text, path)
+    except csv.Error as error:
+        raise PointsError(f"{path}: is no table ({error}); save it again with the columns label,r,a,s.") from error
     if not rows:
         raise PointsError(f"{path}: holds no point with a position; place at least one point.")
     labels, points, descriptions = zip(*rows, strict=True)
@@ -110,9 +114,11 @@ _Row = tuple[str, np.ndarray, str]
 
 def _read_markups(text: str, path: Path) -> list[_Row]:
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except json.JSONDecodeError as error:
         raise PointsError(f"{path}: line {error.lineno} is not JSON ({error.msg}); save the points again.") from error
+    except ValueError as error:
+        raise PointsError(f"{path}: cannot be read as JSON ({error}); save the points again.") from error
     markups = document.get("markups") if isinstance(document, dict) else None
     if not isinstance(markups, list) or not all(isinstance(entry, dict) for entry in markups):
         raise PointsError(f"{path}: is JSON but no Slicer markups file (no list 'markups'); save points from Slicer.")
@@ -122,13 +128,16 @@ def _read_markups(text: str, path: Path) -> list[_Row]:
 def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
     # Slicer assumes LPS and mm where the file states nothing.
     system = markup.get("coordinateSystem", "LPS")
-    if system not in _TO_RAS:
+    if not isinstance(system, str) or system not in _TO_RAS:
         raise PointsError(f"{path}: unknown coordinate system {system!r}; save the points in LPS or RAS.")
     units = markup.get("coordinateUnits", "mm")
     if units != "mm" and (not isinstance(units, list) or units[:1] != ["mm"]):
         raise PointsError(f"{path}: coordinates are in {units!r}; save the points in mm.")
     rows = []
-    for number, point in enumerate(markup.get("controlPoints") or (), start=1):
+    control_points = markup.get("controlPoints") or ()
+    if not isinstance(control_points, list | tuple):
+        raise PointsError(f"{path}: its control points are no list; save the points again.")
+    for number, point in enumerate(control_points, start=1):
         try:
             if point.get("positionStatus", "defined") != "defined":
                 continue

@@ -12,8 +12,10 @@ import SimpleITK as sitk
 
 from ..errors import PointsError, VolumeError
 from ..files import write_text
+from ..scan.checks import check_claimed
 from ..scan.geometry import image_affine, to_image
 from ..scan.image_files import write_image
+from ..scan.text_headers import check_text_header
 from ..structures.label_names import normalise_name
 from ..structures.labelled_scans import LabelMap
 
@@ -69,14 +71,27 @@ def read_segments(path: Path) -> LabelMap:
 
     Raises VolumeError for a file that cannot be read, PointsError for one without segments.
     """
+    damaged = f"{path}: cannot be read; the file is damaged or of another kind, save it again."
+    check_text_header(path)
+    reader = sitk.ImageFileReader()
+    reader.SetFileName(str(path))
     try:
-        image = sitk.ReadImage(str(path))
-    except RuntimeError as error:
-        raise VolumeError(f"{path}: cannot be read; the file is damaged or of another kind, save it again.") from error
+        reader.ReadImageInformation()
+        check_claimed(reader.GetSize(), reader.GetNumberOfComponents(), path.stat().st_size, str(path))
+        image = reader.Execute()
+        return _label_map(image, path)
+    except (IndexError, OSError, RuntimeError, TypeError, ValueError) as error:  # TypeError: keys that are no text
+        raise VolumeError(damaged) from error
+
+
+def _label_map(image: sitk.Image, path: Path) -> LabelMap:
+    """Raises ValueError, TypeError or IndexError for what Slicer does not write."""
     voxels = sitk.GetArrayFromImage(image)
     layers = voxels[None] if voxels.ndim == 3 else np.moveaxis(voxels, -1 if image.GetDimension() == 3 else 0, 0)
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
     result, values = np.zeros(layers.shape[1:], np.uint16), {}
+    if result.ndim != 3:
+        raise ValueError("no volume")
     number = 0
     while f"Segment{number}_LabelValue" in about:
         layer = layers[int(about.get(f"Segment{number}_Layer", 0))]

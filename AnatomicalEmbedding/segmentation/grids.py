@@ -53,7 +53,11 @@ class Group:
     @classmethod
     def from_dict(cls, values: dict) -> Group:
         low, high = (np.array(values[key], dtype=np.float64) for key in ("low", "high"))
-        return cls(tuple(values["names"]), float(values["spacing_mm"]), low, high)
+        names, spacing_mm = tuple(values["names"]), float(values["spacing_mm"])
+        whole = low.shape == high.shape == (len(names), 3) and bool(np.isfinite([low, high]).all())
+        if not whole or not names or not all(isinstance(name, str) for name in names) or not 0.5 <= spacing_mm <= 20:
+            raise ValueError("a group of no structures")
+        return cls(names, spacing_mm, low, high)
 
 
 @dataclass(frozen=True, eq=False)

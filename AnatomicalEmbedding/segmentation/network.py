@@ -13,8 +13,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..embedding.device import training_dtype
+from ..embedding.tensor_files import check_fields
 
 STEP = 8  # sizes of the input are multiples of it
+_MOST_CHANNELS = 4096
 _SLOPE = 0.01
 _TRUST = 6.0  # logits between a guess of 0 and of 1
 _FEW = -3.0  # logit of all structures before training: few voxels belong to one
@@ -39,7 +41,14 @@ class UNetSpec:
 
     @classmethod
     def from_dict(cls, values: dict) -> UNetSpec:
-        return cls(**values | {"widths": tuple(values["widths"])})
+        """Raises ValueError, TypeError or KeyError for values that no network can have."""
+        check_fields(cls, values)
+        spec = cls(**values | {"widths": tuple(values["widths"])})
+        counts = (spec.inputs, spec.outputs, *spec.widths)
+        few = all(1 <= count <= _MOST_CHANNELS for count in counts) and 0 <= spec.features <= _MOST_CHANNELS
+        if not few or not 2 <= len(spec.widths) <= 8 or spec.dimensions not in (2, 3):
+            raise ValueError("a network cannot be of these sizes")
+        return spec
 
 
 class UNet(nn.Module):

@@ -14,7 +14,7 @@ import torch
 
 from ..embedding.inference import Model
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path, write_text
+from ..files import atomic_path, parse_json, write_text
 from .carrying import guess_share
 from .examples import Example, Prepared, prepare
 from .grids import Group
@@ -202,7 +202,7 @@ def _read_record(folder: Path, identity: dict[str, object]) -> dict | None:
     if not path.exists():
         return None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = parse_json(path.read_text(encoding="utf-8"))
         same = record["identity"] == json.loads(json.dumps(identity))
         int(record["steps"]), float(record["seconds_a_step"])
     except (OSError, ValueError, KeyError, TypeError) as error:

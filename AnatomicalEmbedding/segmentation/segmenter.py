@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from ..embedding.map import EmbeddingMap
+from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, check_state, read_tensor_file
 from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
 from ..files import atomic_path
 from .carrying import CARRIED, Outlined
@@ -112,15 +113,14 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
     if not path.is_file():
         raise WeightsError(f"{folder}: holds no trained segmenter; make one with `anatemb segment train`.")
     try:
-        with safe_open(str(path), "pt") as file:
-            about = json.loads((file.metadata() or {})[_METADATA_KEY])
-            if about["format_version"] > FORMAT_VERSION:
-                raise WeightsError(f"{path}: written by a newer version of this program; update it.")
-            weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+        about, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
         networks = []
-        for n, spec in enumerate(about["networks"]):
-            network = new_network(UNetSpec.from_dict(spec), about["start"], 0)
+        for n, values in enumerate(about["networks"]):
+            spec = UNetSpec.from_dict(values)
             own = {k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")}
+            with torch.device("meta"):  # a few bytes can describe a network beyond all memory
+                check_state(new_network(spec, about["start"], 0), own)
+            network = new_network(spec, about["start"], 0)
             network.load_state_dict(own)
             networks.append(ready(network, device).eval())
         groups = tuple(Group.from_dict(group) for group in about["groups"])
@@ -130,7 +130,9 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
             {name: tuple(values) for name, values in about["volumes_ml"].items()}, about["guess_shares"],
             tuple(_outlined(folder, maps, number) for number in range(len(groups))),
         )  # fmt: skip
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError, MapError) as error:
+    except NewerFormatError:
+        raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
+    except (*DAMAGED, MapError) as error:
         raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
 
 
@@ -157,6 +159,9 @@ def _outlined(folder: Path, maps: dict[str, EmbeddingMap], number: int) -> tuple
         with safe_open(str(folder / _EXAMPLES / f"{name}.labels.safetensors"), "pt") as file:
             if f"{number}.labels" in file.keys():  # noqa: SIM118 - not a dict
                 labels, known, to_ras = (file.get_tensor(f"{number}.{key}") for key in ("labels", "known", "to_ras"))
+                check_size(labels, (None, None, None, None), torch.uint8)
+                check_size(known, (len(labels),), torch.bool)
+                check_size(to_ras, (4, 4), torch.float64)
                 found.append(Outlined(embedding, labels.half() / 255, to_ras.numpy().astype(np.float64), known))
     return tuple(found)
 

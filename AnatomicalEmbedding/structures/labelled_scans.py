@@ -7,7 +7,6 @@ Scans of one patient carry names that differ only in a time point at the end: `_
 `_followup2`, `_visit1`, `_pre`, `_post`.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,8 +19,10 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..errors import PointsError, VolumeError
+from ..files import parse_json
 from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
+from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
 from .label_names import KINDS, LANDMARK, Structure, find_structures, normalise_name
 
@@ -166,6 +167,7 @@ def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
 
 def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
     """Raise VolumeError for a label map on another grid than its scan."""
+    check_text_header(scan)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(scan))
     try:
@@ -209,7 +211,7 @@ def _read_landmarks(path: Path) -> dict[str, np.ndarray]:
 
 def _read_json(path: Path) -> dict:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise PointsError(f"{path}: is missing; it must name the structures or points of the scan.") from error
     except (OSError, ValueError) as error:

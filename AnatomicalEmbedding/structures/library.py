@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
+from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file
 from ..errors import WeightsError, did_you_mean
 from ..files import atomic_path
 from ..matching.query import StoredQuery
@@ -24,6 +25,7 @@ from .margins import Margins
 
 SUFFIX = ".structures.safetensors"
 FORMAT_VERSION = 1
+_MOST_MM = 1e6
 _METADATA_KEY = "anatomical_structures"
 
 
@@ -109,37 +111,37 @@ class StructureLibrary:
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of a structure library.")
         try:
-            with safe_open(str(path), "pt") as file:
-                about = json.loads((file.metadata() or {})[_METADATA_KEY])
-                if about["format_version"] > FORMAT_VERSION:
-                    raise WeightsError(f"{path}: written by a newer version of this program; update it.")
-                keys = set(file.keys())
-                examples = {
-                    name: [
-                        _read(file, keys, f"{number}.{n}", scan, about["weights_sha256"])
-                        for n, scan in enumerate(scans)
-                    ]
-                    for number, (name, scans) in enumerate(sorted(about["structures"].items()))
-                }
+            about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
+            weights_hash = str(about["weights_sha256"])
+            examples = {
+                name: [_read(tensors, f"{number}.{n}", str(scan), weights_hash) for n, scan in enumerate(scans)]
+                for number, (name, scans) in enumerate(sorted(about["structures"].items()))
+            }
             margins, own = (
                 None if about[key] is None else Margins.from_dict(about[key]) for key in ("margins", "example_margins")
             )
-            return cls(about["weights_sha256"], examples, about["effort"], margins, own, about["about"])
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError):
+            return cls(weights_hash, examples, about["effort"], margins, own, about["about"])
+        except NewerFormatError:
+            raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
+        except (*DAMAGED, WeightsError):
             raise WeightsError(f"{path}: not a structure library, or damaged; fetch it again.") from None
 
 
-def _read(file: safe_open, keys: set[str], key: str, scan: str, weights_hash: str) -> Example:
-    described = f"{key}.descriptors" in keys
+def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: str) -> Example:
+    box, points, coordinates, sizes = (tensors[f"{key}.{name}"] for name in ("box", "points", "coordinates", "sizes"))
+    described = tensors.get(f"{key}.descriptors")
+    count = len(points)
+    check_size(box, (2, 3), torch.float32)
+    for of in (points, coordinates, sizes):
+        check_size(of, (count,) if of is sizes else (count, 3), torch.float32)
+        if of.abs().max() > _MOST_MM:
+            raise ValueError("a place beyond any body")
+    if described is not None:
+        check_size(described, (count, None), torch.float16)
     query = StoredQuery(
-        weights_hash,
-        file.get_tensor(f"{key}.coordinates").double(),
-        file.get_tensor(f"{key}.sizes").double(),
-        file.get_tensor(f"{key}.descriptors").float() if described else None,
+        weights_hash, coordinates.double(), sizes.double(), None if described is None else described.float()
     )
-    return Example(
-        scan, file.get_tensor(f"{key}.box").double().numpy(), file.get_tensor(f"{key}.points").double().numpy(), query
-    )
+    return Example(scan, box.double().numpy(), points.double().numpy(), query)
 
 
 def shipped_library(weights_hash: str) -> StructureLibrary | None:

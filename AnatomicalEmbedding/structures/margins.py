@@ -89,7 +89,8 @@ class Margins:
         try:
             recall = np.array(values["recall"], dtype=np.float64)
             scales = {str(name): np.array(scale, dtype=np.float64) for name, scale in values["scales"].items()}
-            if recall.shape == TIMES.shape and all(scale.shape == (6,) for scale in scales.values()):
+            whole = all(scale.shape == (6,) and np.isfinite(scale).all() for scale in scales.values())
+            if recall.shape == TIMES.shape and np.isfinite(recall).all() and whole and _COMMON in scales:
                 return cls(recall, int(values["boxes"]), scales)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass

@@ -5,7 +5,6 @@ z = 0 at the femoral heads' centres. Heights come from a few level readings a sc
 them); x and y start from the skeleton and are refined in training, within these priors.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 from ..embedding.coverage import body_points
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
+from ..files import parse_json
 from ..scan.geometry import transform_points
 
 _BONE_HU = 250
@@ -35,7 +35,7 @@ class LevelTable:
     def read(cls, path: Path) -> "LevelTable":
         """Read a JSON file with `body_height_mm` {level: mm} and `scans` {scan: {level: world z mm}}."""
         try:
-            values = json.loads(Path(path).read_text())
+            values = parse_json(Path(path).read_text())
             return cls(dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise AnatomicalEmbeddingError(

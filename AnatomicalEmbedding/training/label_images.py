@@ -7,7 +7,6 @@ hollow organs a wall and random contents.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ import SimpleITK as sitk
 import torch
 
 from ..errors import VolumeError
+from ..files import parse_json
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.deformation import FatLayer
 from ..phantom.render import BodyIndex, Grid, add_noise, draw_table, soften, texture_tile
@@ -95,7 +95,7 @@ class LabelledBody:
         names_path = path.with_name(path.name.removesuffix(SUFFIX) + ".labels.json")
         try:
             image = sitk.DICOMOrient(sitk.ReadImage(str(path)), "LPS")
-            names = {int(value): str(name) for value, name in json.loads(names_path.read_text()).items()}
+            names = {int(value): str(name) for value, name in parse_json(names_path.read_text()).items()}
         except (OSError, RuntimeError, ValueError, AttributeError) as error:
             raise VolumeError(f"{path}: cannot be read with {names_path.name}; repair or remove both.") from error
         voxels = sitk.GetArrayFromImage(image)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import multiprocessing
 import os
 import signal
@@ -23,7 +22,7 @@ from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, VolumeError
-from ..files import TEMPORARY, atomic_path
+from ..files import TEMPORARY, atomic_path, parse_json
 from ..scan.checks import MIN_SLICES
 from ..scan.dicom import is_dicom_file, list_series
 from ..scan.image_files import display_name, image_suffix
@@ -289,7 +288,7 @@ def _label_levels(mask_path: Path, labels_path: Path) -> dict[str, float]:
     """World z in mm of the centres of the labels that stand for a level. labels_path: JSON {index: label}."""
     try:
         mask = sitk.ReadImage(str(mask_path), sitk.sitkUInt16)
-        index_of = {label: int(index) for index, label in json.loads(labels_path.read_text()).items()}
+        index_of = {label: int(index) for index, label in parse_json(labels_path.read_text()).items()}
     except (OSError, RuntimeError, ValueError, AttributeError):
         message = f"{mask_path}: cannot be read together with {labels_path.name}; repair or remove both."
         raise AnatomicalEmbeddingError(message) from None

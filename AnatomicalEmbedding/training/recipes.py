@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from ..embedding.models.network import NetworkSpec
+from ..embedding.tensor_files import check_fields
 from ..errors import AnatomicalEmbeddingError, did_you_mean
 from ..resources import resource
 
@@ -118,8 +119,8 @@ def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = 
         known = ", ".join(sorted(p.stem for p in resource("Recipes").glob("*.toml")))
         raise AnatomicalEmbeddingError(f"{name_or_path}: no such recipe; give a .toml file or one of: {known}.")
     try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise AnatomicalEmbeddingError(f"{path}: not a valid recipe ({error}); correct that line.") from None
     known = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
     for key, value in (overrides or {}).items():
@@ -149,9 +150,14 @@ def recipe_from_dict(values: dict, source: str) -> Recipe:
         if kind is NetworkSpec:
             entries.setdefault("unit_mm", None)
         try:
+            check_fields(kind, entries)
             sections[section] = NetworkSpec.from_dict(entries) if kind is NetworkSpec else kind(**entries)
         except TypeError as error:
             raise AnatomicalEmbeddingError(f"{source}: section [{section}] is incomplete ({error}).") from None
+        except ValueError as error:
+            raise AnatomicalEmbeddingError(f"{source}: section [{section}]: {error}; correct that entry.") from None
+    if not all(isinstance(values.get(name, ""), str) for name in ("name", "objective")):
+        raise AnatomicalEmbeddingError(f"{source}: name and objective must be words in quotes.")
     recipe = Recipe(name=values.get("name", Path(source).stem), objective=values.get("objective", ""), **sections)
     for fits, rule in _rules(recipe):
         if not fits:

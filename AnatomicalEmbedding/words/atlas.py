@@ -7,19 +7,27 @@ none can be had from it.
 from __future__ import annotations
 
 import json
+import tokenize
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import WeightsError
-from ..files import atomic_path
+from ..files import atomic_path, parse_json
 from ..resources import resource
 
 SUFFIX = ".atlas.npz"
 FORMAT_VERSION = 1
+_MOST_BYTES = 200 << 20  # unpacked; the shipped one has 3 MB
+_DAMAGED = (  # what a damaged file makes zipfile and numpy raise
+    OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
+    NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
+)  # fmt: skip
 STEP_MM = 6.0
 LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell: right, anterior, superior
 SHAPE = (173, 66, 83)  # k, j, i
@@ -97,19 +105,30 @@ class Atlas:
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of an atlas.")
         try:
+            with zipfile.ZipFile(path) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+                    raise ValueError("more than an atlas holds")
             with np.load(path, allow_pickle=False) as file:
-                about = json.loads(file["about"].tobytes())
+                about = parse_json(file["about"].tobytes())
                 if about["format_version"] > FORMAT_VERSION:
                     raise WeightsError(f"{path}: written by a newer version of this program; update it.")
                 found = {
-                    of["name"]: Occupancy(
-                        tuple(of["first"]), file[f"share_{n}"], of["examples"], of["real"], of["volume_ml"]
-                    )
-                    for n, of in enumerate(about["structures"])
+                    str(of["name"]): _occupancy(of, file[f"share_{n}"]) for n, of in enumerate(about["structures"])
                 }
-            return cls(about["weights_sha256"], found, about["about"])
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile):
+            return cls(str(about["weights_sha256"]), found, dict(about["about"]))
+        except _DAMAGED:
             raise WeightsError(f"{path}: not an atlas of words, or damaged; fetch it again.") from None
+
+
+def _occupancy(of: dict[str, Any], share: np.ndarray) -> Occupancy:
+    """Raises ValueError for one that does not lie in the frame, or whose facts are no numbers."""
+    first, counts, volume_ml = of["first"], (of["examples"], of["real"]), of["volume_ml"]
+    whole = len(first) == 3 and all(type(n) is int for n in (*first, *counts)) and type(volume_ml) in (int, float)
+    if not whole or share.dtype != np.uint8 or share.ndim != 3 or not share.any() or not np.isfinite(volume_ml):
+        raise ValueError("no occupancy")
+    if any(n < 0 or n + size > most for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)):
+        raise ValueError("outside the frame")
+    return Occupancy(tuple(first), share, *counts, volume_ml)
 
 
 @lru_cache(maxsize=2)

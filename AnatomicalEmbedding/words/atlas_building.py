@@ -7,7 +7,6 @@ structures that too few real ones show.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from ..embedding.grid_reading import smoothed
 from ..embedding.inference import Model
 from ..errors import PointsError
+from ..files import parse_json
 from ..phantom import make_phantom
 from ..scan.geometry import image_affine
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
@@ -137,7 +137,7 @@ def _read(path: Path) -> _LabelFile:
     image, _ = read_image(path)
     name = display_name(path).removesuffix(".seg")
     try:
-        names = {int(value): str(label) for value, label in json.loads(_names_file(path).read_text("utf-8")).items()}
+        names = {int(value): str(label) for value, label in parse_json(_names_file(path).read_text("utf-8")).items()}
     except (OSError, ValueError, AttributeError):
         raise PointsError(f'{_names_file(path)}: is not a list of label names; write {{"1": "liver", ...}}.') from None
     voxels = sitk.GetArrayFromImage(image).astype(np.int32)

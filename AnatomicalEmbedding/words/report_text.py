@@ -46,7 +46,7 @@ def _sr_text(path: Path) -> str:
     try:
         document = pydicom.dcmread(path, stop_before_pixels=True)
         pieces = list(_texts(document))
-    except (pydicom.errors.InvalidDicomError, OSError, AttributeError, ValueError, KeyError):
+    except Exception:  # pydicom raises many kinds for damaged files
         raise AnatomicalEmbeddingError(f"{path}: is a damaged DICOM file; export the report again.") from None
     if not pieces:
         raise AnatomicalEmbeddingError(f"{path}: is DICOM but holds no text; give a structured report.")

@@ -79,3 +79,36 @@ class TestBudget:
         one, _ = self.model(2**20)
         with pytest.raises(MemoryLimitError, match=r"needs about \d+ MB but 1 MB are allowed"):
             one.embed(phantom_pair[0].volume)
+
+
+class TestNoMemoryLeft:
+    """The allocator refuses what the budget allows, as when another program took the memory meanwhile."""
+
+    @staticmethod
+    def model(most_voxels: int) -> Model:
+        """A model whose finest level asks for more memory than there is, where it sees more voxels than that."""
+        network = small_network()
+
+        def allocate(_module, inputs):
+            if inputs[0].numel() > most_voxels:
+                torch.empty(1 << 50)
+
+        network.stem.register_forward_pre_hook(allocate)
+        return Model(network, "small", "0" * 64, budget_bytes=1 << 40)
+
+    def test_smaller_slabs_follow(self, phantom_pair):
+        volume = phantom_pair[0].volume
+        one, seen = TestBudget.model()
+        reference = one.embed(volume)
+        found = self.model(seen[0] - 1).embed(volume)
+        torch.testing.assert_close(found.coordinate, reference.coordinate, atol=1e-2, rtol=0)
+
+    def test_an_error_names_what_is_needed_where_no_slab_fits(self, phantom_pair):
+        with pytest.raises(MemoryLimitError, match="too few even in slabs; close other programs"):
+            self.model(0).embed(phantom_pair[0].volume)
+
+    def test_other_errors_are_not_taken_for_it(self, phantom_pair):
+        one, _ = TestBudget.model()
+        one.network.stem.register_forward_pre_hook(lambda module, inputs: torch.zeros(2) @ torch.zeros(3))
+        with pytest.raises(RuntimeError, match="size"):
+            one.embed(phantom_pair[0].volume)

@@ -66,6 +66,46 @@ def test_other_pages_are_refused(running):
     assert ask(running.url, "/ws", Cookie=let_in, Origin=f"http://{host}", **SOCKET)[0] == 101
 
 
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://[", "https://127.0.0.1:1", "file://", ""])
+def test_a_page_of_another_origin_reads_and_changes_nothing(running, origin):
+    let_in = cookie(running.url)
+    for path in ("/index.html", "/alive", "/export/scene.mrb", "/viewer/viewer.js"):
+        assert ask(running.url, path, Cookie=let_in, Origin=origin)[0] == 403
+    for path in ("/upload", "/follow-up"):
+        assert ask(running.url, path, "POST", Cookie=let_in, Origin=origin)[0] == 403
+    assert ask(running.url, "/ws", Cookie=let_in, Origin=origin, **SOCKET)[0] == 403
+
+
+def test_no_answer_can_be_framed_kept_or_read_by_others(running):
+    for path, let_in in (("/index.html", cookie(running.url)), ("/viewer/viewer.js", cookie(running.url)), ("/", "")):
+        headers = ask(running.url, path, Cookie=let_in)[1]
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert headers["Cache-Control"] == "no-store"
+        assert "Access-Control-Allow-Origin" not in headers
+
+
+def test_a_host_that_resolves_to_this_computer_is_refused(running):
+    port = urlsplit(running.url).port
+    for host in (f"evil.example:{port}", "evil.example", "127.0.0.1.evil.example", "[", f"0.0.0.0:{port}"):
+        assert ask(running.url, "/ws", Cookie=cookie(running.url), Host=host, **SOCKET)[0] in (400, 403)
+
+
+def test_a_token_that_is_no_text_is_refused(running):
+    for token in (b"\xff\xfe".decode("latin-1"), "\u00e9", "", TOKEN + "x", TOKEN[:-1]):
+        given = f"anatemb-view-{urlsplit(running.url).port}={token}"
+        assert ask(running.url, "/alive", Cookie=given)[0] == 403
+
+
+def test_the_token_is_in_no_log(running):
+    ask(running.url, f"/?token={TOKEN}")
+    ask(running.url, "/nowhere", Cookie=cookie(running.url))
+    ask(running.url, f"/alive?token={TOKEN}x")
+    lines = [line for line in running.log.splitlines() if TOKEN in line]
+    assert len(lines) <= 1  # the address that is printed at the start
+    assert not any("GET" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     "path", ["/../../etc/passwd", "/viewer/../../page.py", "/viewer/%2e%2e/page.py", "/export/../page.py"]
 )

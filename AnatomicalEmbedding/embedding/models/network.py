@@ -9,17 +9,21 @@ stride 2 (fine detail with context). Organs are read from all of these.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from ...scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
+from ..tensor_files import check_fields
 from .convolution import Convolution
 from .organs import OrganHead
 
 STRIDE = 4
 GLOBAL_STRIDE = 8
 LOCAL_STRIDE = 2
+_MOST_CHANNELS = 4096
 _LEAST_LENGTH = 1e-12
 _RIM_CELLS = 2  # as far as the local descriptor sees
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
@@ -69,8 +73,23 @@ class NetworkSpec:
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
+        """Raises ValueError or TypeError for values that no network can have."""
+        check_fields(cls, values)
         fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return cls(**fields)
+        spec = cls(**fields)
+        rising = all(low < high for low, high in pairwise(spec.hu_knots))
+        fits = (
+            2 <= len(spec.widths) <= 8
+            and all(1 <= width <= _MOST_CHANNELS for width in spec.widths)
+            and all(MIN_SPACING_MM <= step <= MAX_SPACING_MM for step in spec.spacing_mm)
+            and (len(spec.hu_knots) == len(spec.level_knots) >= 2 and rising)
+            and (spec.unit_mm is None or 0 < spec.unit_mm < 1e6)
+            and (1.0 in spec.scales and all(0.25 <= scale <= 4.0 for scale in spec.scales))
+            and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
+        )
+        if not fits:
+            raise ValueError("a network cannot be of these sizes, spacings, knots or scales")
+        return spec
 
     def to_dict(self) -> dict:
         return asdict(self)

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from ...errors import WeightsError
-from ...files import atomic_path, file_sha256
+from ...files import atomic_path, file_sha256, parse_json
 from ...resources import resource, weights_file
 from ..calibration import SUFFIX, Calibration, calibration_file, find_calibration
+from ..tensor_files import DAMAGED, check_state, read_tensor_file
 from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
 
@@ -66,18 +67,18 @@ def read_weights(path: Path) -> Weights:
     if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
         raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; fetch it again.")
     try:
-        with safe_open(str(path), "pt") as file:
-            about = json.loads((file.metadata() or {})[_METADATA_KEY])
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        about, state = read_tensor_file(path, _METADATA_KEY)
         name, spec = str(about["name"]), NetworkSpec.from_dict(about["network"])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+    except DAMAGED:
         raise WeightsError(
             f"{path}: not weights of this program, damaged, or of a newer version; fetch the file again."
         ) from None
-    network = EmbeddingNetwork(spec)
     try:
+        with torch.device("meta"):  # a few bytes can describe a network beyond all memory
+            check_state(EmbeddingNetwork(spec), state)
+        network = EmbeddingNetwork(spec)
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
-    except RuntimeError:
+    except DAMAGED:
         raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
     return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
 
@@ -109,6 +110,6 @@ def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict)
 
 def _stated_sha256(card: Path) -> str | None:
     try:
-        return json.loads(card.read_text(encoding="utf-8")).get("sha256")
+        return parse_json(card.read_text(encoding="utf-8")).get("sha256")
     except (OSError, AttributeError, ValueError):
         raise WeightsError(f"{card}: is not a model card (JSON), or damaged; fetch it again or delete it.") from None

@@ -62,12 +62,12 @@ class Guard:
         if self.host in _LOCAL and address not in _LOCAL:
             return "This viewer answers on this computer only; open it by the address that `anatemb view` printed."
         origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("Host", ""):
+        if origin is not None and _netloc_of(origin) != request.headers.get("Host", ""):
             return "Another page asked for this; open the viewer by the address that `anatemb view` printed."
         if request.method not in ("GET", "HEAD") and origin is None:
             return "This request does not come from the viewer's page."
         given = request.query.get(_PARAMETER, "") or request.cookies.get(_cookie_name(request), "")
-        if not hmac.compare_digest(given.encode(), self.token.encode()):
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
             return "No token, or a wrong one: open the whole address that `anatemb view` printed in its terminal."
         return None
 
@@ -85,6 +85,13 @@ def _cookie_name(request: web.Request) -> str:
     """Cookies do not distinguish ports, two viewers on one computer must."""
     port = urlsplit(f"//{request.headers.get('Host', '')}").port
     return f"anatemb-view-{port or 80}"
+
+
+def _netloc_of(address: str) -> str | None:
+    try:
+        return urlsplit(address).netloc
+    except ValueError:
+        return None
 
 
 def _host_of(address: str) -> str:

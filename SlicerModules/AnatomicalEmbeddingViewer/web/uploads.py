@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -82,7 +83,7 @@ def unzip(archive: Path, target: Path, limits: Limits) -> int:
     count = total = 0
     try:
         with zipfile.ZipFile(archive) as packed:
-            entries = [entry for entry in packed.infolist() if not entry.is_dir()]
+            entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
             if len(entries) > limits.files:
                 raise UploadError(f"The zip holds {len(entries)} files, more than {limits.files}; send a smaller one.")
             if sum(entry.file_size for entry in entries) > limits.upload_bytes:
@@ -107,7 +108,7 @@ def unzip(archive: Path, target: Path, limits: Limits) -> int:
                         if total > limits.upload_bytes:
                             raise UploadError(f"Unpacked, {_too_large(limits)}")
                         file.write(chunk)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise UploadError(
             "The zip is damaged, encrypted or of an unknown kind; pack the scan's folder anew."
         ) from error
@@ -158,11 +159,20 @@ def _claimed(path: Path) -> tuple[int, ...] | None:
     """
     import SimpleITK as sitk
 
+    from AnatomicalEmbedding.errors import VolumeError
+    from AnatomicalEmbedding.scan.dicom_lengths import lengths_fit
+    from AnatomicalEmbedding.scan.text_headers import check_text_header
+
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(path))
     try:
+        check_text_header(path)
+        if not path.name.endswith(_SUFFIXES):
+            reader.SetImageIO("GDCMImageIO")
+            if not lengths_fit(path):
+                return None
         reader.ReadImageInformation()
-    except RuntimeError:
+    except (RuntimeError, VolumeError):
         return None
     voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent() * reader.GetNumberOfComponents()
     return voxel, *reader.GetSize()

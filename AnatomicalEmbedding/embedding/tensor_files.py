@@ -1,0 +1,97 @@
+"""Files of tensors (safetensors) and what they are checked for when they are read, as anybody may have changed them."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from ..files import parse_json
+
+# what a damaged file makes readers raise
+DAMAGED = (
+    SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
+)  # fmt: skip
+
+
+class NewerFormatError(Exception):
+    """A file of a newer version of this program."""
+
+
+def read_tensor_file(
+    path: str | Path, key: str, newest: int | None = None
+) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """What a file says under `key` of its metadata, as JSON, and its tensors, which hold no NaN or infinity.
+
+    newest: the newest "format_version" that is understood; others raise NewerFormatError. Raises one of DAMAGED for
+    anything else that is wrong.
+    """
+    with safe_open(str(path), "pt") as file:
+        about = about_in(file, key, newest)
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    for name, values in tensors.items():
+        if values.is_floating_point() and not math.isfinite(values.sum(dtype=torch.float64)):
+            raise ValueError(f"{name} holds NaN or infinity")
+    return about, tensors
+
+
+def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
+    """The same of an open file, without its tensors."""
+    about = parse_json((file.metadata() or {})[key])
+    if not isinstance(about, dict):
+        raise ValueError("no facts")
+    if newest is not None:
+        if not isinstance(about["format_version"], int):
+            raise ValueError("no version")
+        if about["format_version"] > newest:
+            raise NewerFormatError
+    return about
+
+
+def check_fields(kind: type, values: Mapping[str, Any]) -> None:
+    """Raise ValueError naming the first value that is not of the type of the field of a dataclass, or not finite.
+
+    Whole numbers count as floats, lists as tuples. Unknown and missing fields are left to the dataclass.
+    """
+    hints = get_type_hints(kind)
+    for name, value in values.items():
+        if name in hints and not _is_of(hints[name], value):
+            raise ValueError(f"{name} must not be {str(value)[:40]!r}")
+
+
+def _is_of(hint: Any, value: Any) -> bool:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_is_of(one, value) for one in inner)
+    if origin is list or (origin is tuple and inner[1:] == (...,)):
+        return isinstance(value, list | tuple) and all(_is_of(inner[0], each) for each in value)
+    if origin is tuple:
+        return isinstance(value, list | tuple) and len(value) == len(inner) and all(map(_is_of, inner, value))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.dtype) -> None:
+    """Raise ValueError unless a tensor is of this type and shape; None: any length but 0."""
+    fits = grid.ndim == len(shape) and all(
+        n == m or (m is None and n > 0) for n, m in zip(grid.shape, shape, strict=True)
+    )
+    if grid.dtype != dtype or not fits:
+        raise ValueError(f"a tensor of {grid.dtype} and shape {tuple(grid.shape)}")
+
+
+def check_state(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    """Raise ValueError unless tensors are the weights of a network, which may be on the meta device."""
+    expected = {name: values.shape for name, values in network.state_dict().items()}
+    if {name: values.shape for name, values in state.items()} != expected:
+        raise ValueError("the tensors are those of another network")
+    if any(name.endswith("running_var") and bool((values < 0).any()) for name, values in state.items()):
+        raise ValueError("a variance below 0")

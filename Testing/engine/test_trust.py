@@ -1,0 +1,77 @@
+"""What the engine never does: use the network, read pickles that run code, follow weights that change under it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pickle
+import socket
+from pathlib import Path
+
+import pytest
+import torch
+from small_models import write_small_weights
+
+import AnatomicalEmbedding
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.errors import WeightsError
+
+SOURCES = sorted(
+    path
+    for folder in (Path(AnatomicalEmbedding.__file__).parent, Path(__file__).parents[2] / "SlicerModules")
+    for path in folder.rglob("*.py")
+)
+FETCHING = {"published_ape.py"}  # on the user's command, from a stated address, compared with a hash
+
+
+def test_tests_reach_no_network():
+    with socket.socket() as one, pytest.raises(OSError, match="tests use no network"):
+        one.connect(("192.0.2.1", 80))  # an address for documents
+    with pytest.raises(OSError, match="tests use no network"):
+        socket.create_connection(("198.51.100.7", 443), timeout=1)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_nothing_is_unpickled_and_nothing_fetched(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            call = ast.unparse(node.func)
+            options = {option.arg: ast.unparse(option.value) for option in node.keywords}
+            assert call not in ("pickle.load", "pickle.loads", "joblib.load", "yaml.load", "eval", "os.system"), call
+            assert call != "torch.load" or options["weights_only"] == "True"
+            assert call != "np.load" or options["allow_pickle"] == "False"
+            assert not call.startswith(("urllib.request", "requests.")) or path.name in FETCHING
+
+
+class Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_weights_that_hold_code_are_refused_and_do_not_run_it(tmp_path):
+    (tmp_path / "ape.pt").write_bytes(pickle.dumps(Evil(tmp_path / "ran")))
+    torch.save({"weights": Evil(tmp_path / "ran")}, tmp_path / "zip.pt")
+    for name in ("ape.pt", "zip.pt"):
+        with pytest.raises(WeightsError):
+            load_model(str(tmp_path / name), "cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("way", ["written over", "cut short", "deleted"])
+def test_loaded_weights_stay_when_their_file_does_not(way, tmp_path, phantom_pair):
+    path = write_small_weights(tmp_path)
+    model = load_model(str(path), "cpu")
+    before = model.embed(phantom_pair[0].volume)
+    if way == "deleted":
+        path.unlink()
+    elif way == "cut short":
+        os.truncate(path, 100)
+    else:
+        with path.open("r+b") as file:
+            file.write(os.urandom(path.stat().st_size))
+    assert torch.equal(model.embed(phantom_pair[0].volume).coordinate, before.coordinate)
+    with pytest.raises(WeightsError):
+        load_model(str(path), "cpu")
