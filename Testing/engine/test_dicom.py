@@ -41,6 +41,13 @@ def test_series_with_shuffled_names(tmp_path, compress):
     assert_true_everywhere(volume)
 
 
+@pytest.mark.parametrize("compress", [False, True])
+def test_padding_behind_the_pixels_does_no_harm(tmp_path, compress):
+    for path in write_linear_series(tmp_path, POSITIONS, compress=compress):
+        path.write_bytes(path.read_bytes() + bytes(512))
+    assert_true_everywhere(Volume.read(tmp_path))
+
+
 def test_names_without_suffix_in_subfolders(tmp_path):
     files = write_linear_series(tmp_path / "scan", POSITIONS)
     (tmp_path / "scan" / "part").mkdir()
