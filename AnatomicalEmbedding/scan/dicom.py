@@ -83,9 +83,11 @@ def is_dicom_file(path: Path) -> bool:
 def list_series(folder: str | Path) -> list[SeriesInfo]:
     """List the image series of a folder and its subfolders, the one with most slices first.
 
-    Raises VolumeError when the folder holds no DICOM image.
+    Raises VolumeError when the folder holds no DICOM image, or damaged ones alone.
     """
-    slices, _ = _scan(Path(folder))
+    slices, damaged = _scan(Path(folder))
+    if not slices:
+        raise VolumeError(_damaged(damaged[0]))
     infos = [_info(uid, group) for uid, group in _by_series(slices).items()]
     return sorted(infos, key=lambda info: -info.slices)
 

@@ -503,7 +503,9 @@ def _make_segmenter(folder: Path) -> None:
     group = Group(("liver", "spleen"), 3.0, np.zeros((2, 3)), np.full((2, 3), 50.0))
     spec = UNetSpec(6, 2, 4, (4, 8), 3, True)
     network = new_network(spec, EMBEDDING, 0)
-    save_segmenter(folder, Segmenter("own", "ab" * 32, EMBEDDING, (group,), (network,), {"liver": (1.0, 2.0)}, ()), [])
+    volumes, shares = {"liver": (1.0, 2.0)}, {"liver": 0.5}
+    own = Segmenter("own", "ab" * 32, EMBEDDING, (group,), (network,), volumes, shares, ())
+    save_segmenter(folder, own, [])
     path = folder / "segmenter.safetensors"
     embedding = _map()
     embedding.save(folder / "examples" / "one.map.safetensors")
