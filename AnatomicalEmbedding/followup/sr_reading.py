@@ -7,6 +7,7 @@ tracking identifier and coordinates in the patient (SCOORD3D).
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -218,8 +219,10 @@ def _place(items: list[Dataset], size: Measurement) -> Point | None:
 
 
 def _points(item: Dataset) -> list[Point]:
-    """RAS mm."""
+    """RAS mm. Raises ValueError for what is no place."""
     values = [float(value) for value in item.GraphicData]
+    if not all(map(math.isfinite, values)):
+        raise ValueError("a coordinate is not finite")
     return [(-x, -y, z) for x, y, z in zip(values[::3], values[1::3], values[2::3], strict=True)]
 
 

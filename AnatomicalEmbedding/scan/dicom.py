@@ -217,8 +217,10 @@ def _is_ct_storage(path: Path) -> bool:
     start = head.find(b"\x02\x00\x02\x00UI")
     if start < 0:
         return len(head) < 1024 and head[128:132] == b"DICM"
-    length = int.from_bytes(head[start + 6 : start + 8], "little")
-    return head[start + 8 : start + 8 + length].rstrip(b"\0 ") == _CT_STORAGE
+    end = start + 8 + int.from_bytes(head[start + 6 : start + 8], "little")
+    if end > len(head):
+        return len(head) < 1024
+    return head[start + 8 : end].rstrip(b"\0 ") == _CT_STORAGE
 
 
 def _by_series(slices: Iterable[_Slice]) -> dict[str, list[_Slice]]:

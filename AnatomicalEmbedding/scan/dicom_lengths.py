@@ -45,7 +45,7 @@ def _fits(data: mmap.mmap) -> bool:
         elif kind.isalpha():
             header, length = 8, struct.unpack_from(f"{order}H", data, at + 6)[0]
         else:
-            return in_pixels  # no element: padding behind the pixels; before them, what follows would be read at random
+            return in_pixels and not data[at:].strip(b"\0")  # padding; anything else would be read at random
         at += header
         if tag == _SYNTAX:
             syntax = bytes(data[at : at + length]).rstrip(b"\0 ")

@@ -26,7 +26,7 @@ FORMAT_VERSION = 1
 _MOST_BYTES = 200 << 20  # unpacked; the shipped one has 3 MB
 _DAMAGED = (  # what a damaged file makes zipfile and numpy raise
     OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
-    NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
+    MemoryError, NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
 STEP_MM = 6.0
 LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell: right, anterior, superior
