@@ -18,6 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from ..embedding.map import check_matrices
 from ..embedding.tensor_files import DAMAGED, check_size
 from ..errors import MapError
 from ..files import atomic_path, parse_json
@@ -199,7 +200,5 @@ def _opened(path: Path) -> _Part:
     rising = bool((first.diff() > 0).all()) and int(first[0]) == 0 and int(first[-1]) == len(cell)
     if not rising:
         raise ValueError("an index of other scans")
-    steps = matrices[:, 0].diagonal(dim1=1, dim2=2)
-    if not torch.isfinite(matrices).all() or matrices.abs().max() > 1e6 or steps.min() < 0.01:
-        raise ValueError("matrices of no scan")
+    check_matrices(matrices[:, 0], matrices[:, 1])
     return _Part(hashes, coordinate, cell, first.numpy(), matrices)

@@ -82,26 +82,26 @@ def _damaged(path: Path | str, error: object = "") -> AnatomicalEmbeddingError:
 class _Cursor(sqlite3.Cursor):
     """Names the file in errors of the database."""
 
-    def _told(self, method: Callable[..., Any], *values: Any) -> Any:
+    def _named(self, method: Callable[..., Any], *values: Any) -> Any:
         try:
             return method(*values)
         except sqlite3.DatabaseError as error:
             raise _damaged(self.connection.path, error) from error
 
     def execute(self, *values: Any) -> Any:
-        return self._told(super().execute, *values)
+        return self._named(super().execute, *values)
 
     def executemany(self, *values: Any) -> Any:
-        return self._told(super().executemany, *values)
+        return self._named(super().executemany, *values)
 
     def fetchone(self) -> Any:
-        return self._told(super().fetchone)
+        return self._named(super().fetchone)
 
     def fetchall(self) -> Any:
-        return self._told(super().fetchall)
+        return self._named(super().fetchall)
 
     def __next__(self) -> Any:
-        return self._told(super().__next__)
+        return self._named(super().__next__)
 
 
 class _Connection(sqlite3.Connection):
@@ -259,10 +259,8 @@ class Manifest:
     def shards(self) -> dict[str, tuple[str, int]]:
         """SHA-256 and bytes of every shard, by the scan's content hash."""
         found = self._db.execute("SELECT scan_hash, sha256, size FROM shards ORDER BY scan_hash").fetchall()
-        try:
+        with self._checking():
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
-        except (TypeError, ValueError) as error:
-            raise _damaged(self.path) from error
 
     def find(self, scan: str) -> list[Row]:
         """Scans of this name or path, or in the folder of this path; raises AnatomicalEmbeddingError for none."""
@@ -310,18 +308,22 @@ class Manifest:
         return unused
 
     def _row(self, row: sqlite3.Row) -> Row:
-        try:
+        with self._checking():
             return Row.of(row)
-        except (TypeError, ValueError) as error:
-            raise _damaged(self.path) from error
 
     def _facts(self, row: sqlite3.Row) -> dict[str, Any]:
-        try:
+        with self._checking():
             facts = parse_json(row["facts"])
             check_facts(facts)
+            return facts
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Names the file where what it holds is none of ours."""
+        try:
+            yield
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise _damaged(self.path) from error
-        return facts
 
     @contextmanager
     def _changes(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 
 from ..embedding.calibration import find_calibration
 from ..embedding.coverage import apply_affine, body_points, find_coverage, robust_affine
-from ..embedding.map import EmbeddingMap, Provenance, check_matrices
+from ..embedding.map import EmbeddingMap, Provenance, check_matrices, check_scan_shape
 from ..embedding.tensor_files import DAMAGED, NewerFormatError, about_in, check_size
 from ..errors import MapError
 from ..files import atomic_path
@@ -156,7 +156,8 @@ def read_cells(path: Path) -> Cells:
         coordinate = file.get_tensor("coordinate")
         check_size(coordinate, (len(k), 3), torch.int16)
         matrices = file.get_tensor("cell_to_ras"), file.get_tensor("scan_to_ras")
-        check_matrices(*matrices, facts["scan_shape"])
+        check_matrices(matrices[0][None], matrices[1][None])
+        check_scan_shape(facts["scan_shape"])
         index = np.stack([i, j, k], axis=1).astype(np.int32)
         return Cells(index, coordinate.numpy(), *(matrix.numpy() for matrix in matrices), facts)
 

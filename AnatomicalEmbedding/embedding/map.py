@@ -242,7 +242,8 @@ class EmbeddingMap:
             check_fields(Provenance, about["provenance"])
             provenance = Provenance(**about["provenance"])
             check_grids(tensors)
-            check_matrices(tensors["cell_to_ras"], tensors["scan_to_ras"], about["scan_shape"])
+            check_matrices(tensors["cell_to_ras"][None], tensors["scan_to_ras"][None])
+            check_scan_shape(about["scan_shape"])
             return cls(
                 tensors.get("coordinate"), tensors["body"], tensors["cell_to_ras"].numpy(),
                 tensors["scan_to_ras"].numpy(), tuple(about["scan_shape"]), provenance,
@@ -272,20 +273,25 @@ def check_grids(tensors: Mapping[str, torch.Tensor]) -> None:
         check_size(tensors["global_"], (None, -(-k // 2), -(-j // 2), -(-i // 2)), torch.float16)
 
 
-def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor, scan_shape: Sequence[int]) -> None:
-    """Raise ValueError unless matrices and size of a stored scan are those of one."""
-    for matrix in (cell_to_ras, scan_to_ras):
-        check_size(matrix, (4, 4), torch.float64)
-        steps = matrix[:3, :3].norm(dim=0)
-        skewed = abs(float(torch.linalg.det(matrix[:3, :3] / steps))) < _LEAST_DETERMINANT
-        if steps.min() < _LEAST_STEP_MM or steps.max() > _MOST_STEP_MM or skewed or matrix.abs().max() > _MOST_MM:
+def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None:
+    """Raise ValueError unless stored matrices (n, 4, 4) are those of scans and of cells along the patient's axes."""
+    for matrices in (cell_to_ras, scan_to_ras):
+        check_size(matrices, (None, 4, 4), torch.float64)
+        steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)
+        determinants = torch.linalg.det(matrices[:, :3, :3] / steps).abs()
+        if not matrices.abs().max() <= _MOST_MM or steps.min() < _LEAST_STEP_MM or steps.max() > _MOST_STEP_MM:
             raise ValueError("a matrix of no scan")
-        if matrix[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
+        if not (determinants >= _LEAST_DETERMINANT).all() or (matrices[:, 3] != torch.tensor([0, 0, 0, 1])).any():
             raise ValueError("a matrix of no scan")
-    steps = torch.diagonal(cell_to_ras)[:3]
-    if not torch.equal(cell_to_ras[:3, :3], torch.diag(steps)) or steps.min() <= 0:
+    axes = cell_to_ras[:, :3, :3]
+    steps = axes.diagonal(dim1=1, dim2=2)
+    if not torch.equal(axes, torch.diag_embed(steps)) or steps.min() <= 0:
         raise ValueError("cells that do not lie along the patient's axes")
-    if len(scan_shape) != 3 or not all(isinstance(n, int) and 0 < n < _MOST_VOXELS for n in scan_shape):
+
+
+def check_scan_shape(shape: Sequence[int]) -> None:
+    """Raise ValueError unless a stored size is (k, j, i) of a scan."""
+    if len(shape) != 3 or not all(isinstance(n, int) and 0 < n < _MOST_VOXELS for n in shape):
         raise ValueError("a size of no scan")
 
 

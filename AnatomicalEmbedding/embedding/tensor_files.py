@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,6 +17,9 @@ from ..files import parse_json
 DAMAGED = (
     SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
 )  # fmt: skip
+
+
+_Network = TypeVar("_Network", bound=torch.nn.Module)
 
 
 class NewerFormatError(Exception):
@@ -88,10 +91,15 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
         raise ValueError(f"a tensor of {grid.dtype} and shape {tuple(grid.shape)}")
 
 
-def check_state(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Raise ValueError unless tensors are the weights of a network, which may be on the meta device."""
-    expected = {name: values.shape for name, values in network.state_dict().items()}
+def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) -> _Network:
+    """A network, made once it is clear that these tensors are its weights. Raises ValueError where they are not.
+
+    A few bytes can describe a network beyond all memory, so it is made on the meta device first.
+    """
+    with torch.device("meta"):
+        expected = {name: values.shape for name, values in make().state_dict().items()}
     if {name: values.shape for name, values in state.items()} != expected:
         raise ValueError("the tensors are those of another network")
     if any(name.endswith("running_var") and bool((values < 0).any()) for name, values in state.items()):
         raise ValueError("a variance below 0")
+    return make()

@@ -69,12 +69,10 @@ def outline(
             step((done + share) / len(segmenter.groups), "outlining")
 
         carried = carry(embedding, crop, segmenter.outlined[number])
-        tried = predict(
-            segmenter.networks[number], crop, mean_guess(carried), lambda share, shown=shown: shown(0.2 + 0.8 * share)
-        )
+        guess = mean_guess(carried)
+        tried = predict(segmenter.networks[number], crop, guess, lambda share, shown=shown: shown(0.2 + 0.8 * share))
         shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
         joined = blend(tried.mean(0), carried, shares)
-        guess = mean_guess(carried)
         for row, name in enumerate(group.names):
             examples = segmenter.volumes_ml[name]
             kept, why = better(joined[row], guess[row], crop, group, row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from ..embedding.map import EmbeddingMap
-from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, check_state, read_tensor_file
+from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, made_for, read_tensor_file
 from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
 from ..files import atomic_path
 from .carrying import CARRIED, Outlined
@@ -118,9 +119,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         for n, values in enumerate(about["networks"]):
             spec = UNetSpec.from_dict(values)
             own = {k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")}
-            with torch.device("meta"):  # a few bytes can describe a network beyond all memory
-                check_state(new_network(spec, about["start"], 0), own)
-            network = new_network(spec, about["start"], 0)
+            network = made_for(partial(new_network, spec, about["start"], 0), own)
             network.load_state_dict(own)
             networks.append(ready(network, device).eval())
         groups = tuple(Group.from_dict(group) for group in about["groups"])

@@ -150,8 +150,11 @@ def recipe_from_dict(values: dict, source: str) -> Recipe:
         if kind is NetworkSpec:
             entries.setdefault("unit_mm", None)
         try:
-            check_fields(kind, entries)
-            sections[section] = NetworkSpec.from_dict(entries) if kind is NetworkSpec else kind(**entries)
+            if kind is NetworkSpec:
+                sections[section] = NetworkSpec.from_dict(entries)
+            else:
+                check_fields(kind, entries)
+                sections[section] = kind(**entries)
         except TypeError as error:
             raise AnatomicalEmbeddingError(f"{source}: section [{section}] is incomplete ({error}).") from None
         except ValueError as error:

@@ -18,8 +18,10 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("engine", "followup", "../SlicerModules")]
 
 import torch  # noqa: E402
-from fuzzing.readers import READERS  # noqa: E402
+from fuzzing import model_readers, record_readers, scan_readers  # noqa: E402
 from fuzzing.running import MEMORY_BYTES, SECONDS, fuzz  # noqa: E402
+
+READERS = {reader.name: reader for part in (scan_readers, record_readers, model_readers) for reader in part.READERS}
 
 
 def main() -> int:

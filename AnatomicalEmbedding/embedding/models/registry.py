@@ -12,7 +12,7 @@ from ...errors import WeightsError
 from ...files import atomic_path, file_sha256, parse_json
 from ...resources import resource, weights_file
 from ..calibration import SUFFIX, Calibration, calibration_file, find_calibration
-from ..tensor_files import DAMAGED, check_state, read_tensor_file
+from ..tensor_files import DAMAGED, made_for, read_tensor_file
 from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
 
@@ -74,9 +74,7 @@ def read_weights(path: Path) -> Weights:
             f"{path}: not weights of this program, damaged, or of a newer version; fetch the file again."
         ) from None
     try:
-        with torch.device("meta"):  # a few bytes can describe a network beyond all memory
-            check_state(EmbeddingNetwork(spec), state)
-        network = EmbeddingNetwork(spec)
+        network = made_for(lambda: EmbeddingNetwork(spec), state)
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
         raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None

@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from fuzzing.readers import Reader
+from fuzzing.reader import Reader
 
 SECONDS = 10.0
 MEMORY_BYTES = 512 << 20
@@ -54,16 +54,28 @@ class Outcome:
     escapes: list[Escape] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Cases:
+    """The cases of one reader up to the one numbered `last`. good: its files. expected: what these give."""
+
+    reader: Reader
+    good: dict[str, bytes]
+    expected: object
+    seed: int
+    last: int
+    scratch: Path
+
+
 def fuzz(reader: Reader, cases: int, seed: int, first: int = 0) -> Outcome:
     """Run `cases` cases from the one numbered `first` on; the same seed and number make the same case."""
     outcome = Outcome(reader.name)
     good = reader.good_files()
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
-        expected = _used(reader, good, scratch)
+        every = _Cases(reader, good, _used(reader, good, scratch), seed, first + cases, scratch)
         number = first
-        while number < first + cases:
-            number = _run_child(reader, good, expected, seed, number, first + cases, scratch, outcome)
+        while number < every.last:
+            number = _run_child(every, number, outcome)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return outcome
@@ -79,29 +91,20 @@ def _used(reader: Reader, good: dict[str, bytes], scratch: Path) -> object:
         shutil.rmtree(case, ignore_errors=True)
 
 
-def _run_child(
-    reader: Reader,
-    good: dict[str, bytes],
-    expected: object,
-    seed: int,
-    first: int,
-    last: int,
-    scratch: Path,
-    outcome: Outcome,
-) -> int:
-    """Cases from `first` to `last`, or to the one that ends the child; returns the number of the next."""
+def _run_child(cases: _Cases, first: int, outcome: Outcome) -> int:
+    """Cases from `first` on, to the last or to the one that ends the child; returns the number of the next."""
     context = get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(reader, good, expected, seed, first, last, scratch, sending))
+    child = context.Process(target=_child, args=(cases, first, sending))
     child.start()
     sending.close()
     number, done = first, "?"
     try:
-        while number < last:
+        while number < cases.last:
             if not receiving.poll(_WALL_SECONDS):
                 child.kill()
                 outcome.cases += 1
-                outcome.escapes.append(Escape(reader.name, number, done, f"hangs for {_WALL_SECONDS:.0f} s"))
+                outcome.escapes.append(Escape(cases.reader.name, number, done, f"hangs for {_WALL_SECONDS:.0f} s"))
                 return number + 1
             kind, *values = receiving.recv()
             if kind == "begun":
@@ -112,12 +115,12 @@ def _run_child(
             outcome.ends[end] += 1
             outcome.seconds, outcome.memory_bytes = max(outcome.seconds, seconds), max(outcome.memory_bytes, memory)
             if problem:
-                outcome.escapes.append(Escape(reader.name, number, done, problem))
+                outcome.escapes.append(Escape(cases.reader.name, number, done, problem))
             number += 1
     except EOFError:
         child.join()
         outcome.cases += 1
-        outcome.escapes.append(Escape(reader.name, number, done, f"ends the program ({child.exitcode})"))
+        outcome.escapes.append(Escape(cases.reader.name, number, done, f"ends the program ({child.exitcode})"))
         return number + 1
     finally:
         receiving.close()
@@ -125,27 +128,19 @@ def _run_child(
     return number
 
 
-def _child(
-    reader: Reader,
-    good: dict[str, bytes],
-    expected: object,
-    seed: int,
-    first: int,
-    last: int,
-    scratch: Path,
-    sending: Connection,
-) -> None:
+def _child(cases: _Cases, first: int, sending: Connection) -> None:
+    reader, scratch = cases.reader, cases.scratch
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - what C libraries print
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + _ADDRESS_BYTES, in_use + _ADDRESS_BYTES))
-    for number in range(first, last):
-        files, draw = dict(good), Random(f"{seed} {reader.name} {number}")
+    for number in range(first, cases.last):
+        files, draw = dict(cases.good), Random(f"{cases.seed} {reader.name} {number}")
         done = reader.spoil(files, draw)
         sending.send(("begun", done))
-        sending.send(("ended", *_case(reader, files, expected if "truncated to" in done else None, scratch)))
+        sending.send(("ended", *_case(reader, files, cases.expected if "truncated to" in done else None, scratch)))
 
 
 def _case(reader: Reader, files: dict[str, bytes], expected: object, scratch: Path) -> tuple[str, str, float, int]:
