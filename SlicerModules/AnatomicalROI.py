@@ -107,7 +107,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.atEnd(self.outlines.close)
         self.status = StatusLines(ui.statusLabel)
         self.session.addWork(self._isWorking)
-        self.atEnd(self.boxes.close, self.crops.close, self.coverage.close)
+        self.atEnd(self.boxes.close, self.crops.close)
         self.atEnd(lambda: self.session.removeWork(self._isWorking))
         self.scanChoice = ScanChoice(scene, ui.targetSelector)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
@@ -117,9 +117,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.coverageTable = CoverageTable(ui.coverageTable, self.coverage)
         self.outlinePanel = OutlinePanel(ui, self.outlines, ModuleSettings.choice)
         self.atEnd(self.preparation.close, self.examplePanel.close, self.boxTable.close, self.outlinePanel.close)
-        for source in (self.boxes, self.crops, self.coverage, self.examplePanel, self.boxTable):
+        for source in (self.boxes, self.crops, self.examplePanel, self.boxTable):
             source.reported.connect(self.status.say)
-        for source in (self.boxes, self.crops, self.coverage):
+        for source in (self.boxes, self.crops):
             source.changed.connect(self._showState)
         self.crops.made.connect(self._onCropped)
         self.viewButtons = ViewButtons(ui.windowArea.layout(), scene, lambda: self._targets)
@@ -139,7 +139,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         ui.findButton.connect("clicked(bool)", self.onFind)
         ui.removeBoxesButton.connect("clicked(bool)", lambda: self.boxes.removeBoxes(self._targets))
         ui.cropButton.connect("clicked(bool)", self.onCrop)
-        ui.orientationButton.connect("clicked(bool)", self.onCheckOrientation)
         ui.coverageSection.connect("contentsCollapsed(bool)", self._showCoverage)
         ui.structureTabs.connect("currentChanged(int)", self._fitTab)
         self._fitTab()
@@ -196,20 +195,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
             show(scene, crop, insteadOf=source)
         if crops and not seen:
             show(scene, crops[0])
-
-    def onCheckOrientation(self):
-        """Check the scans' orientation, or stop."""
-        if self.coverage.busy:
-            self.coverage.cancel()
-            return
-        self.status.clear()
-        if self.coverage.check(self._targets):
-            self.status.say(
-                _(
-                    "Each scan is embedded three times more, turned round: 10 to 20 seconds a scan on a processor. You "
-                    "can go on working."
-                )
-            )
 
     def _onStructures(self, source):
         """The user ticked in the library or among the examples; a structure of both is one wish."""
@@ -273,7 +258,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
     def _onTick(self):
         self.boxes.poll()
         self.crops.poll()
-        self.coverage.poll()
         self.outlinePanel.poll()
         if self.parent.isEntered:
             self._onNodes()  # voxels may come after their node
@@ -282,7 +266,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self._showCoverage()
 
     def _isWorking(self):
-        return self.boxes.busy or self.crops.busy or self.coverage.busy
+        return self.boxes.busy or self.crops.busy
 
     # -- showing
 
@@ -305,14 +289,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         crop = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         found = _("Look for what is ticked above; scans that are not prepared are prepared first.")
         cropped = _("New volumes next to the scans with exactly their voxels, around the boxes as they are now.")
-        turned = _(
-            "Are scans mirrored or upside down? Takes 10 to 20 seconds a scan on a processor, in the background; of a "
-            "head or a leg alone no part can be named."
-        )
         for button, busy, text, why, tip in (
             (ui.findButton, self.boxes.busy, _("Find boxes"), missing, found),
             (ui.cropButton, self.crops.busy, crop if scans else _("Crop"), missing, cropped),
-            (ui.orientationButton, self.coverage.busy, _("Check orientation"), "" if scans else missing, turned),
         ):
             button.text = _("Cancel") if busy else text
             button.enabled = busy or not why
@@ -323,14 +302,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self._showCoverage()
 
     def _showProgress(self):
-        for bar, busy, share, what in (
-            (self.ui.findProgressBar, self.boxes.busy, *self.boxes.progress),
-            (self.ui.orientationProgressBar, self.coverage.busy, self.coverage.progress, _("checking")),
-        ):
-            bar.setVisible(busy)  # whether the panel is shown or not, so `visible` cannot be asked
-            if busy:
-                bar.value = round(100 * share)
-                bar.format = f"{what}  %p%"
+        bar, (share, what) = self.ui.findProgressBar, self.boxes.progress
+        bar.setVisible(self.boxes.busy)  # whether the panel is shown or not, so `visible` cannot be asked
+        if self.boxes.busy:
+            bar.value = round(100 * share)
+            bar.format = f"{what}  %p%"
 
     def _showCoverage(self):
         if not self.ui.coverageSection.collapsed:
@@ -346,7 +322,7 @@ class AnatomicalROILogic(ScriptedLoadableModuleLogic):
     def make(self, scene, store):
         """The logics of boxes, crops and coverage; they need no panel."""
         boxes = BoxLogic(scene, store)
-        return boxes, CropLogic(scene, boxes), CoverageLogic(scene, store)
+        return boxes, CropLogic(scene, boxes), CoverageLogic(store)
 
 
 class AnatomicalROITest(ScriptedLoadableModuleTest):
@@ -388,7 +364,6 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
             self.assertEqual(crop.GetName(), "Patient crop")
             self.assertTrue(coverage.row(volume).holds.startswith("from "))
         finally:
-            coverage.close()
             crops.close()
             boxes.close()
             store.close()

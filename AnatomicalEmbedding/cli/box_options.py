@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, WeightsError, did_you_mean
-from .console import open_model, progress_bar, read_scan, unique_names
+from .console import open_model, progress_bar, read_scan, report_faults, unique_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +72,10 @@ class BoxFinder:
         from ..structures.locating import locate
 
         with progress_bar(volume.name or "scan") as progress:
-            return locate(self.examples, self.model.embed(volume, progress), self.effort)
+            embedding = self.model.embed(volume, progress)
+            found = locate(self.examples, embedding, self.effort)
+        report_faults(volume, embedding)
+        return found
 
     def box(self, located: Located) -> np.ndarray:
         """With the margins that the recall needs."""

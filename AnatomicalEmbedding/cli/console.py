@@ -143,7 +143,15 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
     """Embed a scan with a progress bar, which --json suppresses."""
     with progress_bar(volume.name or "scan", options.json) as progress:
-        return model.embed(volume, progress)
+        found = model.embed(volume, progress)
+    report_faults(volume, found)
+    return found
+
+
+def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
+    """Print on stderr where a scan seems to be stored the wrong way round."""
+    for fault in embedding.faults:
+        print(f"anatemb: {volume.path or volume.name}: {fault}, by its anatomy; check the scan.", file=sys.stderr)
 
 
 def at_least(least: int) -> Callable[[str], int]:

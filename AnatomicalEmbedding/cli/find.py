@@ -11,12 +11,14 @@ from .box_options import finish, note_failure, read_all
 from .console import (
     check_folder,
     complete,
+    embed,
     make_folder,
     open_model,
     print_json,
     print_table,
     progress_bar,
     read_scan,
+    report_faults,
     say,
     write_table,
 )
@@ -75,7 +77,9 @@ def run_find(options: argparse.Namespace) -> None:
     for path, name, volume, of in read_all(options, failed):
         try:
             with progress_bar(volume.name or "scan", options.json) as progress:
-                finder = PlaceFinder(model.embed(volume, progress), volume)
+                embedding = model.embed(volume, progress)
+            report_faults(volume, embedding)
+            finder = PlaceFinder(embedding, volume)
         except AnatomicalEmbeddingError as error:
             note_failure(error, failed, of)
             continue
@@ -152,8 +156,7 @@ def run_name(options: argparse.Namespace) -> None:
     if len(point) != 3:
         raise PointsError(f"--point {options.point}: give three numbers, R,A,S in mm, such as --point 12.5,-40,310.")
     volume = read_scan(options.scan, options.series)
-    with progress_bar(volume.name or "scan", options.json) as progress:
-        finder = PlaceFinder(open_model(options).embed(volume, progress), volume)
+    finder = PlaceFinder(embed(open_model(options), volume, options), volume)
     found = finder.name_at(point)
     if options.json:
         print_json([vars(each) for each in found])

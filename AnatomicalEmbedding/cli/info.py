@@ -78,14 +78,10 @@ def _describe_scan(path: Path, options: argparse.Namespace) -> dict[str, object]
 
 
 def _checked(volume: Volume, options: argparse.Namespace) -> dict[str, object]:
-    from ..embedding.orientation import check_orientation
-
     model = open_model(options)
     with progress_bar(volume.name or "scan", options.json) as progress:
-        embedding = model.embed(volume, lambda share, what: progress(share / 4, what))
-        check = check_orientation(model, volume, embedding, lambda share, what: progress((1 + 3 * share) / 4, what))
-    orientation = check.fault or "no fault found"
-    return _held(embedding) | {"orientation": orientation, "misfit_mm": round(check.misfit_mm, 1)}
+        embedding = model.embed(volume, progress)
+    return _held(embedding) | {"orientation": "; ".join(embedding.faults) or "no fault found"}
 
 
 def _describe_map(path: Path) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from ..scan.points import PointList, parse_point, read_points, write_markups
 from . import console
 
 if TYPE_CHECKING:
+    from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
     from ..scan.volume import Volume
 
@@ -90,7 +91,9 @@ def run(options: argparse.Namespace) -> None:
         try:
             volume = console.read_scan(path, options.series)
             with console.progress_bar(name, options.json) as progress:
-                matches = match(template_map, points.points_ras, model.embed(volume, progress), options.effort)
+                target_map = model.embed(volume, progress)
+                matches = match(template_map, points.points_ras, target_map, options.effort)
+            console.report_faults(volume, target_map)
         except AnatomicalEmbeddingError as error:
             if not options.keep_going:
                 raise
@@ -98,10 +101,12 @@ def run(options: argparse.Namespace) -> None:
             print(f"anatemb: skipped: {error}", file=sys.stderr)
             continue
         shown = not options.no_report and len(answers) < _REPORT_TARGETS
-        answers.append(Answer(path, name, matches, volume if shown else None))
+        answers.append(Answer(path, name, matches, _noted(volume, target_map) if shown else None))
     if not answers:
         raise AnatomicalEmbeddingError("no target could be read; see the lines above.")
-    written = write_answers(options.output, template, points, answers, model.name, report=not options.no_report)
+    written = write_answers(
+        options.output, _noted(template, template_map), points, answers, model.name, report=not options.no_report
+    )
     rows = csv_rows(points, answers)
     if options.json:
         files = [str(path) for path in written]
@@ -173,6 +178,11 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
             probability = round(float(m.probability[n]), 4) if m.probability is not None else ""
             rows.append([label, answer.path, *position, status, expected, probability, round(float(m.score[n]), 4)])
     return rows
+
+
+def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:
+    """A scan for the report, with what seems to be wrong with it."""
+    return replace(volume, notes=(*volume.notes, *embedding.faults))
 
 
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:

@@ -135,6 +135,7 @@ def run_run(options: argparse.Namespace) -> None:
                 with _progress(name, options.json, len(done) + len(failed), of) as progress:
                     embedding = model.embed(volume, lambda share, what: progress(0.2 * share, what))
                     found = outline(volume, embedding, segmenter, lambda s, what: progress(0.2 + 0.8 * s, what))
+                console.report_faults(volume, embedding)
                 _write(options, segmenter, name, volume, found)
             written += results
             if not options.no_report:

@@ -27,6 +27,7 @@ from ..embedding.map import EmbeddingMap, Provenance, check_matrices, check_scan
 from ..embedding.tensor_files import DAMAGED, NewerFormatError, about_in, check_size
 from ..errors import MapError
 from ..files import atomic_path
+from ..scan.boxes import boxes_from_json, boxes_to_json
 from .facts import check_facts
 
 SUFFIX = ".scan.safetensors"
@@ -62,6 +63,8 @@ def write_shard(path: Path, embedding: EmbeddingMap, about: dict[str, Any], desc
         "weights_hash": embedding.provenance.weights_hash,
         "scan_hash": embedding.provenance.scan_hash,
         "notes": list(embedding.notes),
+        "faults": list(embedding.faults),
+        "organ_boxes": boxes_to_json(embedding.organ_boxes),
         **scan_facts(embedding),
         **about,
     }
@@ -142,6 +145,8 @@ class Cells:
             EmbeddingMap(
                 coordinate, body, cell_to_ras, self.scan_to_ras, tuple(self.facts["scan_shape"]), self.provenance,
                 tuple(self.facts["notes"]), calibration=find_calibration(self.facts["weights_hash"]),
+                organ_boxes=boxes_from_json(self.facts.get("organ_boxes", {})),
+                faults=tuple(self.facts.get("faults", ())),
             ),
             low,
         )  # fmt: skip

@@ -22,14 +22,16 @@ _ALONG = ("left to right", "front to back", "along the body")
 def oddities(facts: Sequence[Mapping[str, Any]]) -> list[str]:
     """What is odd about each scan, in words, or "": upside down, mirrored, wrong spacing, no part that is known.
 
-    Read from how its coordinates fit an affine function of its places: a hint to look at the scan, no proof. A scan
-    that is mirrored left to right is not noticed; `anatemb info --check` looks closer.
+    Read from its faults and from how its coordinates fit an affine function of its places: a hint to look at the scan,
+    no proof.
     """
     usual = float(np.median([each["misfit_mm"] for each in facts])) if facts else 0.0
     return [_oddity(each, max(_MISFIT_MM, _USUAL_TIMES * usual)) for each in facts]
 
 
 def _oddity(facts: Mapping[str, Any], most_mm: float) -> str:
+    if facts.get("faults"):
+        return "; ".join(facts["faults"])
     scales = facts["scales"]
     if scales[2] < _LEAST_ALONG:
         return "head and feet seem to be swapped, or it is no known part of the body"

@@ -85,7 +85,10 @@ class MapCache:
         return list(self.folder.glob("*.map.safetensors")) if self.folder.is_dir() else []
 
     def _path(self, provenance: Provenance) -> Path:
-        return self.folder / f"{provenance.scan_hash[:24]}-{provenance.weights_hash[:16]}.map.safetensors"
+        from .map import FORMAT_VERSION  # maps of an older version hold less
+
+        scan, weights = provenance.scan_hash[:24], provenance.weights_hash[:16]
+        return self.folder / f"{scan}-{weights}.{FORMAT_VERSION}.map.safetensors"
 
 
 def _size(path: Path) -> int:

@@ -23,6 +23,8 @@ from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.network import Features
 from .models.registry import find_weights
+from .organ_boxes import organ_boxes
+from .orientation import find_faults, may_be_mirrored, orientation_of, turn_over
 from .slabs import FINE_REACH_CELLS, SlabNetwork, run_in_slabs
 from .working_grid import axis_matrix
 
@@ -41,6 +43,7 @@ class Backbone(Protocol):
     descriptor_bytes_per_voxel: float
     scales: tuple[float, ...]
     organ_places: torch.Tensor | None
+    organ_names: tuple[str, ...]
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
 
@@ -122,8 +125,18 @@ class Model:
             progress(1.0, "done")
         return result
 
-    @torch.no_grad()
     def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
+        found, log_odds = self._look_at(volume, provenance, step)
+        mirrored = None
+        if may_be_mirrored(log_odds):
+            mirrored, _ = self._look_at(turn_over(volume, 0), provenance, lambda share, _: step(share, "checking"))
+        return replace(found, faults=find_faults(found, log_odds, mirrored))
+
+    @torch.no_grad()
+    def _look_at(
+        self, volume: Volume, provenance: Provenance, step: ProgressCallback
+    ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
+        """The map of a scan, and what `orientation_of` says of it."""
         network = self.network
         grid, body = patient_on_grid(
             volume,
@@ -145,10 +158,15 @@ class Model:
         coordinate = found.coordinate
         if coordinate is not None and found.organs is not None and network.organ_places is not None:
             coordinate = anchored(coordinate, found.organs * cells, network.organ_places, cells, cell_mm)
-        return EmbeddingMap(
+        boxes = {}
+        if found.organs is not None:
+            boxes = organ_boxes(found.organs * cells, network.organ_names, cell_to_ras)
+        found_map = EmbeddingMap(
             None if coordinate is None else coordinate * (network.unit_mm or 1.0), cells, cell_to_ras,
             volume.ijk_to_ras, volume.shape, provenance, volume.notes, found.global_, found.local, self.calibration,
+            boxes,
         )  # fmt: skip
+        return found_map, orientation_of(grid, body)
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Features of input (1, k, j, i), without batch axis; the coordinate is the mean over the network's scales.

@@ -20,12 +20,13 @@ from safetensors.torch import save_file
 
 from ..errors import MapError, PointsError
 from ..files import atomic_path
+from ..scan.boxes import boxes_from_json, boxes_to_json
 from ..scan.geometry import in_grid, transform_points
 from .calibration import Calibration, find_calibration
 from .grid_reading import in_rows, read_linear, read_rows, rows_of
 from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, read_tensor_file
 
-FORMAT_VERSION = 2  # 2: descriptors in addition to the coordinate
+FORMAT_VERSION = 3  # 2: descriptors in addition to the coordinate; 3: boxes of organs, faults
 _METADATA_KEY = "anatomical_embedding_map"
 _MOST_MM = 1e6  # in a file that is read
 _MOST_VOXELS = 100_000  # along an axis
@@ -57,6 +58,8 @@ class EmbeddingMap:
     global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors over twice the cell, or None.
     local: float16 (l, 2k, 2j, 2i), unit descriptors over half the cell, or None.
     calibration: of the weights, or None; not stored in the map's file.
+    organ_boxes: name -> (2, 3) lowest and highest corner in RAS mm of the organs that the network sees.
+    faults: how the scan seems to be stored wrongly, such as "left and right are swapped"; mostly empty.
     """
 
     coordinate: torch.Tensor | None
@@ -69,6 +72,8 @@ class EmbeddingMap:
     global_: torch.Tensor | None = None
     local: torch.Tensor | None = None
     calibration: Calibration | None = None
+    organ_boxes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
 
     @property
     def cell_mm(self) -> np.ndarray:
@@ -225,6 +230,8 @@ class EmbeddingMap:
             "scan_shape": list(self.scan_shape),
             "provenance": vars(self.provenance),
             "notes": list(self.notes),
+            "faults": list(self.faults),
+            "organ_boxes": boxes_to_json(self.organ_boxes),
         }
         try:
             with atomic_path(Path(path)) as temporary:
@@ -249,6 +256,7 @@ class EmbeddingMap:
                 tensors["scan_to_ras"].numpy(), tuple(about["scan_shape"]), provenance,
                 tuple(map(str, about["notes"])), tensors.get("global_"), in_rows(tensors.get("local")),
                 find_calibration(provenance.weights_hash),
+                boxes_from_json(about.get("organ_boxes", {})), tuple(map(str, about.get("faults", ()))),
             )  # fmt: skip
         except NewerFormatError:
             raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.") from None

@@ -1,63 +1,116 @@
-"""Check of a scan's orientation against its anatomy, as headers can be wrong.
+"""Is a scan stored the way round that its anatomy says? Headers can be wrong.
 
-The map of a mirrored scan fits a body less well: liver and heart are on the wrong sides, and upside down nothing fits.
-So the scan is embedded as stored and mirrored along each axis, and the fit of an affine map decides.
+A small network looks at the scan in cells of 12 mm and at its three mirror images: liver, heart, spine and head tell
+them apart. It is not of any weights' training, so that it serves them all.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 
+from ..errors import WeightsError
+from ..resources import resource
 from ..scan.volume import Volume
-from .coverage import misfit_mm
-from .inference import Model
+from .coverage import body_points, misfit_mm, robust_affine
 from .map import EmbeddingMap
+from .models.mirror_network import STRIDE, MirrorNetwork
+from .models.network import piecewise_linear
+from .tensor_files import DAMAGED, made_for, read_tensor_file
+from .working_grid import WorkingGrid
 
+METADATA_KEY = "anatomical_orientation"
+FORMAT_VERSION = 1
 FAULTS = ("left and right are swapped", "front and back are swapped", "head and feet are swapped")
-_CLEARLY = 1.07  # factor by which a mirrored scan must fit better
+_CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
+_HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
+SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated as the scan is
+_SURE = 2.5  # log odds of a fault
+_DOUBTFUL = 0.7  # the same where the mirror image makes a better body too; see RESULTS.md
+_CLEARLY = 1.03  # factor by which it must fit better
+_LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan; about 1 in a scan that is stored upright
+_SHORT_MM = 100.0  # scans of less height say little of it
+_FEWEST_CELLS = 100
 
 
-@dataclass(frozen=True)
-class OrientationCheck:
-    """misfit_mm: of the scan as stored. turned_mm: of the scan mirrored along R, A, S.
+@torch.no_grad()
+def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, float]:
+    """Log odds that left and right, back and front, feet and head of a scan are as stored.
 
-    fault: one of FAULTS, or None when no mirrored scan fits clearly better. A head or a leg alone looks the
-    same in a mirror, so no fault is no proof.
+    grid: with air outside the body. body: bool (k, j, i). About 0 where the scan does not show it, as of a head alone
+    left and right.
     """
-
-    misfit_mm: float
-    turned_mm: tuple[float, float, float]
-
-    @property
-    def fault(self) -> str | None:
-        axis = int(np.argmin(self.turned_mm))
-        return FAULTS[axis] if self.misfit_mm > _CLEARLY * self.turned_mm[axis] else None
+    cells = in_cells(grid, body)
+    log_odds = _network()(torch.stack([padded(cells, shift) for shift in SHIFTS])).mean(0)
+    right, front, up = (round(float(each), 2) for each in log_odds)
+    return right, front, up
 
 
-def check_orientation(
-    model: Model,
-    volume: Volume,
-    stored: EmbeddingMap,
-    progress: Callable[[float, str], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> OrientationCheck:
-    """Compare a scan with its mirror images; three embeddings, not kept in the cache.
+def may_be_mirrored(log_odds: Sequence[float]) -> bool:
+    """Is it worth to look at a scan's left-right mirror image too? log_odds: by `orientation_of`."""
+    return log_odds[0] < -_DOUBTFUL
 
-    stored: the model's map of the scan as it is.
-    Raises what `Model.embed` raises, and AnatomicalEmbeddingError for weights without a body frame in mm.
+
+def find_faults(
+    embedding: EmbeddingMap, log_odds: Sequence[float], mirrored: EmbeddingMap | None = None
+) -> tuple[str, ...]:
+    """Those of FAULTS that a scan clearly has; none is no proof.
+
+    log_odds: by `orientation_of`. mirrored: the map of the scan's left-right mirror image, if there is one: it says
+    more where it makes a better body. Coordinates that run down while the scan runs up say it of head and feet.
     """
+    turned = [odds < -_SURE for odds in log_odds]
+    if embedding.provenance.metric and embedding.coordinate is not None:
+        ras, body = body_points(embedding)
+        if len(ras) > _FEWEST_CELLS and np.ptp(ras[:, 2]) > _SHORT_MM:
+            turned[2] |= robust_affine(ras, body)[0][2, 2] < _LEAST_ALONG
+        if mirrored is not None and may_be_mirrored(log_odds):
+            turned[0] |= misfit_mm(embedding) > _CLEARLY * misfit_mm(mirrored)
+    return tuple(fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned)
 
-    plain = replace(model, cache=None)
 
-    def misfit_turned(axis: int) -> float:
-        def step(share: float, what: str) -> None:
-            if progress is not None:
-                progress((axis + share) / 3, what)
+def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
+    """(3, k, j, i) of each cell: mean and standard deviation of the image's levels (0 to 1), and the body's share.
 
-        return misfit_mm(plain.embed(turn_over(volume, axis), step, cancelled))
+    Cut to the body: a working grid has more air on one side, which would tell the network what is not anatomy.
+    """
+    window = [max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)][::-1]
+    image = piecewise_linear(grid.hu, _HU, _LEVELS)
+    both = F.avg_pool3d(torch.stack([image, image.square()]), window)
+    share = F.avg_pool3d(torch.from_numpy(body)[None].float(), window)
+    spread = (both[1] - both[0].square()).clamp_min(0).sqrt()
+    cells = torch.cat([both[:1], spread[None], share])
+    held = [torch.nonzero(share[0].amax([other for other in range(3) if other != axis])) for axis in range(3)]
+    return cells[(slice(None), *(slice(int(at[0]), int(at[-1]) + 1) for at in held))]
 
-    return OrientationCheck(misfit_mm(stored), (misfit_turned(0), misfit_turned(1), misfit_turned(2)))
+
+def padded(cells: torch.Tensor, shift: tuple[int, int, int] = (0, 0, 0)) -> torch.Tensor:
+    """Cells (3, k, j, i) in the middle of air; sizes are multiples of STRIDE.
+
+    shift: (k, j, i) of 0 or 1: to which side the middle of an odd number of cells is rounded.
+    """
+    sides = []
+    for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):
+        lacking = -n % STRIDE + STRIDE
+        before = (lacking + rounded) // 2
+        sides += [before, lacking - before]
+    return F.pad(cells, sides)
+
+
+@lru_cache(maxsize=1)
+def _network() -> MirrorNetwork:
+    path = resource("Orientation") / "ct.safetensors"
+    try:
+        about, state = read_tensor_file(path, METADATA_KEY, FORMAT_VERSION)
+        first, second, third = map(int, about["widths"])
+        network = made_for(lambda: MirrorNetwork((first, second, third), int(about["members"])), state)
+        network.load_state_dict(state)
+        return network.eval()
+    except DAMAGED:
+        raise WeightsError(f"{path}: is missing or damaged; install this program again.") from None
 
 
 def turn_over(volume: Volume, axis: int) -> Volume:

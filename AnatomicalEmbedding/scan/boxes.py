@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .markups import ORIENTATION, control_point, markup, write_file
 
 SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # of a box, raveled: lowest R, A, S, highest
 _TO_RAS = {"LPS": RAS_FROM_LPS[:3, :3], "RAS": np.eye(3)}
+_MOST_MM = 1e6  # in a file that is read
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 
@@ -24,6 +26,20 @@ def intersection_over_union(one: np.ndarray, other: np.ndarray) -> float:
 def grown(box: np.ndarray, margins_mm: np.ndarray) -> np.ndarray:
     """The box with each of its SIDES moved outward by margins (6,) in mm."""
     return box + (OUTWARD * margins_mm).reshape(2, 3)
+
+
+def boxes_to_json(boxes: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+    """Boxes (2, 3) by name as plain values for a file."""
+    return {name: box.ravel().tolist() for name, box in boxes.items()}
+
+
+def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
+    """Read what `boxes_to_json` gave. Raises ValueError, TypeError or AttributeError for anything else."""
+    boxes = {str(name): np.array([float(x) for x in sides]).reshape(2, 3) for name, sides in stored.items()}
+    for box in boxes.values():
+        if not (np.abs(box) < _MOST_MM).all() or (box[1] <= box[0]).any():
+            raise ValueError("no box")
+    return boxes
 
 
 def enclosing(boxes: list[np.ndarray]) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Libraries of structures: examples of many scans in one file, so that a user locates organs without any template.
 
-NAME.structures.safetensors holds, for each structure, what is read of each example scan at its points: coordinates
-and single descriptors, a kilobyte an example. Scans are not in it and cannot be reconstructed from it.
+NAME.structures.safetensors holds, for each structure, what is read of each example scan at its points (coordinates
+and single descriptors) and how it lies to the organs next to it, a kilobyte an example. Scans are not in it and cannot
+be reconstructed from it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from ..matching.query import StoredQuery
 from ..resources import resource
 from .locating import Example
 from .margins import Margins
+from .organ_evidence import NearOrgan
 
 SUFFIX = ".structures.safetensors"
 FORMAT_VERSION = 1
 _MOST_MM = 1e6
 _METADATA_KEY = "anatomical_structures"
+_COLUMNS = 8  # of an organ near an example: number of its name, overlap, six distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,7 @@ class StructureLibrary:
     def save(self, path: str | Path) -> None:
         """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
         tensors, index = {}, {}
+        organs = sorted({organ.name for of in self.examples.values() for example in of for organ in example.organs})
         for number, (name, examples) in enumerate(sorted(self.examples.items())):
             index[name] = [example.scan for example in examples]
             for n, example in enumerate(examples):
@@ -86,6 +90,9 @@ class StructureLibrary:
                 tensors[f"{key}.points"] = torch.from_numpy(example.points_ras).float()
                 tensors[f"{key}.coordinates"] = example.query.coordinates.float()
                 tensors[f"{key}.sizes"] = example.query.sizes.float()
+                if example.organs:
+                    rows = [[organs.index(each.name), each.overlap, *each.offset_mm] for each in example.organs]
+                    tensors[f"{key}.organs"] = torch.tensor(rows, dtype=torch.float32)
                 if example.query.descriptors is not None:
                     tensors[f"{key}.descriptors"] = example.query.descriptors.half()
         about = {
@@ -93,6 +100,7 @@ class StructureLibrary:
             "weights_sha256": self.weights_hash,
             "effort": self.effort,
             "structures": index,
+            "organs": organs,
             "margins": None if self.margins is None else self.margins.to_dict(),
             "example_margins": None if self.example_margins is None else self.example_margins.to_dict(),
             "about": self.about,
@@ -113,8 +121,9 @@ class StructureLibrary:
         try:
             about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
             weights_hash = str(about["weights_sha256"])
+            organs = tuple(map(str, about.get("organs", ())))
             examples = {
-                name: [_read(tensors, f"{number}.{n}", str(scan), weights_hash) for n, scan in enumerate(scans)]
+                name: [_read(tensors, f"{number}.{n}", str(scan), weights_hash, organs) for n, scan in enumerate(scans)]
                 for number, (name, scans) in enumerate(sorted(about["structures"].items()))
             }
             margins, own = (
@@ -127,9 +136,9 @@ class StructureLibrary:
             raise WeightsError(f"{path}: not a structure library, or damaged; fetch it again.") from None
 
 
-def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: str) -> Example:
+def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: str, organs: Sequence[str]) -> Example:
     box, points, coordinates, sizes = (tensors[f"{key}.{name}"] for name in ("box", "points", "coordinates", "sizes"))
-    described = tensors.get(f"{key}.descriptors")
+    described, near = tensors.get(f"{key}.descriptors"), tensors.get(f"{key}.organs", torch.zeros(0, _COLUMNS))
     count = len(points)
     check_size(box, (2, 3), torch.float32)
     for of in (points, coordinates, sizes):
@@ -138,10 +147,14 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
             raise ValueError("a place beyond any body")
     if described is not None:
         check_size(described, (count, None), torch.float16)
+    if near.dtype != torch.float32 or near.ndim != 2 or near.shape[1] != _COLUMNS or near.abs().gt(_MOST_MM).any():
+        raise ValueError("no organs")
     query = StoredQuery(
         weights_hash, coordinates.double(), sizes.double(), None if described is None else described.float()
     )
-    return Example(scan, box.double().numpy(), points.double().numpy(), query)
+    rows = near.double().numpy()
+    seen = tuple(NearOrgan(organs[int(row[0])], float(row[1]), row[2:]) for row in rows)
+    return Example(scan, box.double().numpy(), points.double().numpy(), query, seen)
 
 
 def shipped_library(weights_hash: str) -> StructureLibrary | None:

@@ -3,13 +3,13 @@
 The paper matches the six extreme points of an example and takes the box of the answers, the mean over the examples.
 Here further points inside the example's box are matched as well, and an affine function fitted robustly to all answers
 gives the six sides: a single extreme point is often ambiguous. Examples are combined by
-the median of each side.
+the median of each side. Where the network sees the organ, its own box takes part (`organ_evidence`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
 from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
+from .organ_evidence import NearOrgan, near_organs, sides_by_organ
 
 _INNER_SHARE = 0.7  # of the box's half size, where its inner points lie
 _FEWEST = 4  # points with an answer, for an affine function
@@ -37,13 +38,14 @@ class Example:
     """One structure in one scan, kept without the scan.
 
     box_ras: (2, 3) RAS mm in that scan. points_ras: (p, 3) the points matched; the first six belong to the
-    SIDES. query: what is read of the scan there.
+    SIDES. query: what is read of the scan there. organs: those that overlap with it, as the network sees them.
     """
 
     scan: str
     box_ras: np.ndarray
     points_ras: np.ndarray
     query: Query
+    organs: tuple[NearOrgan, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,7 @@ def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.
     if inside[6:].sum() < _FEWEST:
         raise PointsError(f"{name}: the box lies mostly outside this scan; check that it was drawn in it.")
     held = held_in(embedding, points)
-    return Example(name, box_ras, held, Query(embedding, held))
+    return Example(name, box_ras, held, Query(embedding, held), near_organs(box_ras, embedding.organ_boxes))
 
 
 def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
@@ -119,7 +121,7 @@ def example_from_points(embedding: EmbeddingMap, extremes_ras: np.ndarray) -> Ex
 def stored(example: Example, effort: str = "standard") -> Example:
     """The example with all that this effort needs read now, so that the scan's map is no longer needed."""
     query = StoredQuery.of(example.query, effort == "standard")
-    return Example(example.scan, example.box_ras, example.points_ras, query)
+    return replace(example, query=query)
 
 
 def locate(
@@ -145,7 +147,7 @@ def locate(
     found, first = {}, 0
     for name, examples in structures.items():
         these = slice(first, first + len(examples))
-        found[name] = _combined(name, guesses[these], trusts[these], target)
+        found[name] = _combined(name, examples, guesses[these], trusts[these], target)
         first += len(examples)
     return found
 
@@ -181,15 +183,23 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
 _OWN_AXIS = np.arange(6) * 3 + np.arange(6) % 3  # of point n, the axis that its side is perpendicular to
 
 
-def _combined(name: str, guesses: list[np.ndarray], trusts: list[np.ndarray], target: EmbeddingMap) -> Located:
+def _combined(
+    name: str, examples: Sequence[Example], guesses: list[np.ndarray], trusts: list[np.ndarray], target: EmbeddingMap
+) -> Located:
     sides = np.array(guesses)
     middle = np.median(sides, axis=0)
     held = np.array([float((trust[:, 0] > 0).mean()) for trust in trusts])
     expected = np.array([np.median(trust[:, 1]) for trust in trusts])
     spread = 1.48 * np.median(np.abs(sides - middle), axis=0) if len(sides) > 2 else np.zeros(6)
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
-    box = np.sort(middle.reshape(2, 3), axis=0)
     low, high = bounds_of(target.scan_to_ras, target.scan_shape)
+    by_organ = sides_by_organ(
+        [example.organs for example in examples], target.organ_boxes, np.stack([low, high]), target.cell_mm
+    )
+    if by_organ is not None:
+        sides_there, weight = by_organ
+        middle = (middle / sigma**2 + sides_there * weight) / (1 / sigma**2 + weight)
+    box = np.sort(middle.reshape(2, 3), axis=0)
     inside_mm = np.concatenate([box[0] - low, high - box[1]])
     cut = tuple(side for side, left in zip(SIDES, inside_mm, strict=True) if left < 0)
     near = tuple(

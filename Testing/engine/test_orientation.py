@@ -1,15 +1,19 @@
-"""Scans stored the wrong way round: what is turned, what the check says of it, and that good scans are left alone."""
+"""Scans stored the wrong way round: what the network says of mirror images, and that good scans are left alone."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.embedding.coverage import misfit_mm
-from AnatomicalEmbedding.embedding.orientation import FAULTS, OrientationCheck, check_orientation, turn_over
+from AnatomicalEmbedding.embedding.models.mirror_network import AXES, MirrorNetwork
+from AnatomicalEmbedding.embedding.orientation import FAULTS, find_faults, turn_over
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.training.mirrors import train_mirror_network
 
 
 @pytest.fixture(scope="module")
@@ -38,33 +42,82 @@ def test_turning_mirrors_the_scan_within_its_outlines(axis, order):
     np.testing.assert_allclose(turned.sample(mirrored)[inner], volume.sample(points)[inner], atol=1e-6)
 
 
+@torch.no_grad()
+def test_of_a_mirror_image_the_network_says_the_opposite():
+    torch.manual_seed(3)
+    network, x = MirrorNetwork(members=2).eval(), torch.rand(1, 3, 8, 12, 16)
+    for n, axis in enumerate(AXES):
+        torch.testing.assert_close(network(x.flip(axis))[0, n], -network(x)[0, n])
+
+
+def test_training_learns_which_side_is_which():
+    """Bodies with an organ on the right: those never seen are told from their mirror images."""
+    rng = np.random.default_rng(0)
+
+    def body():
+        scan = torch.zeros(3, 12, 12, 16)
+        scan[0], scan[2] = 0.2 + 0.02 * torch.from_numpy(rng.normal(size=(12, 12, 16))).float(), 1.0
+        scan[0, 3:9, 3:9, 8 + rng.integers(0, 3) : 15] = 1.0
+        return scan
+
+    network = train_mirror_network([body() for _ in range(6)], [1.0] * 6, 150)
+    with torch.no_grad():
+        assert (network(torch.stack([body() for _ in range(8)]))[:, 0] > 1).all()
+
+
+@pytest.mark.parametrize(
+    ("log_odds", "expected"), [((9, 9, 9), ()), ((-9, 9, 9), FAULTS[:1]), ((0, -9, 9), FAULTS[1:2]), ((0, 0, 0), ())]
+)
+def test_only_what_is_sure_is_reported(log_odds, expected):
+    assert find_faults(analytic_map(lambda p: p), log_odds) == expected
+
+
+@pytest.mark.parametrize(("log_odds", "expected"), [(-1.0, FAULTS[:1]), (0.5, ())])
+def test_a_doubt_counts_where_the_mirror_image_makes_a_better_body(log_odds, expected):
+    stored, better = (analytic_map(lambda p: p, noise=noise) for noise in (8.0, 6.0))
+    assert find_faults(stored, (log_odds, 9, 9), better) == expected
+    assert find_faults(better, (log_odds, 9, 9), stored) == ()
+    assert find_faults(stored, (log_odds, 9, 9)) == ()
+
+
 @pytest.mark.parametrize("noise", [2.0, 10.0])
 def test_misfit_is_the_distance_from_an_affine_body(noise):
     found = misfit_mm(analytic_map(lambda p: p @ np.diag([1.1, 0.9, 1.2]) + 50, noise=noise))
     assert found == pytest.approx(noise * 1.538, rel=0.05)  # median length of a 3-D normal vector
 
 
-@pytest.mark.parametrize(
-    ("misfit", "turned", "fault"),
-    [(6, (8, 20, 90), None), (8, (6, 20, 80), FAULTS[0]), (8, (7.9, 20, 80), None), (90, (80, 40, 6), FAULTS[2])],
-)
-def test_the_better_body_is_reported(misfit, turned, fault):
-    assert OrientationCheck(misfit, turned).fault == fault
+def test_coordinates_that_run_down_are_reported_but_not_those_without_unit():
+    upside_down = analytic_map(lambda p: p * (1, 1, -1) + (0, 0, 800))
+    assert find_faults(upside_down, (0, 0, 0)) == FAULTS[2:]
+    unitless = replace(upside_down, provenance=replace(upside_down.provenance, metric=False))
+    assert find_faults(unitless, (0, 0, 0)) == ()
 
 
 def test_a_good_scan_has_no_fault_and_a_turned_one_has_its_own(model, trunk):
-    def fault(scan):
-        return check_orientation(model, scan, model.embed(scan)).fault
-
-    assert fault(trunk) is None
+    assert model.embed(trunk).faults == ()
     for axis in (0, 2):
-        assert fault(turn_over(trunk, axis)) == FAULTS[axis]
+        assert FAULTS[axis] in model.embed(turn_over(trunk, axis)).faults
 
 
-def test_info_says_what_a_scan_holds_and_which_way(anatemb, trunk, tmp_path):
+def test_a_real_abdomen_is_told_from_its_mirror_images(model, real_data):
+    abdomen = Volume.read(real_data / "dev" / "ircad_p01.nii.gz")
+    assert model.embed(abdomen).faults == ()
+    for axis in range(3):
+        assert FAULTS[axis] in model.embed(turn_over(abdomen, axis)).faults
+
+
+def test_match_and_info_say_it(anatemb, trunk, tmp_path):
     turn_over(trunk, 2).write(tmp_path / "wrong.nii.gz")
+    trunk.write(tmp_path / "right.nii.gz")
     outcome = anatemb("info", tmp_path / "wrong.nii.gz", "--check", "--json", "--no-cache")
     assert outcome.code == 0
     (facts,) = json.loads(outcome.out)
-    assert facts["orientation"] == FAULTS[2]
+    assert FAULTS[2] in facts["orientation"]
     assert "from" in facts["holds"]
+    middle = ",".join(f"{x:.1f}" for x in trunk.bounds_ras.mean(axis=0))
+    arguments = (tmp_path / "right.nii.gz", tmp_path / "wrong.nii.gz", "--point", middle, "-o", tmp_path / "out")
+    outcome = anatemb("match", *arguments, "--no-cache")
+    assert outcome.code == 0
+    assert f"wrong.nii.gz: {FAULTS[2]}" in outcome.err
+    assert "right.nii.gz" not in outcome.err
+    assert FAULTS[2] in next((tmp_path / "out").glob("*.html")).read_text()

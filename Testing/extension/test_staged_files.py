@@ -20,7 +20,10 @@ def _files(folder: str, below: str = ".") -> set[str]:
 def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
     shared = [
         "AnatomicalEmbedding",
-        *(f"Resources/{name}" for name in ("Atlas", "Icons", "Models", "Recipes", "Structures", "Terms")),
+        *(
+            f"Resources/{name}"
+            for name in ("Atlas", "Icons", "Models", "Orientation", "Recipes", "Structures", "Terms")
+        ),
     ]
     expected = set().union(*(_files(folder) for folder in [*shared, "Resources/SampleData"]))
     expected |= {path.name for path in MODULES.glob("*.py")}

@@ -136,6 +136,11 @@ class EmbeddingNetwork(nn.Module):
         return self.spec.unit_mm
 
     @property
+    def organ_names(self) -> tuple[str, ...]:
+        """The organs that the organ head knows, in the order of `Features.organs`."""
+        return self.spec.organs
+
+    @property
     def organ_places(self) -> torch.Tensor | None:
         """(n, 7) where each organ usually is, see OrganHead; None without an organ head."""
         return self.organs.places if self.spec.organs else None

@@ -54,6 +54,7 @@ class PublishedApe(nn.Module):
     descriptor_bytes_per_voxel = 0.0
     unit_mm = None
     organ_places = None
+    organ_names: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()

@@ -105,8 +105,8 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
 
 
 def _notes(state: MapState) -> tuple[str, ...]:
-    """What the engine did to a scan on its own: a gantry tilt straightened, the CPU in place of a full GPU."""
-    return () if state.embedding is None else state.embedding.notes
+    """What a user should know of a scan: a gantry tilt straightened, left and right swapped by its anatomy."""
+    return () if state.embedding is None else (*state.embedding.notes, *state.embedding.faults)
 
 
 def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:

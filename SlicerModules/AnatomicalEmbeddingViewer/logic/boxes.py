@@ -26,10 +26,10 @@ class Boxes:
         self._session = session
         self.logic = BoxLogic(session.scene, session.store)
         self.cropping = CropLogic(session.scene, self.logic)
-        self.coverage = CoverageLogic(session.scene, session.store)
+        self.coverage = CoverageLogic(session.store)
         self.crops: list = []
         self._dirty = True
-        for each in (self.logic, self.cropping, self.coverage):
+        for each in (self.logic, self.cropping):
             each.reported.connect(session.say)
             each.changed.connect(self._on_changed)
             session.at_end(each.close)
@@ -95,7 +95,6 @@ class Boxes:
     def poll(self) -> None:
         self.logic.poll()
         self.cropping.poll()
-        self.coverage.poll()
 
     def publish(self, state) -> None:
         if self.logic.busy:

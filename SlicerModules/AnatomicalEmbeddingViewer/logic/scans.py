@@ -175,7 +175,7 @@ class Scans:
                     now.status, f"{100 * now.share:.0f} %" if now.status == WORKING else "not prepared"
                 ),
                 "sentence": now.sentence,
-                "notes": "" if now.embedding is None else "; ".join(now.embedding.notes),
+                "notes": "" if now.embedding is None else "; ".join((*now.embedding.notes, *now.embedding.faults)),
             }
             for node in session.scans
         ]

@@ -46,7 +46,6 @@ def test_what_is_missing_is_reported_by_the_buttons(kit, panel):
         panel.ui.targetSelector.setCheckState(volume, 0)
     assert not panel.ui.findButton.enabled
     assert not panel.ui.cropButton.enabled
-    assert not panel.ui.orientationButton.enabled
     assert "tick the scans" in panel.ui.cropButton.toolTip
 
 
@@ -114,24 +113,16 @@ def test_coverage_is_reported_while_its_section_is_open(kit, panel):
     panel.ui.coverageSection.collapsed = False
     assert [row[0] for row in cells(table)] == ["Prior", "Current"]
     assert all(row[1].startswith("from ") for row in cells(table))
-    assert {row[2] for row in cells(table)} == {"not checked"}
+    assert {row[2] for row in cells(table)} == {"no fault found"}
 
 
-def test_orientation_is_checked_in_the_background(kit, panel):
-    panel.ui.coverageSection.collapsed = False
-    kit.click(panel.ui.orientationButton)
-    assert "Prior: is not prepared yet" in panel.ui.statusLabel.text
+def test_a_scan_stored_upside_down_is_pointed_out(kit, panel):
+    volume = node("Prior")
+    slicer.util.updateVolumeFromArray(volume, slicer.util.arrayFromVolume(volume)[::-1].copy())
     find(kit, panel, "Liver")
-    kit.click(panel.ui.orientationButton)
-    assert panel.ui.orientationButton.text == "Cancel"
-    assert "seconds a scan" in panel.ui.statusLabel.text
-    assert not panel.ui.orientationProgressBar.isHidden()
-    kit.spin(lambda: not panel.coverage.busy, 120)
-    assert [row[2] for row in cells(panel.ui.coverageTable)] == ["no fault found", "no fault found"]
-    kit.click(panel.ui.orientationButton)
-    kit.click(panel.ui.orientationButton)
-    assert not panel.coverage.busy
-    assert panel.ui.orientationButton.text == "Check orientation"
+    panel.ui.coverageSection.collapsed = False
+    assert [row[2] for row in cells(panel.ui.coverageTable)] == ["head and feet are swapped", "no fault found"]
+    assert "Prior: head and feet are swapped" in panel.preparation.label.text
 
 
 # -- scenes

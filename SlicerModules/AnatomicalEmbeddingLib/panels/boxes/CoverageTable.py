@@ -36,12 +36,13 @@ class CoverageTable:
 
     def update(self) -> None:
         """Show what is known now; does nothing while nothing has changed."""
-        self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
+        self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.store.scene]
         rows = [self.logic.row(node) for node in self._volumes]
         if rows == self._shown:
             return
         self._shown = rows
         self.widget.setRowCount(len(rows))
         for n, row in enumerate(rows):
-            for column, text in enumerate((row.name, row.holds, row.orientation or _("not checked"))):
-                putCell(self.widget, n, column, text, text, FAULT if row.fault and column == 2 else None)
+            stored = "; ".join(row.faults) or (_("no fault found") if row.known else "")
+            for column, text in enumerate((row.name, row.holds, stored)):
+                putCell(self.widget, n, column, text, text, FAULT if row.faults and column == 2 else None)

@@ -15,7 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.inference import Model
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
-    from AnatomicalEmbedding.embedding.orientation import OrientationCheck
     from AnatomicalEmbedding.matching.match import Matches
     from AnatomicalEmbedding.scan.volume import Volume
 
@@ -34,7 +33,7 @@ class Choice(NamedTuple):
 
 
 class Engine:
-    """One model, loaded when first needed. `embed`, `load` and `checkOrientation` may run in a background thread."""
+    """One model, loaded when first needed. `embed` and `load` may run in a background thread."""
 
     def __init__(self, choice: Choice | None = None) -> None:
         self.choice = choice or Choice()
@@ -109,18 +108,6 @@ class Engine:
         from AnatomicalEmbedding.matching.match import match_all
 
         return match_all(template, pointsRas, targets, effort)
-
-    def checkOrientation(
-        self,
-        volume: Volume,
-        stored: EmbeddingMap,
-        progress: Callable[[float, str], None],
-        cancelled: Callable[[], bool],
-    ) -> OrientationCheck:
-        """Is the scan mirrored or upside down? Three more embeddings."""
-        from AnatomicalEmbedding.embedding.orientation import check_orientation
-
-        return check_orientation(self.load(), volume, stored, progress, cancelled)
 
     def memoryWarning(self) -> str | None:
         """A sentence where the chosen GPU has little memory; None elsewhere. Needs torch, loads no weights."""

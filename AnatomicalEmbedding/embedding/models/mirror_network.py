@@ -1,0 +1,54 @@
+"""A small network that says whether a scan is mirrored: of a scan and its mirror image it says opposite things."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+_CHANNELS = 2  # mean and standard deviation of the image in a cell
+STRIDE = 4  # of the last layer; inputs are padded to multiples of it
+AXES = (4, 3, 2)  # of a batch, along R, A and S
+
+
+class MirrorNetwork(nn.Module):
+    """Log odds that left and right, back and front, feet and head are as stored; the mean over a few members.
+
+    widths: channels of each member's three parts.
+    """
+
+    def __init__(self, widths: tuple[int, int, int] = (16, 32, 64), members: int = 1) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(_member(*widths) for _ in range(members))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(b, 3) along R, A, S.
+
+        x: (b, 3, k, j, i) in cells of about 12 mm: the image's mean and standard deviation, and the body's share; k, j
+        and i are multiples of STRIDE.
+        """
+        turned = [x, *(x.flip(axis) for axis in AXES)]
+        return torch.stack([self._of_member(member, turned) for member in self.members]).mean(0)
+
+    @staticmethod
+    def _of_member(member: nn.Module, turned: list[torch.Tensor]) -> torch.Tensor:
+        """Of one member: what it says of the scan less what it says of each mirror image."""
+        seen = torch.cat(turned)
+        weight = F.avg_pool3d(seen[:, _CHANNELS:], STRIDE)
+        mean = (member(seen[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)
+        stored, *mirrored = mean.chunk(4)
+        return 4 * torch.stack([stored[:, n] - mirrored[n][:, n] for n in range(3)], dim=1)
+
+
+def _member(first: int, second: int, third: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv3d(_CHANNELS, first, 2, stride=2),
+        nn.ReLU(),
+        nn.Conv3d(first, first, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv3d(first, second, 3, padding=1),
+        nn.ReLU(),
+        nn.AvgPool3d(2),
+        nn.Conv3d(second, third, 3, padding=1),
+        nn.ReLU(),
+        nn.Dropout3d(0.1),
+        nn.Conv3d(third, 3, 1),
+    )

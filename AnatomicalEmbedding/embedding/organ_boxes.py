@@ -1,0 +1,55 @@
+"""Boxes of the organs that the organ head sees in a scan, which are kept in its map."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+
+_INSIDE = 0.5  # share of a cell; the organ's faces lie where the largest share across passes it
+_CONNECTED = 0.35  # share of cells that belong together
+
+
+def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
+    """(2, 3) lowest and highest corner, RAS mm, of the largest connected part of each organ that is seen.
+
+    organs: (n, k, j, i) share of each cell that each of `names` takes. cell_to_ras: (4, 4), diagonal but for the shift.
+    """
+    boxes = {}
+    for number in torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten().tolist():
+        cells = _box_in_cells(organs[number].numpy())
+        if cells is not None:
+            boxes[names[number]] = np.round(cells * np.diag(cell_to_ras)[:3] + cell_to_ras[:3, 3], 2)
+    return boxes
+
+
+def _box_in_cells(share: np.ndarray) -> np.ndarray | None:
+    """(2, 3) lowest and highest i, j, k of the faces, to a part of a cell; None where the largest part is faint."""
+    connected = sitk.GetImageFromArray((share > _CONNECTED).astype(np.uint8))
+    parts = sitk.GetArrayFromImage(sitk.ConnectedComponent(connected, True))
+    weight = np.bincount(parts.ravel(), weights=share.ravel())
+    weight[0] = 0
+    share = share * _grown(parts == weight.argmax())
+    if share.max() <= _INSIDE:
+        return None
+    faces = []
+    for axis in (2, 1, 0):
+        across = share.max(axis=tuple(other for other in range(3) if other != axis))
+        first, last = np.flatnonzero(across > _INSIDE)[[0, -1]]
+        low, high = first - 0.5, last + 0.5
+        if first > 0:
+            low = first - 1 + (_INSIDE - across[first - 1]) / (across[first] - across[first - 1])
+        if last < len(across) - 1:
+            high = last + (across[last] - _INSIDE) / (across[last] - across[last + 1])
+        faces.append((low, high))
+    return np.array(faces).T
+
+
+def _grown(mask: np.ndarray) -> np.ndarray:
+    """The cells of a mask and those next to them along an axis."""
+    grown = mask.copy()
+    for axis in range(3):
+        before, after = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)
+        before[1:] |= after[:-1]
+        before[:-1] |= after[1:]
+    return grown
