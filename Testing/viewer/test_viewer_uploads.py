@@ -2,6 +2,7 @@
 
 import zipfile
 
+import numpy as np
 import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
@@ -16,6 +17,7 @@ from AnatomicalEmbeddingViewer.web.uploads import (
     safe_name,
     unzip,
 )
+from scan_files import stack_positions, write_linear_series
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.phantom import make_phantom
@@ -105,6 +107,32 @@ def test_a_stray_file_beside_a_scan_is_what_is_reported(tmp_path):
     (folder / "00002.dcm").write_text("no scan at all")
     with pytest.raises(VolumeError, match=r"a\.nii\.gz and 1 more: some of it is no scan; send NIfTI"):
         make_reader(folder, ["a.nii.gz", "notes.txt"], Limits())(lambda: False)
+
+
+def sent_series(folder, second: np.ndarray, **tags) -> list[str]:
+    """Names of the files of a CT of 20 slices and of another series of the same study."""
+    first = stack_positions((-40, -42, -35), (0, 0, 3.5), range(20))
+    paths = write_linear_series(folder, first, StudyInstanceUID="1.2")
+    paths += write_linear_series(folder, second, StudyInstanceUID="1.2", **tags)
+    return [path.rename(folder / f"{number:05d}.dcm").name for number, path in enumerate(paths, 1)]
+
+
+@pytest.mark.parametrize(("slices", "modality"), [(1, "CT"), (20, "MR")])
+def test_a_ct_is_read_with_a_scout_or_another_modality_next_to_it(tmp_path, slices, modality):
+    second = stack_positions((-40, -42, -35), (0, 0, 3.5), range(slices))
+    names = sent_series(tmp_path / "upload-1", second, Modality=modality)
+    ((volume, origin),) = make_reader(tmp_path / "upload-1", names, Limits())(lambda: False)
+    assert volume.shape == (20, 26, 28)
+    assert [path.parent for path in tmp_path.rglob("*.dcm")] == [origin.kept] * 20
+
+
+def test_a_refused_upload_leaves_no_headers(tmp_path):
+    """Of the series that could be read."""
+    block_missing = stack_positions((-40, -42, -35), (0, 0, 3.5), [*range(8), *range(20, 31)])
+    names = sent_series(tmp_path / "upload-1", block_missing)
+    with pytest.raises(VolumeError, match="missing between"):
+        make_reader(tmp_path / "upload-1", names, Limits())(lambda: False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_random_token_each_time():

@@ -161,16 +161,14 @@ def _claimed(path: Path) -> tuple[int, ...] | None:
 
     from AnatomicalEmbedding.errors import VolumeError
     from AnatomicalEmbedding.scan.dicom_lengths import lengths_fit
+    from AnatomicalEmbedding.scan.image_files import image_reader
     from AnatomicalEmbedding.scan.text_headers import check_text_header
 
-    reader = sitk.ImageFileReader()
-    reader.SetFileName(str(path))
+    reader = image_reader(path)
     try:
         check_text_header(path)
-        if not path.name.endswith(_SUFFIXES):
-            reader.SetImageIO("GDCMImageIO")
-            if not lengths_fit(path):
-                return None
+        if not path.name.endswith(_SUFFIXES) and not lengths_fit(path):
+            return None
         reader.ReadImageInformation()
     except (RuntimeError, VolumeError):
         return None
@@ -229,13 +227,14 @@ def _read_image(path: Path, name: str, limits: Limits):
 
 
 def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path, with_images: bool) -> list:
-    """Every CT series of the files, and where it comes from; headers are kept next to the upload's own folder.
+    """Every CT volume of the files, and where it comes from; headers are kept next to the upload's own folder.
 
-    with_images: image files were sent with them.
+    with_images: image files were sent with them. Without a CT volume, the first series says what is wrong.
     """
     from dataclasses import replace
 
     from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+    from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume
 
@@ -246,10 +245,10 @@ def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path
             series = list_series(folder)
         except VolumeError as error:
             raise VolumeError(_no_scan(names, with_images)) from error
-        return [
-            (replace(Volume.read(folder, each.uid), name=name, path=""), origin_in(folder, each.uid, keep_below))
-            for each in series
-        ]
+        uids = [each.uid for each in series if each.modality == "CT" and each.slices >= MIN_SLICES] or [series[0].uid]
+        volumes = [replace(Volume.read(folder, uid), name=name, path="") for uid in uids]
+        # last: what is kept stays where a series is refused
+        return [(volume, origin_in(folder, uid, keep_below)) for volume, uid in zip(volumes, uids, strict=True)]
     except UploadError as error:
         raise VolumeError(f"{name}: {error}") from error
     except AnatomicalEmbeddingError as error:
