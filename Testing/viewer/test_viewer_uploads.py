@@ -1,5 +1,6 @@
 """Names, sizes and contents of uploads, without a browser; and what the guard lets in."""
 
+import asyncio
 import zipfile
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
+from aiohttp import FormData, web
+from aiohttp.test_utils import TestClient, TestServer
 from AnatomicalEmbeddingViewer.logic.session import Limits
 from AnatomicalEmbeddingViewer.web.guard import Guard
 from AnatomicalEmbeddingViewer.web.uploads import (
@@ -14,6 +17,7 @@ from AnatomicalEmbeddingViewer.web.uploads import (
     check_self_contained,
     check_slices,
     make_reader,
+    receive,
     safe_name,
     unzip,
 )
@@ -133,6 +137,39 @@ def test_a_refused_upload_leaves_no_headers(tmp_path):
     with pytest.raises(VolumeError, match="missing between"):
         make_reader(tmp_path / "upload-1", names, Limits())(lambda: False)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path):
+    """Of the upload itself, and of what is in a zip."""
+    resource = pytest.importorskip("resource")
+    path = zipped(tmp_path / "a.zip", {"a.nii": bytes(100_000)})
+    (tmp_path / "target").mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(UploadError, match="no room"):
+            unzip(path, tmp_path / "target", Limits())
+        assert asyncio.run(posted(tmp_path / "target", bytes(100_000))) == "There is no room for these files"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [each.name for each in (tmp_path / "target").iterdir()] == ["00001.nii"]  # whose folder the reader removes
+
+
+async def posted(folder, content: bytes) -> str:
+    """The start of what `receive` says of a file that a page sends."""
+
+    async def answer(request):
+        try:
+            await receive(request, folder, Limits())
+        except UploadError as error:
+            return web.Response(text=str(error)[:32])
+
+    app = web.Application()
+    app.router.add_post("/upload", answer)
+    form = FormData()
+    form.add_field("file", content, filename="a.nii")
+    async with TestClient(TestServer(app)) as client, client.post("/upload", data=form) as response:
+        return await response.text()
 
 
 def test_a_random_token_each_time():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from aiohttp import web
@@ -18,6 +20,7 @@ from ..logic.session import Limits
 
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # each a file that holds all of its scan
 _CHUNK = 1 << 20
+_DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _HEADER = 1 << 16
 _LINK = 0xA  # of the file kinds that a zip made on Unix states
 
@@ -30,11 +33,13 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
     """Write the files of a request into a new folder below `folder`; returns it and the names as they were sent.
 
     No name that was sent is used for more than its suffix: files are numbered. Raises UploadError, and leaves nothing,
-    where there are too many or too large ones.
+    where there are too many or too large ones, or the disk is full.
     """
     if request.content_type != "multipart/form-data":
         raise UploadError("Nothing was sent; choose one or more files.")
-    target, names, total = Path(tempfile.mkdtemp(prefix="upload-", dir=folder)), [], 0
+    with _disk_full_said():
+        target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
+    names, total = [], 0
     try:
         async for part in await request.multipart():
             if part.filename is None:
@@ -42,7 +47,7 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
             if len(names) >= limits.files:
                 raise UploadError(f"More than {limits.files} files were sent; send them as one zip, or fewer.")
             names.append(safe_name(part.filename))
-            with (target / _numbered(len(names), names[-1])).open("wb") as file:
+            with _disk_full_said(), (target / _numbered(len(names), names[-1])).open("wb") as file:
                 while chunk := await part.read_chunk(_CHUNK):
                     total += len(chunk)
                     if total > limits.upload_bytes:
@@ -54,6 +59,17 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
         shutil.rmtree(target, ignore_errors=True)
         raise
     return target, names
+
+
+@contextmanager
+def _disk_full_said() -> Iterator[None]:
+    """Raise UploadError where a file cannot grow; other faults as they are."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            raise
+        raise UploadError("There is no room for these files on the viewer's disk; make room and send again.") from error
 
 
 def make_reader(folder: Path, names: list[str], limits: Limits) -> Callable:
@@ -82,7 +98,7 @@ def unzip(archive: Path, target: Path, limits: Limits) -> int:
     """Unpack a zip's files, numbered, into a folder; returns how many. Raises UploadError for what is no honest zip."""
     count = total = 0
     try:
-        with zipfile.ZipFile(archive) as packed:
+        with _disk_full_said(), zipfile.ZipFile(archive) as packed:
             entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
             if len(entries) > limits.files:
                 raise UploadError(f"The zip holds {len(entries)} files, more than {limits.files}; send a smaller one.")
