@@ -1,6 +1,7 @@
 """Names, sizes and contents of uploads, without a browser; and what the guard lets in."""
 
 import asyncio
+import hmac
 import zipfile
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
 from aiohttp import FormData, web
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from AnatomicalEmbeddingViewer.logic.session import Limits
 from AnatomicalEmbeddingViewer.web.guard import Guard
 from AnatomicalEmbeddingViewer.web.uploads import (
@@ -170,6 +171,17 @@ async def posted(folder, content: bytes) -> str:
     form.add_field("file", content, filename="a.nii")
     async with TestClient(TestServer(app)) as client, client.post("/upload", data=form) as response:
         return await response.text()
+
+
+def test_the_token_is_compared_in_constant_time(monkeypatch):
+    """Nothing but hmac.compare_digest decides."""
+    compared = []
+    monkeypatch.setattr(hmac, "compare_digest", lambda given, own: compared.append((given, own)) or len(compared) > 1)
+    request = make_mocked_request("GET", "/alive?token=x", headers={"Host": "127.0.0.1:1"})
+    guard = Guard("127.0.0.1", "secret")
+    assert guard._refusal(request).startswith("No token, or a wrong one")
+    assert guard._refusal(request) is None
+    assert compared == [(b"x", b"secret")] * 2
 
 
 def test_a_random_token_each_time():
