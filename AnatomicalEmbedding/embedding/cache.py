@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from .map import EmbeddingMap, Provenance
 
 DEFAULT_LIMIT_BYTES = 2 * 2**30
+_CLOCKS_AGREE_NS = 60 * 10**9  # of this computer and of one that serves the folder
 
 
 def default_folder() -> Path:
@@ -68,7 +70,8 @@ class MapCache:
 
         Maps that another program holds stay.
         """
-        oldest_first = sorted(self._files(), key=_last_used)
+        now = time.time_ns()
+        oldest_first = sorted(self._files(), key=lambda path: _last_used(path, now))
         excess = self.size_bytes() - limit_bytes
         removed = 0
         for path in oldest_first:
@@ -98,8 +101,10 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _last_used(path: Path) -> int:
+def _last_used(path: Path, now: int) -> int:
+    """In ns; 0 for what is dated beyond now, as by a clock that was set back: it would outlive all else."""
     try:
-        return path.stat().st_mtime_ns
+        used = path.stat().st_mtime_ns
     except OSError:
         return 0
+    return used if used <= now + _CLOCKS_AGREE_NS else 0

@@ -21,6 +21,7 @@ from .calibration import Calibration
 from .device import choose_device, is_out_of_memory, memory_budget
 from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
+from .models.convolution import fold_norms
 from .models.network import Features
 from .models.registry import find_weights
 from .organ_boxes import organ_boxes
@@ -61,9 +62,8 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     Raises WeightsError when the weights are unknown or damaged, AnatomicalEmbeddingError when the device is not there.
     """
     found = find_weights(name)
-    return Model(
-        found.network, found.name, found.sha256, choose_device(device), found.card, cache, calibration=found.calibration
-    )
+    network, on = fold_norms(found.network), choose_device(device)
+    return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration)
 
 
 @dataclass(eq=False)

@@ -210,13 +210,13 @@ def _numbers(text: str, count: int) -> np.ndarray | None:
 def _is_ct_storage(path: Path) -> bool:
     """Is the SOP class in the file meta header CT Image Storage? Read from bytes, for files that GDCM refuses.
 
-    A DICOM file that ends before it states one counts as CT: the rest of the series is not whole without it.
+    A DICOM file that states none, or ends before it, counts as CT: the rest of the series is not whole without it.
     """
     with path.open("rb") as stream:
         head = stream.read(1024)
     start = head.find(b"\x02\x00\x02\x00UI")
     if start < 0:
-        return len(head) < 1024 and head[128:132] == b"DICM"
+        return head[128:132] == b"DICM"
     end = start + 8 + int.from_bytes(head[start + 6 : start + 8], "little")
     if end > len(head):
         return len(head) < 1024

@@ -1,7 +1,8 @@
 """Lengths that DICOM elements state, compared with the file (DICOM PS3.5, 7.1).
 
 GDCM takes memory for the stated length of a value before it reads it: one wrong byte in a slice of 500 kB costs up to
-4 GB and ten seconds. So files are walked here first.
+4 GB and ten seconds. So does a type of value that it does not know: it reads the letters as a length. So files are
+walked here first.
 """
 
 import mmap
@@ -9,6 +10,8 @@ import struct
 from pathlib import Path
 
 _LONG = {b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV"}
+_SHORT = {b"AE", b"AS", b"AT", b"CS", b"DA", b"DS", b"DT", b"FD", b"FL", b"IS", b"LO", b"LT", b"PN", b"SH", b"SL",
+          b"SS", b"ST", b"TM", b"UI", b"UL", b"US"}  # fmt: skip
 _UNDEFINED = 0xFFFFFFFF
 _ITEM, _PIXELS, _SYNTAX = (0xFFFE, 0xE000), (0x7FE0, 0x0010), (0x0002, 0x0010)
 _DELIMITERS = 0xFFFE
@@ -42,7 +45,7 @@ def _fits(data: mmap.mmap) -> bool:
             header, length = 8, struct.unpack_from(f"{order}I", data, at + 4)[0]
         elif kind in _LONG:
             header, length = 12, struct.unpack_from(f"{order}I", data, at + 8)[0]
-        elif kind.isalpha():
+        elif kind in _SHORT:
             header, length = 8, struct.unpack_from(f"{order}H", data, at + 6)[0]
         else:
             return in_pixels and not data[at:].strip(b"\0")  # padding; anything else would be read at random

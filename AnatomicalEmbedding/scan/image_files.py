@@ -23,6 +23,8 @@ from .text_headers import check_text_header
 
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
 _HEADERS = (".nhdr", ".mhd")  # whose voxels are in another file
+# Named, for otherwise every reader of ITK tries every file: GDCM takes gigabytes for one that only begins as DICOM.
+_READERS = {".nii.gz": "Nifti", ".nii": "Nifti", ".nrrd": "Nrrd", ".nhdr": "Nrrd", ".mha": "Meta", ".mhd": "Meta"}
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
 # A qform further than this from the sform, at a corner of the volume, is noted.
 _FORMS_AGREE_MM = 0.5
@@ -39,6 +41,14 @@ def display_name(path: Path) -> str:
     return path.name[: -len(suffix)] if suffix else path.name
 
 
+def image_reader(path: Path) -> sitk.ImageFileReader:
+    """A reader for a file by its suffix, for DICOM where it is none of IMAGE_SUFFIXES."""
+    reader = sitk.ImageFileReader()
+    reader.SetImageIO(f"{_READERS.get(image_suffix(path), 'GDCM')}ImageIO")
+    reader.SetFileName(str(path))
+    return reader
+
+
 def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
     """Read one scalar 3-D image; return it with notes on assumptions.
 
@@ -52,10 +62,9 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
         )
     geometry = check_nifti(path) if suffix.startswith(".nii") else None
     check_text_header(path)
-    reader = sitk.ImageFileReader()
     try:
         with _unambiguous(path) as unambiguous:
-            reader.SetFileName(str(unambiguous))
+            reader = image_reader(unambiguous)
             reader.ReadImageInformation()
             _select_volume(reader, path)
             if suffix in (".mha", ".mhd"):

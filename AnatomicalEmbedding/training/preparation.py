@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -192,10 +193,15 @@ def _in_processes(work: Callable[[Source], Outcome], sources: list[Source], jobs
     # forking a process that has torch's threads may hang; spawned ones start clean
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(sources)), context, _start_process) as pool:
-        outcomes = [pool.submit(work, source) for source in sources]
         try:
+            outcomes = [pool.submit(work, source) for source in sources]
             for outcome in outcomes:
                 yield outcome.result()
+        except BrokenProcessPool:
+            raise AnatomicalEmbeddingError(
+                "a process that prepared scans was ended from outside, as systems do when memory runs out;"
+                " run the same command again with fewer jobs (what is prepared is kept)."
+            ) from None
         except BaseException:  # interrupted: do not wait for scans in progress
             for process in multiprocessing.active_children():
                 process.kill()

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +128,13 @@ class TestBound:
         cache.put(numbered(0))
         assert (cache.count(), cache.size_bytes()) == (0, 0)
 
+    def test_maps_dated_in_the_future_go_first(self, cache, maps, one_size):
+        """After the computer's clock was set back, new maps would be the oldest, and none would be kept."""
+        set_age(cache, maps[1], hours=-48)
+        set_age(cache, maps[3], hours=-48)
+        assert cache.shrink(int(3.5 * one_size)) == 2
+        assert kept(cache, maps) == [True, False, True, False, True]
+
     def test_clearing_removes_maps_and_nothing_else(self, cache):
         (cache.folder / "notes.txt").write_text("mine")
         assert cache.shrink(0) == MAPS
@@ -146,3 +158,73 @@ class TestFailing:
             limits.setrlimit(limits.RLIMIT_FSIZE, (soft, hard))
         assert cache.get(numbered(99).provenance) is None
         assert len(list(cache.folder.iterdir())) == MAPS
+
+    @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="permissions of POSIX")
+    def test_a_read_only_folder_still_serves(self, maps):
+        with tempfile.TemporaryDirectory() as below, _as_nobody(below):
+            cache = MapCache(Path(below) / "cache")
+            cache.put(maps[0])
+            cache.folder.chmod(0o555)
+            try:
+                cache.put(maps[1])
+                assert torch.equal(cache.get(maps[0].provenance).coordinate, maps[0].coordinate)
+                assert cache.get(maps[1].provenance) is None
+                assert cache.shrink(0) == 0
+                assert cache.count() == 1
+            finally:
+                cache.folder.chmod(0o755)
+
+
+@contextmanager
+def _as_nobody(folder: str):
+    """Without the rights of root, which no folder is read-only for."""
+    Path(folder).chmod(0o777)
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+_OTHER = """
+import sys
+from small_models import analytic_map
+from AnatomicalEmbedding.embedding.cache import MapCache
+cache = MapCache(__import__("pathlib").Path(sys.argv[1]), int(sys.argv[2]))
+maps = [analytic_map(lambda p, n=n: p + n, (8, 8, 8), name=f"scan {n}") for n in range(5)]
+print("ready", flush=True)
+for number in range(50):
+    embedding = maps[number * 3 % 5]
+    found = cache.get(embedding.provenance)
+    assert found is None or found.coordinate.equal(embedding.coordinate)
+    cache.put(embedding)
+    cache.shrink(int(sys.argv[2]) * (number % 2))
+print("done")
+"""
+
+
+def test_two_programs_share_a_cache_at_once(tmp_path, maps, one_size):
+    """Both put, use and remove the same maps: each answer is whole or absent, and nothing half-written stays."""
+    folder, limit = tmp_path / "cache", int(2.5 * one_size)
+    command = [sys.executable, "-c", _OTHER, str(folder), str(limit)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    other = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    cache, answers = MapCache(folder, limit), 0
+    assert other.stdout.readline() == "ready\n"
+    for number in count():
+        if other.poll() is not None:
+            break
+        embedding = maps[number % MAPS]
+        cache.put(embedding)
+        found = cache.get(embedding.provenance)
+        assert found is None or torch.equal(found.coordinate, embedding.coordinate)
+        answers += found is not None
+    assert other.communicate()[0] == "done\n"
+    assert other.returncode == 0
+    assert answers
+    cache.shrink(limit)
+    assert all(path.name.endswith(".map.safetensors") for path in folder.iterdir())
+    assert not list(folder.glob(".*"))
+    assert cache.size_bytes() <= limit

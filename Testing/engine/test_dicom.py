@@ -48,6 +48,20 @@ def test_padding_behind_the_pixels_does_no_harm(tmp_path, compress):
     assert_true_everywhere(Volume.read(tmp_path))
 
 
+@pytest.mark.parametrize("letters", [b"XX", b"UY"])
+def test_a_slice_with_an_unknown_type_of_value_is_damaged_and_takes_no_memory(tmp_path, letters):
+    """In the file's meta header: GDCM reads such letters as a length and takes up to 1.5 GB."""
+    paths = write_linear_series(tmp_path, POSITIONS)
+    data = paths[7].read_bytes()
+    at = data.index(b"\x02\x00\x02\x00UI") + 4
+    paths[7].write_bytes(data[:at] + letters + data[at + 2 :])
+    resource = pytest.importorskip("resource")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(VolumeError, match=f"{paths[7].name}: is a damaged or truncated CT slice"):
+        Volume.read(tmp_path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 100_000  # kB
+
+
 def test_names_without_suffix_in_subfolders(tmp_path):
     files = write_linear_series(tmp_path / "scan", POSITIONS)
     (tmp_path / "scan" / "part").mkdir()

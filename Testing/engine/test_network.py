@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from small_models import small_network
 
+from AnatomicalEmbedding.embedding.models.convolution import fold_norms
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec, _UnitLength, piecewise_linear
 
 SPEC = NetworkSpec(widths=(4, 4, 4, 4))
@@ -162,3 +164,38 @@ def test_unit_length_and_its_gradient():
     torch.testing.assert_close(_UnitLength.apply(x), torch.nn.functional.normalize(x, dim=1))
     assert torch.autograd.gradcheck(_UnitLength.apply, (x,))
     assert torch.isfinite(_UnitLength.apply(torch.zeros(1, 5, 1, 1, 1))).all()
+
+
+def test_folded_normalisation_changes_nothing():
+    """With statistics and factors as training leaves them."""
+    network = small_network(global_channels=4, local_channels=6, organs=("liver", "spleen"), organ_channels=2)
+    draw = torch.Generator().manual_seed(0)
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.BatchNorm3d):
+            for values in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
+                values.data = torch.rand(values.shape, generator=draw) + 0.5
+    network.organs.codes.copy_(torch.eye(3)[:, :2] + 0.1)
+    x = torch.rand(1, 1, 32, 40, 48, generator=draw)
+    with torch.no_grad():
+        before = network(x)
+        norms = [layer for layer in fold_norms(network).modules() if isinstance(layer, torch.nn.BatchNorm3d)]
+        assert norms == []
+        for one, other in zip(network(x), before, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_organs_read_all_eight_cells_within_a_cell():
+    """The layer over all inputs in parts equals one over their concatenation, cells of stride 2 as channels."""
+    network = small_network(local_channels=6, organs=("liver", "spleen"))
+    head, draw = network.organs, torch.Generator().manual_seed(0)
+    k, j, i = 4, 6, 8
+    image, coordinate, fine, coarse, local = (
+        torch.rand(1, channels, k * times // 2, j * times // 2, i * times // 2, generator=draw)
+        for channels, times in ((1, 4), (3, 2), (4, 2), (4, 1), (6, 4))
+    )
+    both = torch.cat([local, image], dim=1)
+    within = [both[:, c : c + 1, a::2, b::2, d::2] for c in range(7) for a in (0, 1) for b in (0, 1) for d in (0, 1)]
+    context = torch.nn.functional.interpolate(head.context(coarse), scale_factor=2, mode="trilinear")
+    mixed = head.mix(torch.cat([fine, *within, context, coordinate], dim=1))
+    expected = head.out(mixed + head.around(mixed))
+    torch.testing.assert_close(head.logits(image, coordinate, fine, coarse, local), expected, rtol=1e-4, atol=1e-5)

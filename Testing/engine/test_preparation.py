@@ -260,6 +260,21 @@ def test_interrupting_leaves_no_process_and_nothing_half_written(many, tmp_path)
         PreparedScan.load(path)
 
 
+def test_a_killed_process_is_reported_and_the_next_run_goes_on(many, tmp_path):
+    def kill(line):
+        for process in multiprocessing.active_children():
+            process.kill()
+
+    levels = LevelTable.read(tmp_path / "train_levels.json")
+    with pytest.raises(AnatomicalEmbeddingError, match="ended from outside"):
+        prepare_set([many], FOLDER_MM, tmp_path / "set", levels=levels, jobs=2, report=kill)
+    assert multiprocessing.active_children() == []
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "set").iterdir()}
+    assert 0 < len(written) < MANY
+    assert len(prepare_set([many], FOLDER_MM, tmp_path / "set", levels=levels)) == MANY
+    assert all(path.stat().st_mtime_ns == changed for path, changed in written.items())
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
 def test_processes_end_with_the_command(many, tmp_path, number, code):

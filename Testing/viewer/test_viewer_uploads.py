@@ -1,11 +1,16 @@
 """Names, sizes and contents of uploads, without a browser; and what the guard lets in."""
 
+import asyncio
+import hmac
 import zipfile
 
+import numpy as np
 import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
+from aiohttp import FormData, web
+from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from AnatomicalEmbeddingViewer.logic.session import Limits
 from AnatomicalEmbeddingViewer.web.guard import Guard
 from AnatomicalEmbeddingViewer.web.uploads import (
@@ -13,9 +18,11 @@ from AnatomicalEmbeddingViewer.web.uploads import (
     check_self_contained,
     check_slices,
     make_reader,
+    receive,
     safe_name,
     unzip,
 )
+from scan_files import stack_positions, write_linear_series
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.phantom import make_phantom
@@ -105,6 +112,76 @@ def test_a_stray_file_beside_a_scan_is_what_is_reported(tmp_path):
     (folder / "00002.dcm").write_text("no scan at all")
     with pytest.raises(VolumeError, match=r"a\.nii\.gz and 1 more: some of it is no scan; send NIfTI"):
         make_reader(folder, ["a.nii.gz", "notes.txt"], Limits())(lambda: False)
+
+
+def sent_series(folder, second: np.ndarray, **tags) -> list[str]:
+    """Names of the files of a CT of 20 slices and of another series of the same study."""
+    first = stack_positions((-40, -42, -35), (0, 0, 3.5), range(20))
+    paths = write_linear_series(folder, first, StudyInstanceUID="1.2")
+    paths += write_linear_series(folder, second, StudyInstanceUID="1.2", **tags)
+    return [path.rename(folder / f"{number:05d}.dcm").name for number, path in enumerate(paths, 1)]
+
+
+@pytest.mark.parametrize(("slices", "modality"), [(1, "CT"), (20, "MR")])
+def test_a_ct_is_read_with_a_scout_or_another_modality_next_to_it(tmp_path, slices, modality):
+    second = stack_positions((-40, -42, -35), (0, 0, 3.5), range(slices))
+    names = sent_series(tmp_path / "upload-1", second, Modality=modality)
+    ((volume, origin),) = make_reader(tmp_path / "upload-1", names, Limits())(lambda: False)
+    assert volume.shape == (20, 26, 28)
+    assert [path.parent for path in tmp_path.rglob("*.dcm")] == [origin.kept] * 20
+
+
+def test_a_refused_upload_leaves_no_headers(tmp_path):
+    """Of the series that could be read."""
+    block_missing = stack_positions((-40, -42, -35), (0, 0, 3.5), [*range(8), *range(20, 31)])
+    names = sent_series(tmp_path / "upload-1", block_missing)
+    with pytest.raises(VolumeError, match="missing between"):
+        make_reader(tmp_path / "upload-1", names, Limits())(lambda: False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path):
+    """Of the upload itself, and of what is in a zip."""
+    resource = pytest.importorskip("resource")
+    path = zipped(tmp_path / "a.zip", {"a.nii": bytes(100_000)})
+    (tmp_path / "target").mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(UploadError, match="no room"):
+            unzip(path, tmp_path / "target", Limits())
+        assert asyncio.run(posted(tmp_path / "target", bytes(100_000))) == "There is no room for these files"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [each.name for each in (tmp_path / "target").iterdir()] == ["00001.nii"]  # whose folder the reader removes
+
+
+async def posted(folder, content: bytes) -> str:
+    """The start of what `receive` says of a file that a page sends."""
+
+    async def answer(request):
+        try:
+            await receive(request, folder, Limits())
+        except UploadError as error:
+            return web.Response(text=str(error)[:32])
+
+    app = web.Application()
+    app.router.add_post("/upload", answer)
+    form = FormData()
+    form.add_field("file", content, filename="a.nii")
+    async with TestClient(TestServer(app)) as client, client.post("/upload", data=form) as response:
+        return await response.text()
+
+
+def test_the_token_is_compared_in_constant_time(monkeypatch):
+    """Nothing but hmac.compare_digest decides."""
+    compared = []
+    monkeypatch.setattr(hmac, "compare_digest", lambda given, own: compared.append((given, own)) or len(compared) > 1)
+    request = make_mocked_request("GET", "/alive?token=x", headers={"Host": "127.0.0.1:1"})
+    guard = Guard("127.0.0.1", "secret")
+    assert guard._refusal(request).startswith("No token, or a wrong one")
+    assert guard._refusal(request) is None
+    assert compared == [(b"x", b"secret")] * 2
 
 
 def test_a_random_token_each_time():

@@ -1,7 +1,11 @@
 """A 3-D convolution that is quick on a CPU at inference, whatever the size of the grid."""
 
+from collections.abc import Sequence
+
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
 class Convolution(nn.Conv3d):
@@ -14,9 +18,33 @@ class Convolution(nn.Conv3d):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not _by_onednn(x):
             return super().forward(x)
-        x = x.contiguous(memory_format=torch.channels_last_3d)
-        padding = [int(n) for n in self.padding]
-        return torch.mkldnn_convolution(x, self.weight, self.bias, padding, self.stride, self.dilation, self.groups)
+        return convolve(x, self.weight, self.bias, self.stride, [int(n) for n in self.padding])
+
+
+def convolve(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: Sequence[int] = (1, 1, 1),
+    padding: Sequence[int] = (0, 0, 0),
+) -> torch.Tensor:
+    """F.conv3d, in the same way."""
+    if not _by_onednn(x):
+        return F.conv3d(x, weight, bias, stride, padding)
+    x = x.contiguous(memory_format=torch.channels_last_3d)
+    return torch.mkldnn_convolution(x, weight.contiguous(), bias, padding, stride, (1, 1, 1), 1)
+
+
+def fold_norms(network: nn.Module) -> nn.Module:
+    """Make batch normalisations after convolutions part of these, in place, for inference: the same up to rounding."""
+    for layers in network.eval().modules():
+        if not isinstance(layers, nn.Sequential):
+            continue
+        for n in range(len(layers) - 1):
+            if isinstance(layers[n], nn.Conv3d) and isinstance(layers[n + 1], nn.BatchNorm3d):
+                layers[n] = fuse_conv_bn_eval(layers[n], layers[n + 1])
+                layers[n + 1] = nn.Identity()
+    return network
 
 
 def _by_onednn(x: torch.Tensor) -> bool:

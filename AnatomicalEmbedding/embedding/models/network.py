@@ -24,6 +24,7 @@ STRIDE = 4
 GLOBAL_STRIDE = 8
 LOCAL_STRIDE = 2
 _MOST_CHANNELS = 4096
+_LARGEST_KNOT = 1e6
 _LEAST_LENGTH = 1e-12
 _RIM_CELLS = 2  # as far as the local descriptor sees
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
@@ -77,12 +78,13 @@ class NetworkSpec:
         check_fields(cls, values)
         fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         spec = cls(**fields)
-        rising = all(low < high for low, high in pairwise(spec.hu_knots))
+        rising = all(low + 1e-3 <= high for low, high in pairwise(spec.hu_knots))
         fits = (
             2 <= len(spec.widths) <= 8
             and all(1 <= width <= _MOST_CHANNELS for width in spec.widths)
             and all(MIN_SPACING_MM <= step <= MAX_SPACING_MM for step in spec.spacing_mm)
             and (len(spec.hu_knots) == len(spec.level_knots) >= 2 and rising)
+            and all(abs(knot) <= _LARGEST_KNOT for knot in (*spec.hu_knots, *spec.level_knots))
             and (spec.unit_mm is None or 0 < spec.unit_mm < 1e6)
             and (1.0 in spec.scales and all(0.25 <= scale <= 4.0 for scale in spec.scales))
             and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
@@ -262,7 +264,8 @@ class _LocalHead(nn.Module):
         cells = [_content(x, axis, up.shape[axis]) for axis in (2, 3, 4)]
         fine, coarse = (tuple(slice(c.start * n, c.stop * n) for c in cells) for n in (STRIDE, 1))
         part = self._describe(x[(..., *fine)], up[(..., *coarse)])
-        whole = part.new_zeros(*part.shape[:2], *(n * STRIDE // LOCAL_STRIDE for n in up.shape[2:]))
+        shape = (*part.shape[:2], *(n * STRIDE // LOCAL_STRIDE for n in up.shape[2:]))
+        whole = torch.empty(shape, dtype=part.dtype, device=x.device, memory_format=torch.channels_last_3d).zero_()
         local = tuple(slice(c.start * STRIDE // LOCAL_STRIDE, c.stop * STRIDE // LOCAL_STRIDE) for c in cells)
         whole[(..., *local)] = part
         return whole

@@ -1,18 +1,19 @@
 """The organ head: how much of each cell each organ takes, also in short as a part of the local descriptor.
 
 It reads what the other heads have: the finest level of the body, the level above, the coordinate, and the local
-descriptors and the image itself at stride 2, whose eight cells within a cell become channels.
+descriptors and the image itself at stride 2, eight cells of which lie within a cell.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .convolution import Convolution
+from .convolution import Convolution, convolve
 
 _WIDTH = 72
 _CONTEXT = 48
-_CELLS = 8  # of stride 2 within one of stride 4
+_CELLS = 8  # of stride 2 within one of stride 4; in the weights, each channel's cells follow one another
+_LEAST_LENGTH = 1e-12
 _ORGAN_SHARE = 0.5  # of the similarity of two local descriptors: the organs; the rest is appearance
 
 
@@ -57,8 +58,9 @@ class OrganHead(nn.Module):
         """
         every = torch.cat([1 - organs.sum(1, keepdim=True), organs], dim=1).clamp_min(0).sqrt()
         code = torch.einsum("bnkji,nd->bdkji", every, self.codes)
-        code = F.normalize(F.interpolate(code, scale_factor=2, mode="trilinear"), dim=1)
-        return torch.cat([local * (1 - _ORGAN_SHARE) ** 0.5, code * _ORGAN_SHARE**0.5], dim=1)
+        code = F.interpolate(code, scale_factor=2, mode="trilinear")
+        code = code * (_ORGAN_SHARE**0.5 / code.square().sum(1, keepdim=True).sqrt_().clamp_min_(_LEAST_LENGTH))
+        return torch.cat([local * (1 - _ORGAN_SHARE) ** 0.5, code], dim=1)
 
     def logits(
         self,
@@ -71,17 +73,16 @@ class OrganHead(nn.Module):
         """(b, 1 + n, k/4, j/4, i/4), everything else first. image: the network input at stride 2."""
         k, j, i = fine.shape[2:]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[:, :, :k, :j, :i]
-        within = _cells_as_channels(torch.cat([local, image], dim=1))
-        mixed = self.mix(torch.cat([fine, within, context, coordinate], dim=1))
+        # one layer over all inputs, in parts: the cells of stride 2 need not become channels
+        layer, rest = self.mix[0], self.mix[1:]
+        sizes = [fine.shape[1], _CELLS * (local.shape[1] + 1), _CONTEXT, coordinate.shape[1]]
+        of_fine, within, *others = layer.weight.split(sizes, dim=1)
+        within = within.reshape(_WIDTH, -1, 2, 2, 2)
+        mixed = convolve(torch.cat([fine, context, coordinate], dim=1), torch.cat([of_fine, *others], dim=1))
+        mixed = mixed + convolve(local, within[:, :-1], layer.bias, (2, 2, 2))
+        mixed = rest(mixed + convolve(image, within[:, -1:], None, (2, 2, 2)))
         return self.out(mixed + self.around(mixed))
 
 
 def _convolution() -> tuple[nn.Module, ...]:
     return Convolution(_WIDTH, _WIDTH, 3, padding=1, bias=False), nn.BatchNorm3d(_WIDTH), nn.ReLU()
-
-
-def _cells_as_channels(x: torch.Tensor) -> torch.Tensor:
-    """(b, c, 2k, 2j, 2i) -> (b, 8c, k, j, i)."""
-    b, c, k, j, i = x.shape
-    split = x.reshape(b, c, k // 2, 2, j // 2, 2, i // 2, 2)
-    return split.permute(0, 1, 3, 5, 7, 2, 4, 6).reshape(b, _CELLS * c, k // 2, j // 2, i // 2)

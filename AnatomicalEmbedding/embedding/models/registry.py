@@ -78,7 +78,16 @@ def read_weights(path: Path) -> Weights:
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
         raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
+    if not _is_still(path, sha256):  # maps would name weights that they are not by
+        raise WeightsError(f"{path}: was changed while it was read; load it again.")
     return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
+
+
+def _is_still(path: Path, sha256: str) -> bool:
+    try:
+        return file_sha256(path) == sha256
+    except OSError:
+        return False
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:

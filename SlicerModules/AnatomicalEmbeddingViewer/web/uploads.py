@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from aiohttp import web
@@ -18,6 +20,7 @@ from ..logic.session import Limits
 
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # each a file that holds all of its scan
 _CHUNK = 1 << 20
+_DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _HEADER = 1 << 16
 _LINK = 0xA  # of the file kinds that a zip made on Unix states
 
@@ -30,11 +33,13 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
     """Write the files of a request into a new folder below `folder`; returns it and the names as they were sent.
 
     No name that was sent is used for more than its suffix: files are numbered. Raises UploadError, and leaves nothing,
-    where there are too many or too large ones.
+    where there are too many or too large ones, or the disk is full.
     """
     if request.content_type != "multipart/form-data":
         raise UploadError("Nothing was sent; choose one or more files.")
-    target, names, total = Path(tempfile.mkdtemp(prefix="upload-", dir=folder)), [], 0
+    with _disk_full_said():
+        target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
+    names, total = [], 0
     try:
         async for part in await request.multipart():
             if part.filename is None:
@@ -42,7 +47,7 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
             if len(names) >= limits.files:
                 raise UploadError(f"More than {limits.files} files were sent; send them as one zip, or fewer.")
             names.append(safe_name(part.filename))
-            with (target / _numbered(len(names), names[-1])).open("wb") as file:
+            with _disk_full_said(), (target / _numbered(len(names), names[-1])).open("wb") as file:
                 while chunk := await part.read_chunk(_CHUNK):
                     total += len(chunk)
                     if total > limits.upload_bytes:
@@ -54,6 +59,17 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
         shutil.rmtree(target, ignore_errors=True)
         raise
     return target, names
+
+
+@contextmanager
+def _disk_full_said() -> Iterator[None]:
+    """Raise UploadError where a file cannot grow; other faults as they are."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            raise
+        raise UploadError("There is no room for these files on the viewer's disk; make room and send again.") from error
 
 
 def make_reader(folder: Path, names: list[str], limits: Limits) -> Callable:
@@ -82,7 +98,7 @@ def unzip(archive: Path, target: Path, limits: Limits) -> int:
     """Unpack a zip's files, numbered, into a folder; returns how many. Raises UploadError for what is no honest zip."""
     count = total = 0
     try:
-        with zipfile.ZipFile(archive) as packed:
+        with _disk_full_said(), zipfile.ZipFile(archive) as packed:
             entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
             if len(entries) > limits.files:
                 raise UploadError(f"The zip holds {len(entries)} files, more than {limits.files}; send a smaller one.")
@@ -161,16 +177,14 @@ def _claimed(path: Path) -> tuple[int, ...] | None:
 
     from AnatomicalEmbedding.errors import VolumeError
     from AnatomicalEmbedding.scan.dicom_lengths import lengths_fit
+    from AnatomicalEmbedding.scan.image_files import image_reader
     from AnatomicalEmbedding.scan.text_headers import check_text_header
 
-    reader = sitk.ImageFileReader()
-    reader.SetFileName(str(path))
+    reader = image_reader(path)
     try:
         check_text_header(path)
-        if not path.name.endswith(_SUFFIXES):
-            reader.SetImageIO("GDCMImageIO")
-            if not lengths_fit(path):
-                return None
+        if not path.name.endswith(_SUFFIXES) and not lengths_fit(path):
+            return None
         reader.ReadImageInformation()
     except (RuntimeError, VolumeError):
         return None
@@ -229,13 +243,14 @@ def _read_image(path: Path, name: str, limits: Limits):
 
 
 def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path, with_images: bool) -> list:
-    """Every CT series of the files, and where it comes from; headers are kept next to the upload's own folder.
+    """Every CT volume of the files, and where it comes from; headers are kept next to the upload's own folder.
 
-    with_images: image files were sent with them.
+    with_images: image files were sent with them. Without a CT volume, the first series says what is wrong.
     """
     from dataclasses import replace
 
     from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+    from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume
 
@@ -246,10 +261,10 @@ def _read_dicom(folder: Path, names: list[str], limits: Limits, keep_below: Path
             series = list_series(folder)
         except VolumeError as error:
             raise VolumeError(_no_scan(names, with_images)) from error
-        return [
-            (replace(Volume.read(folder, each.uid), name=name, path=""), origin_in(folder, each.uid, keep_below))
-            for each in series
-        ]
+        uids = [each.uid for each in series if each.modality == "CT" and each.slices >= MIN_SLICES] or [series[0].uid]
+        volumes = [replace(Volume.read(folder, uid), name=name, path="") for uid in uids]
+        # last: what is kept stays where a series is refused
+        return [(volume, origin_in(folder, uid, keep_below)) for volume, uid in zip(volumes, uids, strict=True)]
     except UploadError as error:
         raise VolumeError(f"{name}: {error}") from error
     except AnatomicalEmbeddingError as error:

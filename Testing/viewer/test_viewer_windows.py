@@ -1,0 +1,57 @@
+"""Two windows on one session, and browsers that are gone before they have sent all."""
+
+import socket
+import struct
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+
+from browsing import TOKEN, Page
+
+VIEW = "scan0axial"
+
+
+def test_two_windows_work_on_one_session(browser, running, page):
+    other = Page(browser, running, size=(1000, 700))
+    other.wait_ready(2)
+    page.add_point(VIEW, 0.5, 0.5)
+    other.wait("document.querySelectorAll('[data-point] .answer:not(.pending)').length >= 1")
+    assert other.points() == page.points()
+    other.add_point(VIEW, 0.45, 0.5)
+    page.wait("document.querySelectorAll('[data-point]').length === 2")
+    page.wait("document.querySelectorAll('[data-point] .answer.pending').length === 0")
+    assert other.points() == page.points()
+    other.close()
+    assert other.faults == []
+    page.add_point(VIEW, 0.4, 0.5)  # the window that stays goes on
+    assert len(page.points()) == 3
+
+
+@pytest.mark.parametrize("path", ["/upload", "/follow-up"])
+@pytest.mark.parametrize("way", ["closed", "reset"])
+def test_a_browser_that_is_gone_in_mid_upload_leaves_nothing(running, path, way):
+    address = urlsplit(running.url)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {address.netloc}\r\nOrigin: http://{address.netloc}\r\n"
+        f"Cookie: anatemb-view-{address.port}={TOKEN}\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+        "Content-Length: 3000000\r\n\r\n"
+        '--b\r\nContent-Disposition: form-data; name="file"; filename="a.nii"\r\n\r\n'
+    )
+    with socket.create_connection((address.hostname, address.port), timeout=10) as sending:
+        sending.sendall(head.encode() + bytes(2_000_000))
+        wait_for(running, 1)
+        if way == "reset":
+            sending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wait_for(running, 0)
+    assert running.errors() == []
+
+
+def wait_for(running, count: int, seconds: float = 20.0) -> None:
+    """Until that many uploads lie on the disk."""
+    end = time.monotonic() + seconds
+    while len(list(running.temporary.glob("anatemb-view-*/upload-*"))) != count and time.monotonic() < end:
+        time.sleep(0.02)
+    assert len(list(running.temporary.glob("anatemb-view-*/upload-*"))) == count
