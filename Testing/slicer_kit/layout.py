@@ -66,7 +66,9 @@ class LayoutManager:
         self._widgets: dict[str, SliceWidget] = {}
         self._settled: set[str] = set()
         self._made = self.most_at_once = self.laid_out = 0
-        self.node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
+        self.node = slicer.vtkMRMLLayoutNode()
+        self.node.SetSingletonTag("vtkMRMLLayoutNode")  # the scene keeps it when it closes
+        self.node = scene.AddNode(self.node)
         self._tags = [
             (self.node, self.node.AddObserver(vtk.vtkCommand.ModifiedEvent, self._on_layout)),
             (scene, scene.AddObserver(scene.NodeAddedEvent, lambda *_: self._make_widgets())),
@@ -96,6 +98,7 @@ class LayoutManager:
         for name in self._widgets:
             for kind in ("vtkMRMLSliceNode", "vtkMRMLSliceCompositeNode"):
                 self._scene.RemoveNode(self._scene.GetSingletonNode(name, kind))
+        self._scene.RemoveNode(self.node)
 
     def _described(self) -> dict[str, str]:
         return dict(_VIEW.findall(self.node.GetCurrentLayoutDescription() or ""))
@@ -120,6 +123,7 @@ class LayoutManager:
             name = node.GetLayoutName()
             if name not in self._widgets:
                 composite = slicer.vtkMRMLSliceCompositeNode()
+                composite.SetSingletonTag(name)  # the scene keeps it when it closes
                 composite.SetLayoutName(name)
                 composite.SetName(name)
                 self._widgets[name] = SliceWidget(self, node, None)  # before the next node is added
