@@ -168,8 +168,12 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.say("")
 
     def initializeParameterNode(self):
-        """Show what the scene holds; choose the first CT where nothing is chosen."""
+        """Show what the scene holds."""
         super().initializeParameterNode()
+        self._chooseTemplate()
+
+    def _chooseTemplate(self):
+        """The first CT, where none is chosen."""
         if self._parameterNode.template is None:
             volumes = scans(slicer.mrmlScene)
             if volumes:
@@ -208,6 +212,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
 
     def _onNodes(self, caller=None, event=None):
         if not self.scanChoice.isCurrent or self.logic.targets != self._targets:  # one goes with its answers
+            if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
+                self._chooseTemplate()  # the first scans of an empty scene
             self._onParameters()
 
     def _onTick(self):

@@ -14,16 +14,19 @@ import numpy as np
 import slicer
 import vtk
 from driver.user import MODULES, User
+from driver.views import SliceViews
 from driver.waiting import pause
 
-ORIENTATIONS = ("Axial", "Sagittal", "Coronal")
+from AnatomicalEmbeddingLib.scene.SideBySide import layoutOf, viewTag
+
+_AT_START = 999  # layout: three views that show what is chosen last, as after a start of Slicer
 
 
 class KitUser(User):
     def __init__(self, kit, folder: Path, pictures: Path) -> None:
         self.kit = kit
         self.folder, self.pictures = folder, pictures
-        self.views = NodeViews(kit.scene)
+        self.views = NodeViews(kit)
         self.dialogs = SimpleNamespace(unexpected=[])
         self.figures: dict[str, str] = {}
         self._pictures = 0
@@ -31,6 +34,10 @@ class KitUser(User):
             kit.load_module(name)
 
     def open(self, name: str):
+        if name not in self.kit.modules:  # one of Slicer's own, which is not here
+            for each in self.kit.modules:
+                self.kit.leave(each)
+            return None
         panel = self.kit.open(name)
         panel.parent.resize(480, 1400)
         panel.parent.show()
@@ -44,7 +51,8 @@ class KitUser(User):
         files = sorted(resource("SampleData").iterdir())
         paths = [next(file for file in files if uri.endswith(file.name)) for uri in source.uris]
         for path, node, kind in zip(paths, source.nodeNames, source.loadFileType, strict=True):
-            _load(self.kit.scene, kind, path, node)
+            class_name = "vtkMRMLScalarVolumeNode" if kind == "VolumeFile" else "vtkMRMLMarkupsFiducialNode"
+            _load(self.kit.scene, class_name, path, node)
 
     def import_dicom(self, folder: Path) -> None:
         """Volumes, patient and studies in the scene as the DICOM module leaves them, and what its database knows."""
@@ -76,6 +84,26 @@ class KitUser(User):
         self.kit.load_scene(self.folder / name)
         pause(0.2)
 
+    def load_file(self, path: Path):
+        kind = "vtkMRMLTransformNode" if path.suffix == ".h5" else "vtkMRMLScalarVolumeNode"
+        return _load(self.kit.scene, kind, path, path.name.partition(".")[0])
+
+    def is_first_use_of(self, package: str) -> bool:
+        """Other tests of this process have used all of them."""
+        return True
+
+    def reload(self, module: str) -> None:
+        """The panel is closed and built anew; the module's file is loaded again."""
+        self.kit.close(self.kit.modules[module].widget, leave=False)
+        self.kit.load_module(module)
+
+    def reload_and_test(self, module: str) -> None:
+        self.reload(module)
+        loaded = self.kit.modules[module]
+        loaded.widgetRepresentation()
+        getattr(loaded.python, f"{module}Test")().runTest()
+        self.dialogs.unexpected += [each.text for each in self.kit.dialogs.of("error")]
+
     def press(self, keys: str, widget=None) -> None:
         module = self.kit.modules[self.kit.selected_module].widget
         self.kit.press(widget or module, keys)
@@ -100,42 +128,15 @@ class KitUser(User):
             module.panel.grab().save(str(self.pictures / f"{self._pictures:02d}-{name}.png"))
 
 
-class NodeViews:
-    """Slice nodes of the layout that the scene asks for, in place of the layout manager's views."""
+class NodeViews(SliceViews):
+    """The views of the kit's window: their nodes are the real ones, and nothing is drawn."""
 
-    def __init__(self, scene) -> None:
-        self.scene = scene
+    def __init__(self, kit) -> None:
+        self.scene = kit.scene
         self._mouse_at = (0.0, 0.0, 0.0)
-        slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
-        node = slicer.vtkMRMLLayoutNode()
-        self.layout = scene.AddNode(node)
-        self._tags = [self.layout.AddObserver(vtk.vtkCommand.ModifiedEvent, lambda *_: self._lay_out())]
-
-    def close(self) -> None:
-        for tag in self._tags:
-            self.layout.RemoveObserver(tag)
-        for name in ("vtkMRMLSliceCompositeNode", "vtkMRMLSliceNode", "vtkMRMLLayoutNode"):
-            for n in reversed(range(self.scene.GetNumberOfNodesByClass(name))):
-                self.scene.RemoveNode(self.scene.GetNthNodeByClass(n, name))
-
-    def _lay_out(self) -> None:
-        """Make the views that the layout's description names."""
-        root = self.layout.GetLayoutRootElement()
-        for element in _views_in(root) if root is not None else ():
-            tag = element.GetAttribute("singletontag")
-            if element.GetAttribute("class") == "vtkMRMLSliceNode" and self._node(tag) is None:
-                _add_view(self.scene, tag, _property(element, "orientation"))
-
-    def _node(self, tag):
-        return self.scene.GetSingletonNode(tag, "vtkMRMLSliceNode")
-
-    def all_of(self, volume) -> list:
-        from AnatomicalEmbeddingLib.scene.Views import viewsOf
-
-        return viewsOf(self.scene, volume)
-
-    def of(self, volume, orientation: str = "Axial"):
-        return next(node for node in self.all_of(volume) if node.GetOrientation() == orientation)
+        layout = kit.open_window().node
+        layout.AddLayoutDescription(_AT_START, layoutOf([""]).replace(viewTag(0, ""), "Start"))
+        layout.SetViewArrangement(_AT_START)
 
     def click(self, volume, place, orientation: str = "Axial") -> None:
         assert self.all_of(volume), f"no view shows {volume.GetName()}"
@@ -143,7 +144,7 @@ class NodeViews:
         assert mouse.GetCurrentInteractionMode() == mouse.Place, "a click places nothing now"
         selection = self.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
         node = self.scene.GetNodeByID(selection.GetActivePlaceNodeID())
-        self.of(volume, orientation).JumpSliceByOffsetting(*place)
+        self._node(volume, orientation).JumpSliceByOffsetting(*place)
         before = node.StartModify()  # a point without a place, as the one that follows the mouse before the click
         index = node.AddControlPointWorld(vtk.vtkVector3d(*place))
         node.SetNthControlPointPositionWorld(index, *place, node.PositionPreview)
@@ -153,6 +154,9 @@ class NodeViews:
         pause(0.05)
 
     def drag(self, volume, start, end, orientation: str = "Axial") -> None:
+        if self._drag_side(volume, start, end):
+            pause(0.05)
+            return
         node, index = self._nearest(volume, start)
         node.InvokeEvent(node.PointStartInteractionEvent, index)
         for share in (0.5, 1.0):
@@ -161,9 +165,24 @@ class NodeViews:
         node.InvokeEvent(node.PointEndInteractionEvent, index)
         pause(0.05)
 
+    def _drag_side(self, volume, start, end) -> bool:
+        """Drag the handle of a box's side, which moves that side alone."""
+        view = self._node(volume).GetID()
+        for box in slicer.util.getNodesByClass("vtkMRMLMarkupsROINode"):
+            middle, size = np.array(box.GetCenterWorld()), np.zeros(3)
+            box.GetSizeWorld(size)
+            for axis, sign in ((axis, sign) for axis in range(3) for sign in (-1, 1)):
+                handle = middle + sign * size / 2 * np.eye(3)[axis]
+                if box.GetDisplayNode().IsDisplayableInView(view) and np.linalg.norm(handle - start) < 1:
+                    moved = np.subtract(end, start) * np.eye(3)[axis]
+                    box.SetCenterWorld(*(middle + moved / 2))
+                    box.SetSizeWorld(*(size + sign * moved))
+                    return True
+        return False
+
     def _nearest(self, volume, place):
         """The point that is drawn at a place in the views of a scan."""
-        view, found = self.of(volume).GetID(), []
+        view, found = self._node(volume).GetID(), []
         for n in range(self.scene.GetNumberOfNodesByClass("vtkMRMLMarkupsNode")):
             node = self.scene.GetNthNodeByClass(n, "vtkMRMLMarkupsNode")
             display = node.GetDisplayNode()
@@ -177,7 +196,7 @@ class NodeViews:
         return self.scene.GetNthNodeByClass(n, "vtkMRMLMarkupsNode"), index
 
     def hover(self, volume, place, orientation: str = "Axial") -> None:
-        view, self._mouse_at = self.of(volume, orientation), place
+        view, self._mouse_at = self._node(volume, orientation), place
         view.JumpSliceByOffsetting(*place)
         crosshair = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         to_view = np.linalg.inv(slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()))
@@ -191,27 +210,12 @@ class NodeViews:
         node.RemoveNthControlPoint(index)
         pause(0.1)
 
-    def middle(self, volume, orientation: str = "Axial") -> np.ndarray:
-        matrix = self.of(volume, orientation).GetSliceToRAS()
-        return np.array([matrix.GetElement(row, 3) for row in range(3)])
-
-    def shows(self, volume, place, within_mm: float = 1.0) -> bool:
-        """Is a place in the slice of every view of a scan? How large a view is nobody knows here."""
-        for view in self.all_of(volume):
-            to_slice = np.linalg.inv(slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS()))
-            if abs((to_slice @ [*place, 1.0])[2]) > within_mm:
-                return False
-        return True
-
-    def foregrounds(self, volume) -> list:
-        from AnatomicalEmbeddingLib.scene.Views import compositeOf
-
-        composites = [compositeOf(self.scene, view) for view in self.all_of(volume)]
-        return [self.scene.GetNodeByID(each.GetForegroundVolumeID() or "") for each in composites]
-
     def scroll(self, volume, steps: int, orientation: str = "Axial") -> None:
-        view = self.of(volume, orientation)
+        view = self._node(volume, orientation)
         view.SetSliceOffset(view.GetSliceOffset() + 3.0 * steps)
+
+    def leave(self, volume, orientation: str = "Axial") -> None:
+        """Nothing is drawn that could follow the mouse."""
 
     def assert_none_is_black(self, volumes) -> None:
         """Every scan is in some view; nothing is drawn here that could be black."""
@@ -219,14 +223,25 @@ class NodeViews:
         for volume in volumes:
             assert self.all_of(volume), f"no view shows {volume.GetName()}"
 
+    def assert_on_screen(self, volumes, size, smallest) -> None:
+        """Views have no places here."""
 
-def _load(scene, kind: str, path: Path, name: str) -> None:
-    class_name = "vtkMRMLScalarVolumeNode" if kind == "VolumeFile" else "vtkMRMLMarkupsFiducialNode"
+    def _node(self, volume, orientation: str = "Axial"):
+        return self.of(volume, orientation).mrmlSliceNode()
+
+    def _is_in(self, widget, place, within_mm: float) -> bool:
+        """Is a place in the slice? How large a view is nobody knows here."""
+        to_slice = np.linalg.inv(slicer.util.arrayFromVTKMatrix(widget.mrmlSliceNode().GetSliceToRAS()))
+        return abs((to_slice @ [*place, 1.0])[2]) <= within_mm
+
+
+def _load(scene, class_name: str, path: Path, name: str):
     node = scene.AddNewNodeByClass(class_name)
     node.CreateDefaultDisplayNodes()
     node.AddDefaultStorageNode(str(path))
     assert node.GetStorageNode().ReadData(node), f"{path} cannot be read"
     node.SetName(name)
+    return node
 
 
 def _put_into_study(scene, volume, header) -> None:
@@ -242,27 +257,3 @@ def _put_into_study(scene, volume, header) -> None:
     series = hierarchy.GetItemByDataNode(volume)
     hierarchy.SetItemUID(series, constants.GetDICOMUIDName(), str(header.SeriesInstanceUID))
     hierarchy.SetItemParent(series, study)
-
-
-def _views_in(element):
-    if element.GetName() == "view":
-        yield element
-    for n in range(element.GetNumberOfNestedElements()):
-        yield from _views_in(element.GetNestedElement(n))
-
-
-def _property(element, name: str) -> str:
-    nested = [element.GetNestedElement(n) for n in range(element.GetNumberOfNestedElements())]
-    return next(each.GetCharacterData() for each in nested if each.GetAttribute("name") == name)
-
-
-def _add_view(scene, tag: str, orientation: str) -> None:
-    for kind in ("vtkMRMLSliceNode", "vtkMRMLSliceCompositeNode"):
-        node = scene.CreateNodeByClass(kind)
-        node.UnRegister(None)
-        node.SetSingletonTag(tag)
-        node.SetLayoutName(tag)
-        node.SetName(tag)
-        if kind == "vtkMRMLSliceNode":
-            node.SetOrientation(orientation)
-        scene.AddNode(node)

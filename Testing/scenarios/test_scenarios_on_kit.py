@@ -10,16 +10,10 @@ import slicer
 from run import Scenario
 
 IN_SLICER = Path(__file__).resolve().parents[1] / "in_slicer"
-DRIVEN = (
-    "tutorial",
-    "find_words",
-    "landmarks_scene",
-    "outline_the_rest",
-    "late_answers",
-    "follow_up",
-    "follow_up_scene",
-)  # each takes a minute
 SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
+DRIVEN = [path.stem for path in SCENARIOS if path.stem != "install"]  # which is about Slicer's Extensions Manager
+
+ON_KIT = {"MOST_MS": 60_000.0, "STEPS": 20}  # how quick this machine is shows nothing about Slicer
 
 
 def load(path):
@@ -47,22 +41,14 @@ def start(kit, tmp_path, map_folder, monkeypatch):
 
     pictures = Path(__file__).resolve().parents[2] / "build" / "scenarios"
     pictures.mkdir(parents=True, exist_ok=True)
-    started = []
 
     def run():
-        end()
         kit.reset(tmp_path / "Slicer.ini")
         ModuleSettings.setCacheFolder(str(map_folder))
         ModuleSettings.setDevice("cpu")
-        started.append(KitUser(kit, tmp_path, pictures))
-        return started[-1]
-
-    def end():
-        if started:
-            started.pop().views.close()
+        return KitUser(kit, tmp_path, pictures)
 
     yield run
-    end()
     if hasattr(slicer, "dicomDatabase"):
         del slicer.dicomDatabase
 
@@ -76,5 +62,8 @@ def test_every_scenario_can_be_loaded(kit, path):
 def test_a_scenario_from_end_to_end(start, name):
     path = IN_SLICER / "scenarios" / f"{name}.py"
     scenario = load(path)
+    for constant, here in ON_KIT.items():
+        if hasattr(scenario, constant):
+            setattr(scenario, constant, here)
     for function in Scenario.read(path).runs:
         getattr(scenario, function)(start())

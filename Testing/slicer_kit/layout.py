@@ -12,23 +12,36 @@ _PIXELS = (300, 200, 1)  # of a view in the window
 
 
 class SliceView:
-    """What a slice widget draws on: corner texts, and how often it was asked for a picture."""
+    """What a slice widget draws on: corner texts. rendered: how often a picture was drawn or asked for."""
 
     def __init__(self) -> None:
-        self._corners, self.rendered = vtk.vtkCornerAnnotation(), 0
+        self._corners, self.rendered, self._paused = vtk.vtkCornerAnnotation(), 0, 0
 
     def cornerAnnotation(self):
         return self._corners
 
     def scheduleRender(self) -> None:
+        self.rendered += not self._paused
+
+    def forceRender(self) -> None:
         self.rendered += 1
+
+    def pauseRender(self) -> None:
+        self._paused += 1
+
+    def resumeRender(self) -> None:
+        self._paused -= 1
 
 
 class SliceWidget:
-    """One view of the layout."""
+    """One view of the window."""
 
-    def __init__(self, node) -> None:
-        self._node, self._view = node, SliceView()
+    def __init__(self, manager, node, composite) -> None:
+        self._manager, self._node, self._composite, self._view = manager, node, composite, SliceView()
+
+    @property
+    def visible(self) -> bool:
+        return self._manager.is_shown(self._node)
 
     def sliceView(self) -> SliceView:
         return self._view
@@ -36,17 +49,30 @@ class SliceWidget:
     def mrmlSliceNode(self):
         return self._node
 
+    def mrmlSliceCompositeNode(self):
+        return self._composite
+
 
 class LayoutManager:
-    """Makes the views that a layout names. As in Slicer, a new one gets its size, and offset 0 along its normal, only
-    when events are processed: a signal of its slider waits for that.
+    """A view for every slice node, which a layout makes where it names one that is not there. As in Slicer, a view that
+    is new in the window gets its size, and offset 0 along its normal, only when events are processed: a signal of its
+    slider waits for that.
+
+    most_at_once: views made between two rounds of events, at most. laid_out: how often the window was.
     """
 
     def __init__(self, scene) -> None:
         self._scene = scene
         self._widgets: dict[str, SliceWidget] = {}
-        self._node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
-        self._tag = self._node.AddObserver(vtk.vtkCommand.ModifiedEvent, self._on_layout)
+        self._settled: set[str] = set()
+        self._made = self.most_at_once = self.laid_out = 0
+        self.node = slicer.vtkMRMLLayoutNode()
+        self.node.SetSingletonTag("vtkMRMLLayoutNode")  # the scene keeps it when it closes
+        self.node = scene.AddNode(self.node)
+        self._tags = [
+            (self.node, self.node.AddObserver(vtk.vtkCommand.ModifiedEvent, self._on_layout)),
+            (scene, scene.AddObserver(scene.NodeAddedEvent, lambda *_: self._make_widgets())),
+        ]
 
     def sliceViewNames(self) -> list[str]:
         return list(self._widgets)
@@ -54,34 +80,63 @@ class LayoutManager:
     def sliceWidget(self, name: str) -> SliceWidget | None:
         return self._widgets.get(name)
 
+    def layoutLogic(self):
+        return self
+
+    def GetLayoutNode(self):
+        return self.node
+
+    def is_shown(self, view) -> bool:
+        if self.node.GetNumberOfMaximizedViewNodes():
+            return bool(self.node.IsMaximizedViewNode(view))
+        return view.GetLayoutName() in self._described()
+
     def close(self) -> None:
         """The window closes."""
-        self._node.RemoveObserver(self._tag)
+        for node, tag in self._tags:
+            node.RemoveObserver(tag)
         for name in self._widgets:
             for kind in ("vtkMRMLSliceNode", "vtkMRMLSliceCompositeNode"):
                 self._scene.RemoveNode(self._scene.GetSingletonNode(name, kind))
+        self._scene.RemoveNode(self.node)
+
+    def _described(self) -> dict[str, str]:
+        return dict(_VIEW.findall(self.node.GetCurrentLayoutDescription() or ""))
 
     def _on_layout(self, *_event) -> None:
-        described = self._node.GetLayoutDescription(self._node.GetViewArrangement())
-        for name, orientation in _VIEW.findall(described or ""):
+        self.laid_out += 1
+        for name, orientation in self._described().items():
             if name not in self._widgets:
-                self._widgets[name] = SliceWidget(self._add(name, orientation))
+                node = self._scene.CreateNodeByClass("vtkMRMLSliceNode")
+                node.UnRegister(None)
+                node.SetLayoutName(name)
+                node.SetName(name)
+                node.SetOrientation(orientation)
+                self._scene.AddNode(node)
+            if name not in self._settled:
+                self._settled.add(name)
+                QtCore.QTimer.singleShot(0, lambda name=name: self._settle(name))
 
-    def _add(self, name: str, orientation: str):
-        node = self._scene.CreateNodeByClass("vtkMRMLSliceNode")
-        node.UnRegister(None)
-        composite = slicer.vtkMRMLSliceCompositeNode()
-        for each in (node, composite):
-            each.SetSingletonTag(name)
-            each.SetLayoutName(name)
-            each.SetName(name)
-        node.SetOrientation(orientation)
-        self._scene.AddNode(composite)
-        node = self._scene.AddNode(node)
-        QtCore.QTimer.singleShot(0, lambda: self._settle(node))
-        return node
+    def _make_widgets(self) -> None:
+        for n in range(self._scene.GetNumberOfNodesByClass("vtkMRMLSliceNode")):
+            node = self._scene.GetNthNodeByClass(n, "vtkMRMLSliceNode")
+            name = node.GetLayoutName()
+            if name not in self._widgets:
+                composite = slicer.vtkMRMLSliceCompositeNode()
+                composite.SetSingletonTag(name)  # the scene keeps it when it closes
+                composite.SetLayoutName(name)
+                composite.SetName(name)
+                self._widgets[name] = SliceWidget(self, node, None)  # before the next node is added
+                self._widgets[name]._composite = self._scene.AddNode(composite)
+                self._made += 1
+                self.most_at_once = max(self.most_at_once, self._made)
+                QtCore.QTimer.singleShot(0, self._forget_made)
 
-    def _settle(self, node) -> None:
+    def _forget_made(self) -> None:
+        self._made = 0
+
+    def _settle(self, name: str) -> None:
+        node = self._widgets[name].mrmlSliceNode()
         if node.GetScene() is self._scene:
             node.SetDimensions(*_PIXELS)
             node.SetSliceOffset(0.0)

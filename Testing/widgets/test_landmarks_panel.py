@@ -92,6 +92,14 @@ def test_a_scan_loaded_later_becomes_a_target(kit, panel):
     kit.spin(lambda: "Newest" in [target.GetName() for target in panel.logic.targets])
 
 
+def test_scans_that_are_loaded_once_the_module_is_open_are_template_and_targets(kit):
+    panel = kit.open(kit.load_module("AnatomicalLandmarks"))
+    first, second = add_patient(0, "First"), add_patient(1, "Second")
+    kit.spin(lambda: panel.logic.template is first and panel.logic.targets == [second])
+    assert panel.ui.templateSelector.currentNode() is first
+    assert panel.ui.gridButton.enabled
+
+
 def test_a_label_edited_in_the_table_renames_point_and_answers(kit, panel):
     prepare(kit, panel)
     points = new_list(panel)

@@ -69,6 +69,19 @@ def test_the_first_press_shows_every_scan(kit, panel):
             assert view.GetDimensions() == (300, 200, 1)
 
 
+def test_the_first_press_makes_and_draws_one_view_after_the_other(kit, panel, window):
+    """Each view takes Slicer a while, as does each layout: none of it twice, and none in one go with another."""
+    kit.process_events()
+    before = window.laid_out
+    kit.click(panel.ui.gridButton)
+    assert len(window.sliceViewNames()) == 6
+    assert window.most_at_once == 1
+    assert window.laid_out == before + 1
+    assert [window.sliceWidget(name).sliceView().rendered for name in window.sliceViewNames()] == [1] * 6
+    kit.click(panel.ui.axialButton)
+    assert len(window.sliceViewNames()) == 6, "views that are there are used again"
+
+
 def test_one_view_each_shows_axial_slices(kit, panel):
     kit.click(panel.ui.axialButton)
     assert kit.scene.GetFirstNodeByClass("vtkMRMLLayoutNode").GetViewArrangement() == SideBySide.AXIAL

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import qt
 import slicer
@@ -48,15 +49,21 @@ class ViewButtons:
         self._windows.poll(self._volumes())
 
     def layOut(self, number: int = SideBySide.ROWS) -> None:
-        """Show the scans side by side, in ROWS of three views or one AXIAL view each; all of each is seen."""
+        """Show the scans side by side, in ROWS of three views or one AXIAL view each; all of each is seen.
+
+        Views are made one by one, and drawn one by one when they are as they shall be: Slicer lives on in between.
+        """
         nodes = list(self._volumes())[: _MOST[number]]
-        if not SideBySide.showSideBySide(self.scene, nodes, number):
+        for _view in SideBySide.makeViews(self.scene, len(nodes), number):
+            _processEvents()
+        with _drawingAtTheEnd():
+            shown = SideBySide.showSideBySide(self.scene, nodes, number)
+            _processEvents()  # views that are new in the window take their size, and offset 0
+            for node in nodes:
+                Views.fit(self.scene, node)
+        if not shown:
             self.laidOut.emit(_("There are no views to lay out."))
             return
-        # views that have just been made take their size, and offset 0, when the next events are processed
-        slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
-        for node in nodes:
-            Views.fit(self.scene, node)
         left = len(self._volumes()) - len(nodes)
         text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
         self.laidOut.emit(text if left else "")
@@ -66,6 +73,27 @@ class ViewButtons:
 
     def _ofOnePatient(self, volumes: Sequence) -> list[list]:
         return [[node for node in patient.volumes if node in volumes] for patient in patients(self.scene)]
+
+
+def _processEvents() -> None:
+    slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
+
+
+@contextmanager
+def _drawingAtTheEnd() -> Iterator[None]:
+    """Slice views draw nothing inside; each once at the end, with events in between."""
+    manager = slicer.app.layoutManager()
+    names = manager.sliceViewNames() if manager is not None else []
+    views = [manager.sliceWidget(name).sliceView() for name in names]
+    for view in views:
+        view.pauseRender()
+    try:
+        yield
+    finally:
+        for view in views:
+            view.forceRender()  # before it resumes, which would draw what was asked for meanwhile
+            view.resumeRender()
+            _processEvents()
 
 
 def writeInViews(scene, texts: Mapping[str, str]) -> None:

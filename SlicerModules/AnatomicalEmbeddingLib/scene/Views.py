@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from slicer.util import NodeModify
 
 from .SceneNodes import nodesOf
 
@@ -80,9 +81,10 @@ def fit(scene, volumeNode) -> None:
         across = [sum(abs(toRas.GetElement(n, axis)) * (high - low)[n] for n in range(3)) for axis in range(2)]
         pixels = node.GetDimensions()
         perPixel = max(mm / max(count, 1) for mm, count in zip(across, pixels[:2], strict=True))
-        node.SetXYZOrigin(0, 0, 0)
-        node.SetFieldOfView(perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2])
-        node.JumpSliceByCentering(*((low + high) / 2))
+        with NodeModify(node):
+            node.SetXYZOrigin(0, 0, 0)
+            node.SetFieldOfView(perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2])
+            node.JumpSliceByCentering(*((low + high) / 2))
 
 
 def _zoom(node, shorterMm: float) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import slicer
 
+from .log import OURS
+
 # the application keeps views, and what belongs to them, when the scene closes; a module keeps its parameters
 _KEPT = ("View", "Slice", "Layout", "Camera", "ScriptedModule", "ColorTable", "ProceduralColor", "Clip")
 _OBSERVER = "vtkObserver ("
@@ -54,7 +56,7 @@ def _timers() -> int:
     """Timers that run and that an object of this extension keeps."""
     running = 0
     for each in gc.get_objects():
-        if type(each).__module__.startswith(("AnatomicalEmbedding", "LesionFollowUp", "AnatomicalLandmarks")):
+        if str(type(each).__module__).startswith(OURS):  # a few types of C have no text there
             kept = getattr(each, "__dict__", {})
             running += sum(hasattr(value, "setInterval") and bool(value.isActive()) for value in kept.values())
     return running

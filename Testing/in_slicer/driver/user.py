@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,10 @@ class User:
         """The node of a name."""
         return slicer.util.getNode(name)
 
+    def is_first_use_of(self, package: str) -> bool:
+        """Has nobody imported a package yet?"""
+        return package not in sys.modules
+
     def close_scene(self) -> None:
         """File, Close Scene."""
         slicer.mrmlScene.Clear()
@@ -78,6 +83,16 @@ class User:
         self.close_scene()
         slicer.util.loadScene(str(self.folder / name))
         pause(1.0)
+
+    def load_file(self, path: Path):
+        """Load an image, or a transform (.h5), as by drag and drop; returns its node."""
+        load = slicer.util.loadTransform if path.suffix == ".h5" else slicer.util.loadVolume
+        return load(str(path))
+
+    def reload_and_test(self, module: str) -> None:
+        """Press Reload and Test, which developers have; any exception is shown in an error box."""
+        slicer.util.getModuleWidget(module).onReloadAndTest()
+        pause(0.5)
 
     def reload(self, module: str) -> None:
         """Reload a module as the developer's button does."""

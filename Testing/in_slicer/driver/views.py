@@ -35,11 +35,51 @@ class SliceViews:
         manager = slicer.app.layoutManager()
         return sum(bool(manager.sliceWidget(name).visible) for name in manager.sliceViewNames())
 
+    def nodes(self, volume) -> list:
+        """The slice nodes of the views that show a scan."""
+        return [widget.mrmlSliceNode() for widget in self.all_of(volume)]
+
     def of(self, volume, orientation: str = "Axial"):
         """The slice widget that shows a scan in one orientation."""
         found = [each for each in self.all_of(volume) if each.mrmlSliceNode().GetOrientation() == orientation]
         assert found, f"no {orientation} view shows {volume.GetName()}"
         return found[0]
+
+    # -- what the bars of the views are for
+
+    def put_everywhere(self, volume) -> None:
+        """Choose a scan for the background of all views."""
+        manager = slicer.app.layoutManager()
+        for name in manager.sliceViewNames():
+            manager.sliceWidget(name).mrmlSliceCompositeNode().SetBackgroundVolumeID(volume.GetID())
+
+    def put_instead(self, volume, other, orientation: str = "Axial") -> str:
+        """Choose another scan for the background of a scan's view; returns the ID of the view's node."""
+        widget = self.of(volume, orientation)
+        widget.mrmlSliceCompositeNode().SetBackgroundVolumeID(other.GetID())
+        return widget.mrmlSliceNode().GetID()
+
+    def maximise(self, volume, orientation: str = "Axial") -> None:
+        """Let a view fill the window, as its button and a double click do."""
+        layout = slicer.app.layoutManager().layoutLogic().GetLayoutNode()
+        layout.AddMaximizedViewNode(self.of(volume, orientation).mrmlSliceNode())
+        pause(0.5)
+
+    def add_one(self) -> None:
+        """Slicer makes one more slice view, and shows it alone, as for a layout of another module."""
+        scene, tag, number = slicer.mrmlScene, "Another", 998
+        node = scene.CreateNodeByClass("vtkMRMLSliceNode")
+        node.UnRegister(None)
+        node.SetLayoutName(tag)
+        node.SetName(tag)
+        node.SetOrientation("Axial")
+        scene.AddNode(node)
+        view = (
+            f'<view class="vtkMRMLSliceNode" singletontag="{tag}"><property name="orientation">Axial</property></view>'
+        )
+        layout = slicer.app.layoutManager().layoutLogic().GetLayoutNode()
+        layout.AddLayoutDescription(number, f'<layout type="horizontal"><item>{view}</item></layout>')
+        layout.SetViewArrangement(number)
 
     # -- the mouse
 
@@ -101,7 +141,8 @@ class SliceViews:
 
     def shows(self, volume, place: Sequence[float], within_mm: float = 1.0) -> bool:
         """Is a place in the slice of every view of a scan, and inside its frame?"""
-        return all(self._is_in(each, place, within_mm) for each in self.all_of(volume))
+        widgets = self.all_of(volume)
+        return bool(widgets) and all(self._is_in(each, place, within_mm) for each in widgets)
 
     def foregrounds(self, volume) -> list:
         """What each view of a scan shows over it: a volume, or None."""
@@ -109,8 +150,8 @@ class SliceViews:
         return [slicer.mrmlScene.GetNodeByID(each.GetForegroundVolumeID() or "") for each in composites]
 
     def field_of_view(self, volume, orientation: str = "Axial") -> float:
-        """The larger side of a view, mm."""
-        return max(self.of(volume, orientation).mrmlSliceNode().GetFieldOfView()[:2])
+        """The shorter side of a view, mm."""
+        return min(self.of(volume, orientation).mrmlSliceNode().GetFieldOfView()[:2])
 
     def share_of_tissue(self, widget) -> float:
         """Share of pixels in the middle half of a slice widget that are not black."""
@@ -135,6 +176,18 @@ class SliceViews:
                 wait(
                     lambda each=each: self.share_of_tissue(each) > 0.1, 5, f"view {name} of {volume.GetName()} is black"
                 )
+
+    def assert_on_screen(self, volumes: Sequence, size: tuple[int, int], smallest: int) -> None:
+        """The window is as large as it was made, all views of the scans lie inside, and no view is smaller."""
+        window = slicer.util.mainWindow()
+        assert (window.width, window.height) == size, f"the window grew to {window.width} x {window.height}"
+        for volume in volumes:
+            for widget in self.all_of(volume):
+                corner, canvas = widget.mapTo(window, widget.rect.bottomRight()), self._canvas(widget)
+                told = f"a view of {volume.GetName()} of {canvas.width} x {canvas.height} ends at {corner}"
+                assert corner.x() <= size[0], told
+                assert corner.y() <= size[1], told
+                assert min(canvas.width, canvas.height) >= smallest, told
 
     # -- pixels
 

@@ -67,8 +67,8 @@ def run_transform_file(user):
         patient(number).volume.write(user.folder / f"{name}.nii.gz")
     words = ["register", str(user.folder / "fixed.nii.gz"), str(user.folder / "moving.nii.gz")]
     assert main([*words, "-o", str(user.folder / "registered"), "--kind", "affine", "--device", "cpu"]) == 0
-    moving = slicer.util.loadVolume(str(user.folder / "moving.nii.gz"))
-    transform = slicer.util.loadTransform(str(user.folder / "registered" / "transform.h5"))
+    moving = user.load_file(user.folder / "moving.nii.gz")
+    transform = user.load_file(user.folder / "registered" / "transform.h5")
     moving.SetAndObserveTransformNodeID(transform.GetID())
     for name in NAMES:
         assert distance(_world(moving, patient(1).points_ras[name]), patient(0).points_ras[name]) < 25, name

@@ -26,6 +26,7 @@ def run(user):
 
     from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import boxesIn
 
+    ratios = []
     for number, scan in enumerate(scans):
         boxes = boxesIn(slicer.mrmlScene, scan)
         assert set(boxes) == set(ORGANS)
@@ -35,13 +36,14 @@ def run(user):
             missed = np.maximum(low - truth[0], 0).max(), np.maximum(truth[1] - high, 0).max()
             assert max(missed) < 15, f"{organ} in {scan.GetName()} is cut by {max(missed):.0f} mm"
             ratio = np.prod(high - low) / np.prod(truth[1] - truth[0])
-            assert ratio < 3, f"the box of {organ} in {scan.GetName()} is {ratio:.1f} times as large as the organ's"
+            ratios.append(ratio)
+            assert ratio < 4, f"the box of {organ} in {scan.GetName()} is {ratio:.1f} times as large as the organ's"
             _assert_only_in_own_views(user, box.node, scan, scans)
 
+    assert np.median(ratios) < 2.5, ratios
+
     # one scan's boxes are on no other scan either when the scan has no view of its own
-    for name in slicer.app.layoutManager().sliceViewNames():
-        composite = slicer.app.layoutManager().sliceWidget(name).mrmlSliceCompositeNode()
-        composite.SetBackgroundVolumeID(scans[1].GetID())
+    user.views.put_everywhere(scans[1])
     pause(2.0)
     for box in boxesIn(slicer.mrmlScene, scans[0]).values():
         assert not _drawn_in_slices(user, box.node, scans[1]), f"{box.node.GetName()} is drawn on the other scan"
@@ -58,7 +60,7 @@ def run(user):
     high[0] = box.box[1][0]
     user.views.drag(scans[0], high, high + [20, 0, 0])
     user.wait(lambda: box.box[1][0] > high[0] + 10, 5, "the handle moves the box's side")
-    assert "edited" in ui.boxTable.item(0, 1).text()
+    user.wait(lambda: "edited" in ui.boxTable.item(0, 1).text(), 5, "the table says that the box is edited")
 
     # a crop has exactly the voxels of its scan, and is seen
     user.click(ui.cropButton)
@@ -99,5 +101,4 @@ def _assert_only_in_own_views(user, node, scan, scans):
 def _drawn_in_slices(user, node, scan):
     display = node.GetDisplayNode()
     shown = display.GetVisibility() and display.GetVisibility2D()
-    views = [each.mrmlSliceNode().GetID() for each in user.views.all_of(scan)]
-    return bool(shown) and any(display.IsDisplayableInView(view) for view in views)
+    return bool(shown) and any(display.IsDisplayableInView(view.GetID()) for view in user.views.nodes(scan))

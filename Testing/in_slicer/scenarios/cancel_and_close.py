@@ -13,7 +13,8 @@ def run(user):
     panel = user.open("AnatomicalLandmarks")
     for round_ in range(2):
         prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
-        pause(0.5)
+        user.wait(lambda: panel.ui.gridButton.enabled, 10, "both scans are listed")
+        user.click(panel.ui.gridButton)
         button = panel.preparation.button
         user.click(button)
         user.wait(lambda: panel.session.store.busy, 5)

@@ -2,7 +2,6 @@
 
 import slicer
 from driver.user import MODULES
-from driver.waiting import pause
 
 
 def run(user):
@@ -21,7 +20,5 @@ def run(user):
 def _reload_and_test(user):
     for name in MODULES[:3]:  # the training module's own is played by train_weights
         user.open(name)
-        # what the button of the panel calls, in developer mode; any exception is shown in an error box
-        slicer.util.getModuleWidget(name).onReloadAndTest()
-        pause(0.5)
+        user.reload_and_test(name)
         assert not user.dialogs.unexpected, user.dialogs.unexpected

@@ -6,8 +6,6 @@ from driver.waiting import pause
 
 
 def run(user):
-    import slicer
-
     prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
     panel = user.open("AnatomicalLandmarks")
     user.prepare(panel)
@@ -17,9 +15,7 @@ def run(user):
     _assert_soft_tissue([prior, current])
 
     # a view that fills the window gives way
-    layout = slicer.app.layoutManager().layoutLogic().GetLayoutNode()
-    layout.AddMaximizedViewNode(user.views.of(prior).mrmlSliceNode())
-    pause(0.5)
+    user.views.maximise(prior)
     assert user.views.count() == 1
     user.click(panel.ui.gridButton)
     pause(0.5)
@@ -34,11 +30,10 @@ def run(user):
     new_list(panel)
     place_point(user, panel, prior, patient(0).points_ras["carina"])
     user.wait(lambda: answer(panel, current) is not None)
-    view = user.views.of(prior)
-    view.mrmlSliceCompositeNode().SetBackgroundVolumeID(current.GetID())
+    view = user.views.put_instead(prior, current)
     shown = panel.logic.answersIn(current).node.GetDisplayNode()
-    user.wait(lambda: shown.IsDisplayableInView(view.mrmlSliceNode().GetID()), 5, "answers follow their scan")
-    assert not panel.logic.points.GetDisplayNode().IsDisplayableInView(view.mrmlSliceNode().GetID())
+    user.wait(lambda: shown.IsDisplayableInView(view), 5, "answers follow their scan")
+    assert not panel.logic.points.GetDisplayNode().IsDisplayableInView(view)
 
     # three rows are saved with the scene; four scans have views that are large enough to see something
     add_patient(2, "Third")
@@ -52,10 +47,14 @@ def run(user):
     user.click(panel.ui.gridButton)
     volumes = [user.node(name) for name in ("Prior", "Current", "Third", "Fourth")]
     user.views.assert_none_is_black(volumes)
-    for volume in volumes:
-        sides = user.views.of(volume).sliceView().VTKWidget()
-        assert min(sides.width, sides.height) > 150, f"{volume.GetName()} is drawn {sides.width} x {sides.height}"
+    user.views.assert_on_screen(volumes, (1280, 800), 100)
     user.picture("four-scans")
+    user.click(panel.ui.axialButton)
+    pause(0.5)
+    assert user.views.count() == 4, "one axial view for each scan"
+    user.views.assert_none_is_black(volumes)
+    user.views.assert_on_screen(volumes, (1280, 800), 150)
+    user.picture("four-axial")
 
 
 def run_after_restart(user):
