@@ -9,17 +9,20 @@ duplicate or no CT. Each step prints its figures and adds them to WORK/figures.j
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +34,7 @@ from AnatomicalEmbedding.cohort.index import refresh
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search, one_mention
 from AnatomicalEmbedding.cohort.shard import read_map, write_shard
-from AnatomicalEmbedding.cohort.sources import Source
+from AnatomicalEmbedding.cohort.sources import MANIFEST_NAME, Source
 from AnatomicalEmbedding.cohort.store import Store, shard_path
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.matching.match import match
@@ -40,7 +43,8 @@ from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import Volume
 
 STEPS = ("data", "run", "kill", "separate", "speed", "many", "find", "int8")
-_PATIENTS = 12
+_PATIENTS = 24
+_REAL_EVERY = 8  # of the real scans, so that most of the run is many small ones
 _PART_MM = (210.0, 210.0, 110.0)
 _ANATEMB = [sys.executable, "-m", "AnatomicalEmbedding", "cohort"]
 
@@ -50,7 +54,7 @@ def make_data(folder: Path, scans: int, real: Path | None) -> dict:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     links = [] if real is None else sorted([*real.glob("train/*.nii.gz"), *real.glob("dev/*.nii.gz")])
-    links = [path for path in links if ".seg." not in path.name][::3]
+    links = [path for path in links if ".seg." not in path.name][::_REAL_EVERY]
     for path in links:
         (folder / path.name).symlink_to(path.resolve())
     rng = np.random.default_rng(0)
@@ -100,24 +104,36 @@ def states_of(store: Path) -> dict:
         return {"states": opened.manifest.counts(), "rows": {row.scan: (row.state, row.scan_hash) for row in rows}}
 
 
+def finished(store: Path) -> list[float]:
+    """UTC seconds at which each scan ended, in order."""
+    with closing(sqlite3.connect(store / MANIFEST_NAME)) as manifest:
+        times = [row[0] for row in manifest.execute("SELECT finished FROM scans WHERE finished IS NOT NULL")]
+    return sorted(datetime.fromisoformat(each).timestamp() for each in times)
+
+
+def digest(shards: dict[str, str]) -> str:
+    """One SHA-256 of all shards' own."""
+    return hashlib.sha256(json.dumps(sorted(shards.items())).encode()).hexdigest()
+
+
 def begin(store: Path, data: Path) -> None:
     shutil.rmtree(store, ignore_errors=True)
     subprocess.run([*_ANATEMB, "add", str(store), str(data)], check=True, stdout=subprocess.DEVNULL)
 
 
 class Watched:
-    """A running command, with the largest memory of its own process."""
+    """A running command, and the memory of its own process: (UTC seconds, bytes) twice a second."""
 
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.peak = 0
+        self.memory: list[tuple[float, int]] = []
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         own = psutil.Process(self.process.pid)
         while self.process.poll() is None:
             try:
-                self.peak = max(self.peak, own.memory_info().rss)
+                self.memory.append((time.time(), own.memory_info().rss))
             except psutil.Error:
                 return
             time.sleep(0.5)
@@ -133,7 +149,7 @@ class Watched:
 
 def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data") -> dict:
     begin(work / store, work / data)
-    start = time.perf_counter()
+    start, start_utc = time.perf_counter(), time.time()
     run = Watched([*_ANATEMB, "run", str(work / store), "--workers", str(workers)])
     run.process.wait()
     seconds = time.perf_counter() - start
@@ -141,8 +157,15 @@ def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data")
     with Store(work / store) as opened:
         sizes = [size for _, size in opened.manifest.shards().values()]
         index = sum(path.stat().st_size for path in (work / store / "index").glob("*"))
+        ends = finished(work / store)
+    memory = np.array(run.memory)
+    shares = {f"{share:.0%}": ends[int(share * (len(ends) - 1))] for share in (0.1, 0.25, 0.5, 0.75, 1.0)}
     return {
-        "workers": workers, "seconds": round(seconds), "states": found, "parent_peak_mb": round(run.peak / 2**20),
+        "workers": workers, "seconds": round(seconds), "states": found, "load": os.getloadavg()[2],
+        "seconds_to": {share: round(end - start_utc) for share, end in shares.items()},
+        "parent_mb_at": {s: round(np.interp(end, *memory.T) / 2**20) for s, end in shares.items()},
+        "parent_peak_mb": round(memory[:, 1].max() / 2**20),
+        "shards": len(sizes), "shards_sha256": digest(shards_of(work / store)),
         "mb_a_scan": {"mean": round(np.mean(sizes) / 2**20, 2), "largest": round(max(sizes) / 2**20, 2)},
         "index_mb_a_scan": round(index / len(sizes) / 2**20, 3),
     }  # fmt: skip
@@ -179,7 +202,8 @@ def compared(work: Path, one: str, other: str) -> dict:
     rows = states_of(work / one)["rows"] == states_of(work / other)["rows"]
     files = list((work / other / "shards").rglob("*.safetensors"))
     return {
-        "shards": len(b), "same": a == b, "different": sum(a.get(key) != value for key, value in b.items()),
+        "shards": len(b), "shards_sha256": digest(b), "same": a == b,
+        "different": sum(a.get(key) != value for key, value in b.items()),
         "lost": len(set(a) - set(b)), "same_states": rows, "files": len(files),
     }  # fmt: skip
 
