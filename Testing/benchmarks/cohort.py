@@ -1,6 +1,6 @@
 """Cohorts at scale: the same shards whatever is killed, memory, speed-up, search times, sizes, loss by 8 bits.
 
-python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--kills 20] [--steps data,run,...]
+python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--kills 20] [--again 300] [--steps data,run,...]
 
 Scans are small parts of synthetic patients and, where given, real CTs; one in twenty is damaged, empty, huge, a
 duplicate or no CT. Each step prints its figures and adds them to WORK/figures.json; see RESULTS.md.
@@ -171,9 +171,9 @@ def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data")
     }  # fmt: skip
 
 
-def run_killed(work: Path, kills: int) -> dict:
+def run_killed(work: Path, kills: int, data: str) -> dict:
     """Workers and whole runs (with their scheduler) are ended by SIGKILL until that many have been."""
-    begin(work / "b", work / "data")
+    begin(work / "b", work / data)
     rng, done, starts = random.Random(7), Counter(), 0
     while True:
         run = Watched([*_ANATEMB, "run", str(work / "b"), "--workers", "2"])
@@ -197,20 +197,37 @@ def run_killed(work: Path, kills: int) -> dict:
     return {"kills": dict(done), "starts": starts, **compared(work, "a", "b")}
 
 
+def first_scans(work: Path, count: int) -> str:
+    """Name of a folder with links to the first scans of the data; 0: the data itself."""
+    if not count:
+        return "data"
+    folder = work / f"first_{count}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path in sorted((work / "data").iterdir())[:count]:
+        (folder / path.name).symlink_to(path)
+    return folder.name
+
+
 def compared(work: Path, one: str, other: str) -> dict:
-    a, b = shards_of(work / one), shards_of(work / other)
-    rows = states_of(work / one)["rows"] == states_of(work / other)["rows"]
+    """What the second store has, and whether that is what the first has of the same scans."""
+    before, after = (
+        {Path(scan).name: ended for scan, ended in states_of(work / s)["rows"].items()} for s in (one, other)
+    )
+    wanted = {before[name][1] for name in after} - {None}
+    a, b = {key: value for key, value in shards_of(work / one).items() if key in wanted}, shards_of(work / other)
     files = list((work / other / "shards").rglob("*.safetensors"))
     return {
-        "shards": len(b), "shards_sha256": digest(b), "same": a == b,
+        "scans": len(after), "shards": len(b), "shards_sha256": digest(b), "same": a == b,
         "different": sum(a.get(key) != value for key, value in b.items()),
-        "lost": len(set(a) - set(b)), "same_states": rows, "files": len(files),
+        "lost": len(set(a) - set(b)), "same_states": after == {name: before[name] for name in after},
+        "files": len(files),
     }  # fmt: skip
 
 
-def run_separate(work: Path) -> dict:
+def run_separate(work: Path, data: str) -> dict:
     """A scheduler and two workers that were started by themselves, at ports of their own."""
-    begin(work / "c", work / "data")
+    begin(work / "c", work / data)
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "48786", "--no-dashboard"]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", "tcp://127.0.0.1:48786", "--nthreads", "1"]
     environment = os.environ | {
@@ -344,14 +361,15 @@ def main() -> None:
     parser.add_argument("--scans", type=int, default=1000)
     parser.add_argument("--real", type=Path)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--again", type=int, default=0, help="scans of the steps kill and separate (default: all)")
     parser.add_argument("--steps", default=",".join(STEPS))
     options = parser.parse_args()
     work = options.work.absolute()
     steps = {
         "data": lambda: make_data(work / "data", options.scans, options.real),
         "run": lambda: run_once(work),
-        "kill": lambda: run_killed(work, options.kills),
-        "separate": lambda: run_separate(work),
+        "kill": lambda: run_killed(work, options.kills, first_scans(work, options.again)),
+        "separate": lambda: run_separate(work, first_scans(work, options.again)),
         "speed": lambda: run_speed(work),
         "many": lambda: make_many(work, options.real),
         "find": lambda: time_find(work),
