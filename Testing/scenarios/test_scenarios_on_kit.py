@@ -18,6 +18,7 @@ DRIVEN = (
     "late_answers",
     "follow_up",
     "follow_up_scene",
+    "cohort_places",
 )  # each takes a minute
 SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
 
