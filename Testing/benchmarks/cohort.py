@@ -198,13 +198,13 @@ def run_killed(work: Path, kills: int, data: str) -> dict:
 
 
 def first_scans(work: Path, count: int) -> str:
-    """Name of a folder with links to the first scans of the data; 0: the data itself."""
+    """Name of a folder with links to the first synthetic scans of the data; 0: the data itself."""
     if not count:
         return "data"
     folder = work / f"first_{count}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    for path in sorted((work / "data").iterdir())[:count]:
+    for path in sorted((work / "data").glob("part_*"))[:count]:
         (folder / path.name).symlink_to(path)
     return folder.name
 
@@ -248,12 +248,8 @@ def run_separate(work: Path, data: str) -> dict:
 
 
 def run_speed(work: Path, scans: int = 60) -> dict:
-    folder = work / "speed_data"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for path in sorted((work / "data").glob("part_*.nii"))[:scans]:
-        (folder / path.name).symlink_to(path)
-    seconds = {n: run_once(work, n, f"speed_{n}", "speed_data")["seconds"] for n in (1, 2)}
+    data = first_scans(work, scans)
+    seconds = {n: run_once(work, n, f"speed_{n}", data)["seconds"] for n in (1, 2)}
     return {"seconds": seconds, "speed_up": round(seconds[1] / seconds[2], 2), "load": os.getloadavg()[0]}
 
 
