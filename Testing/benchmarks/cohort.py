@@ -42,7 +42,7 @@ from AnatomicalEmbedding.matching.query import Query, StoredQuery
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import Volume
 
-STEPS = ("data", "run", "kill", "separate", "speed", "many", "find", "int8")
+STEPS = ("data", "run", "kill", "separate", "speed", "find", "many", "find_many", "int8")
 _PATIENTS = 24
 _REAL_EVERY = 8  # of the real scans, so that most of the run is many small ones
 _PART_MM = (210.0, 210.0, 110.0)
@@ -172,7 +172,9 @@ def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data")
 
 
 def run_killed(work: Path, kills: int, data: str) -> dict:
-    """Workers and whole runs (with their scheduler) are ended by SIGKILL until that many have been."""
+    """Workers and whole runs (with their scheduler) are ended by SIGKILL until that many have been: each at a random
+    moment within some seconds after the first scan that has ended since the one before.
+    """
     begin(work / "b", work / data)
     rng, done, starts = random.Random(7), Counter(), 0
     while True:
@@ -182,7 +184,10 @@ def run_killed(work: Path, kills: int, data: str) -> dict:
             if sum(done.values()) >= kills:
                 run.process.wait()
                 break
-            time.sleep(rng.uniform(3, 15))
+            before = len(finished(work / "b"))
+            while run.process.poll() is None and len(finished(work / "b")) == before:
+                time.sleep(0.2)
+            time.sleep(rng.uniform(0, 8))
             workers = run.workers()
             if run.process.poll() is None and workers:
                 if rng.random() < 0.6:
@@ -285,35 +290,42 @@ def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
         }  # fmt: skip
 
 
-def time_find(work: Path) -> dict:
-    """Warm: in one process, the second time. Cold: a new process, pages of the files dropped where that is possible."""
-    folder = work / "many" if (work / "many").exists() else work / "a"
+def time_find(work: Path, name: str) -> dict:
+    """Warm: in one process, the second time. Cold: a new process, pages of the files dropped where that is possible.
+
+    Seconds, and in brackets those of the processor alone, which other programs hardly change.
+    """
+    folder = work / name
     with closing(Store(folder)) as store:
         row = next(iter(store.manifest.rows(EMBEDDED)))
         search = Search(store)
         template = search.map_of(row)
         points = template.body_bounds_ras.mean(axis=0)[None]
-        query = StoredQuery.of(Query(template, points))
+        query, words = StoredQuery.of(Query(template, points)), one_mention("left adrenal gland")
         times = {}
         for refined in (0, 50):
-            for _ in range(2):
-                start = time.perf_counter()
-                found = search.point(query, refined)
-                times[f"warm_{refined}"] = round(time.perf_counter() - start, 2)
+            for kind, ask in (("point", lambda n: search.point(query, n)), ("words", lambda n: search.words(words, n))):
+                for _ in range(2):
+                    start, used = time.perf_counter(), time.process_time()
+                    found = ask(refined)
+                    taken = time.perf_counter() - start, time.process_time() - used
+                times[f"warm_{kind}_{refined}"] = f"{taken[0]:.2f} ({taken[1]:.2f})"
+                near = sum(each.point_ras is not None for each in found)
+                times[f"hold_{kind}"] = near
+    place = ",".join(f"{x:.1f}" for x in points[0])
+    wanted = {"point": ["--like", row.scan, f"--point={place}"], "words": ["left adrenal gland"]}
+    for kind, asked in wanted.items():
         for refined in (0, 50):
-            start = time.perf_counter()
-            search.words(one_mention("left adrenal gland"), refined)
-            times[f"warm_words_{refined}"] = round(time.perf_counter() - start, 2)
-        near = sum(each.point_ras is not None for each in found)
-        for path in folder.rglob("*.safetensors"):
-            with path.open("rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        place = ",".join(f"{x:.1f}" for x in points[0])
-        command = [*_ANATEMB, "find", str(folder), "--like", row.scan, f"--point={place}", "-o", str(work / "f")]
-        start = time.perf_counter()
-        subprocess.run([*command, "--refine", "0"], check=True, stdout=subprocess.DEVNULL)
-        times["cold_0_with_start_of_python"] = round(time.perf_counter() - start, 2)
-    return {"maps": len(found), "with_the_place": near, "seconds": times, "load": os.getloadavg()[0]}
+            for path in folder.rglob("*.safetensors"):
+                with path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            command = [*_ANATEMB, "find", str(folder), *asked, "-o", str(work / "f"), "--refine", str(refined)]
+            start, before = time.perf_counter(), os.times()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            seconds, after = time.perf_counter() - start, os.times()
+            used = sum(after[2:4]) - sum(before[2:4])
+            times[f"new_process_{kind}_{refined}"] = f"{seconds:.2f} ({used:.2f})"
+    return {"maps": len(found), "seconds": times, "load": os.getloadavg()[0]}
 
 
 def measure_int8(work: Path, real: Path) -> dict:
@@ -368,7 +380,8 @@ def main() -> None:
         "separate": lambda: run_separate(work, first_scans(work, options.again)),
         "speed": lambda: run_speed(work),
         "many": lambda: make_many(work, options.real),
-        "find": lambda: time_find(work),
+        "find": lambda: time_find(work, "a"),
+        "find_many": lambda: time_find(work, "many"),
         "int8": lambda: measure_int8(work, options.real) if options.real else {},
     }
     path = work / "figures.json"
