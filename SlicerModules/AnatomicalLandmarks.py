@@ -14,6 +14,7 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
+from AnatomicalEmbeddingLib.panels.landmarks.CohortPanel import CohortPanel
 from AnatomicalEmbeddingLib.panels.landmarks.FindPanel import FindPanel
 from AnatomicalEmbeddingLib.panels.landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
@@ -25,6 +26,7 @@ from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.panels.Session import sharedSession
 from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon, writeInViews
+from AnatomicalEmbeddingLib.scene.cohort.CohortHits import CohortHits
 from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import isAnswers
 from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
@@ -87,7 +89,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         ParameterNodeBinding.__init__(self)
-        self.logic = self.crosshair = self.alignment = self.words = None
+        self.logic = self.crosshair = self.alignment = self.words = self.hits = None
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -105,6 +107,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.crosshair = self.closing(AnatomicalCrosshair(scene, store))
         self.words = self.closing(AnatomicalLandmarksLogic().words(scene, store))
         self.findPanel = self.closing(FindPanel(self.ui, self.words, self.session))
+        self.hits = self.closing(AnatomicalLandmarksLogic().hits(scene))
+        self.cohortPanel = self.closing(CohortPanel(self.ui, self.hits, self.session))
         self.scanChoice = ScanChoice(scene, self.ui.targetSelector)
         self._targets = []
         self.preparation = self.closing(PreparationBar(self.ui.preparationArea.layout(), self.session))
@@ -220,6 +224,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.logic.poll()
         self.crosshair.poll()
         self.words.poll()
+        self.hits.poll()
         if self.parent.isEntered:
             self._onNodes()  # voxels may come after their node
             self.viewButtons.poll()
@@ -306,6 +311,10 @@ class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
     def words(self, scene, store):
         """The search for what words name, in all scans; needs no panel."""
         return WordSearch(scene, store)
+
+    def hits(self, scene):
+        """Places in the scans of a cohort, and the scans loaded at them; needs no panel."""
+        return CohortHits(scene)
 
     def alignment(self, scene, store):
         """The logic that lays one volume on another; needs no panel."""

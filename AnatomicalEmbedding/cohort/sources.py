@@ -10,6 +10,7 @@ from pathlib import Path
 from ..errors import AnatomicalEmbeddingError
 from ..scan.dicom import group_series, is_dicom_file
 from ..scan.image_files import image_suffix
+from ..scan.volume import Volume
 
 MANIFEST_NAME = "cohort.sqlite"  # a folder that holds it is a store, and not searched
 
@@ -52,6 +53,33 @@ def list_sources(roots: list[Path], unreadable: Callable[[str], None]) -> Iterat
         else:
             for folder, names in _walk(path, unreadable):
                 yield from _in_folder(folder, names)
+
+
+def read_scan(scan: str) -> Volume:
+    """A scan by the name that a cohort gives it, as places.csv has it: a file, a folder, or folder#series.
+
+    Raises AnatomicalEmbeddingError where nothing of that name is there any more, VolumeError as `Volume.read`.
+    """
+    if _is(Path.is_file, scan):
+        return Volume.read(scan)
+    folder = scan if _is(Path.is_dir, scan) else scan.rpartition("#")[0]
+    if not folder or not _is(Path.is_dir, folder):
+        raise AnatomicalEmbeddingError(f"{scan}: no such file or folder; check whether it was moved.")
+    try:
+        names = sorted(each.name for each in Path(folder).iterdir() if not each.name.startswith("."))
+    except OSError as error:
+        raise AnatomicalEmbeddingError(f"{folder}: cannot be read ({error.strerror}); check its permissions.") from None
+    for source in _in_folder(Path(folder), names):
+        if source.label == scan and source.series:
+            return Volume.read_slices([Path(folder, name) for name in source.files], scan)
+    raise AnatomicalEmbeddingError(f"{scan}: the folder holds no such series any more; add it to the cohort again.")
+
+
+def _is(kind: Callable[[Path], bool], name: str) -> bool:
+    try:
+        return kind(Path(name))
+    except (OSError, ValueError):  # no name that a file could have
+        return False
 
 
 def _walk(root: Path, unreadable: Callable[[str], None]) -> Iterator[tuple[Path, list[str]]]:

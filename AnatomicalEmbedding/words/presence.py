@@ -62,28 +62,25 @@ def frame_fields(atlas: Atlas) -> FrameFields:
 
 
 class Presence:
-    """The frame's cells as they lie about one scan."""
+    """The frame's cells as they lie about one scan; only those are laid on it that are asked about."""
 
     def __init__(self, embedding: EmbeddingMap) -> None:
         ras, body = body_points(embedding)
         affine, _ = robust_affine(ras, body)
-        back = np.linalg.pinv(affine[:3])
-        ras, body = _blocks(embedding, ras, body)
-        k, j, i = (np.arange(0, n, _EVERY) for n in SHAPE)
-        index = np.stack(np.meshgrid(k, j, i, indexing="ij"), axis=-1).reshape(-1, 3)[:, ::-1]
-        places = LOW_MM + STEP_MM * index
-        cells = torch.from_numpy(body - body.mean(axis=0)).float()
-        half_squares = cells.square().sum(1) / 2
-        wanted = torch.from_numpy(places - body.mean(axis=0)).float()
-        nearest = torch.cat(
-            [torch.addmm(half_squares, part, cells.T, alpha=-1).argmin(1) for part in wanted.split(_CHUNK)]
-        ).numpy()
-        laid = ras[nearest] + (places - body[nearest]) @ back
-        inside = embedding.contains(laid)
-        shape = tuple(len(axis) for axis in (k, j, i))
-        self._inside = inside.reshape(shape)
-        self._laid = laid.reshape(*shape, 3)
+        self._embedding, self._back = embedding, np.linalg.pinv(affine[:3])
+        self._ras, self._body = _blocks(embedding, ras, body)
+        self._middle = self._body.mean(axis=0)
+        self._blocks = torch.from_numpy(self._body - self._middle).float()
+        self._half_squares = self._blocks.square().sum(1) / 2
         self._bounds = _bounds(embedding)
+
+    def _laid(self, places: np.ndarray) -> np.ndarray:
+        """Where places (n, 3) of the frame lie about the scan, (n, 3) RAS mm."""
+        wanted = torch.from_numpy(places - self._middle).float()
+        nearest = torch.cat(
+            [torch.addmm(self._half_squares, part, self._blocks.T, alpha=-1).argmin(1) for part in wanted.split(_CHUNK)]
+        ).numpy()
+        return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
         """How much (0..1) of a field of the frame lies in the scan, and on which side of the scan the rest lies.
@@ -98,17 +95,20 @@ class Presence:
             ahead = LOW_MM[1] + STEP_MM * (j + field.first[1])
             shift = faded(shift_mm, ahead) if fading else shift_mm
             k = np.maximum(k - np.rint(shift / STEP_MM).astype(int), -field.first[2])
-        at = tuple(
-            np.minimum((n + f) // _EVERY, size - 1)
-            for n, f, size in zip((k, j, i), field.first[::-1], self._inside.shape, strict=True)
-        )
-        inside = self._inside[at]
+        at = [
+            np.minimum((n + f) // _EVERY, -(-size // _EVERY) - 1)
+            for n, f, size in zip((k, j, i), field.first[::-1], SHAPE, strict=True)
+        ]
+        flat, of = np.unique(np.ravel_multi_index(at, SHAPE), return_inverse=True)
+        index = np.stack(np.unravel_index(flat, SHAPE)[::-1], axis=1)
+        laid = self._laid(LOW_MM + STEP_MM * _EVERY * index)
+        inside = self._embedding.contains(laid)[of]
+        laid = laid[of]
         total = weight.sum()
         share = float((weight * inside).sum() / total)
         rest = weight * ~inside
         if rest.sum() <= 0:
             return 1.0, ""
-        laid = self._laid[at]
         low, high = self._bounds
         beyond = np.concatenate([low - laid, laid - high], axis=1)[:, [0, 3, 1, 4, 2, 5]]
         side = (rest[:, None] * np.maximum(beyond, 0)).sum(axis=0).argmax()
@@ -118,8 +118,8 @@ class Presence:
 def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means of neighbouring cells: RAS mm (n, 3) and places in the frame (n, 3); a part of them where they are many."""
     block = embedding.body_index.numpy() // _BLOCK
-    _, of, count = np.unique(block, axis=0, return_inverse=True, return_counts=True)
-    of = of.ravel()
+    flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
+    _, of, count = np.unique(flat, return_inverse=True, return_counts=True)
     means = [
         np.stack([np.bincount(of, values[:, axis]) / count for axis in range(3)], axis=1) for values in (ras, body)
     ]

@@ -100,8 +100,8 @@ class Spine:
 
 def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
     """The vertebrae whose middles lie in a scan; None where there is too little spine, or no volume."""
-    usual = _usual_course(atlas)
-    if usual is None or volume is None:
+    usual = None if volume is None else _usual_course(atlas)
+    if usual is None:
         return None
     names, frame = usual
     course = _course(grid, frame)

@@ -25,7 +25,6 @@ from PIL import Image, ImageDraw
 from AnatomicalEmbedding.embedding.coverage import body_points
 from AnatomicalEmbedding.embedding.inference import Model, load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.embedding.orientation import check_orientation
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.phantom import make_phantom
@@ -71,7 +70,6 @@ def examine(model: Model, plain: Volume, template: EmbeddingMap, change: Change,
     try:
         volume = as_read(voxels, affine)
         target = model.embed(volume)
-        check = check_orientation(model, volume, target)
     except AnatomicalEmbeddingError as error:
         return Seen((str(error).partition(": ")[2].partition(" (")[0].partition(";")[0],), True)
     places = body_points(template)[0]
@@ -80,7 +78,7 @@ def examine(model: Model, plain: Volume, template: EmbeddingMap, change: Change,
     inside = np.flatnonzero(volume.contains(truth))[:points]
     found = match(template, places[inside], target)
     errors = np.linalg.norm(found.points_ras - truth[inside], axis=1)
-    said = (*(note for note in volume.notes if note not in plain.notes), *filter(None, [check.fault]))
+    said = (*(note for note in volume.notes if note not in plain.notes), *target.faults)
     return Seen(said, False, errors, found.status == "matched")
 
 

@@ -1,6 +1,6 @@
 """Cohorts at scale: the same shards whatever is killed, memory, speed-up, search times, sizes, loss by 8 bits.
 
-python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--kills 20] [--steps data,run,...]
+python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--kills 20] [--again 300] [--steps data,run,...]
 
 Scans are small parts of synthetic patients and, where given, real CTs; one in twenty is damaged, empty, huge, a
 duplicate or no CT. Each step prints its figures and adds them to WORK/figures.json; see RESULTS.md.
@@ -9,17 +9,20 @@ duplicate or no CT. Each step prints its figures and adds them to WORK/figures.j
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +34,7 @@ from AnatomicalEmbedding.cohort.index import refresh
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search, one_mention
 from AnatomicalEmbedding.cohort.shard import read_map, write_shard
-from AnatomicalEmbedding.cohort.sources import Source
+from AnatomicalEmbedding.cohort.sources import MANIFEST_NAME, Source
 from AnatomicalEmbedding.cohort.store import Store, shard_path
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.matching.match import match
@@ -39,8 +42,9 @@ from AnatomicalEmbedding.matching.query import Query, StoredQuery
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import Volume
 
-STEPS = ("data", "run", "kill", "separate", "speed", "many", "find", "int8")
-_PATIENTS = 12
+STEPS = ("data", "run", "kill", "separate", "speed", "find", "many", "find_many", "int8")
+_PATIENTS = 24
+_REAL_EVERY = 8  # of the real scans, so that most of the run is many small ones
 _PART_MM = (210.0, 210.0, 110.0)
 _ANATEMB = [sys.executable, "-m", "AnatomicalEmbedding", "cohort"]
 
@@ -50,7 +54,7 @@ def make_data(folder: Path, scans: int, real: Path | None) -> dict:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     links = [] if real is None else sorted([*real.glob("train/*.nii.gz"), *real.glob("dev/*.nii.gz")])
-    links = [path for path in links if ".seg." not in path.name][::3]
+    links = [path for path in links if ".seg." not in path.name][::_REAL_EVERY]
     for path in links:
         (folder / path.name).symlink_to(path.resolve())
     rng = np.random.default_rng(0)
@@ -100,24 +104,36 @@ def states_of(store: Path) -> dict:
         return {"states": opened.manifest.counts(), "rows": {row.scan: (row.state, row.scan_hash) for row in rows}}
 
 
+def finished(store: Path) -> list[float]:
+    """UTC seconds at which each scan ended, in order."""
+    with closing(sqlite3.connect(store / MANIFEST_NAME)) as manifest:
+        times = [row[0] for row in manifest.execute("SELECT finished FROM scans WHERE finished IS NOT NULL")]
+    return sorted(datetime.fromisoformat(each).timestamp() for each in times)
+
+
+def digest(shards: dict[str, str]) -> str:
+    """One SHA-256 of all shards' own."""
+    return hashlib.sha256(json.dumps(sorted(shards.items())).encode()).hexdigest()
+
+
 def begin(store: Path, data: Path) -> None:
     shutil.rmtree(store, ignore_errors=True)
     subprocess.run([*_ANATEMB, "add", str(store), str(data)], check=True, stdout=subprocess.DEVNULL)
 
 
 class Watched:
-    """A running command, with the largest memory of its own process."""
+    """A running command, and the memory of its own process: (UTC seconds, bytes) twice a second."""
 
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.peak = 0
+        self.memory: list[tuple[float, int]] = []
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         own = psutil.Process(self.process.pid)
         while self.process.poll() is None:
             try:
-                self.peak = max(self.peak, own.memory_info().rss)
+                self.memory.append((time.time(), own.memory_info().rss))
             except psutil.Error:
                 return
             time.sleep(0.5)
@@ -133,7 +149,7 @@ class Watched:
 
 def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data") -> dict:
     begin(work / store, work / data)
-    start = time.perf_counter()
+    start, start_utc = time.perf_counter(), time.time()
     run = Watched([*_ANATEMB, "run", str(work / store), "--workers", str(workers)])
     run.process.wait()
     seconds = time.perf_counter() - start
@@ -141,16 +157,25 @@ def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data")
     with Store(work / store) as opened:
         sizes = [size for _, size in opened.manifest.shards().values()]
         index = sum(path.stat().st_size for path in (work / store / "index").glob("*"))
+        ends = finished(work / store)
+    memory = np.array(run.memory)
+    shares = {f"{share:.0%}": ends[int(share * (len(ends) - 1))] for share in (0.1, 0.25, 0.5, 0.75, 1.0)}
     return {
-        "workers": workers, "seconds": round(seconds), "states": found, "parent_peak_mb": round(run.peak / 2**20),
+        "workers": workers, "seconds": round(seconds), "states": found, "load": os.getloadavg()[2],
+        "seconds_to": {share: round(end - start_utc) for share, end in shares.items()},
+        "parent_mb_at": {s: round(np.interp(end, *memory.T) / 2**20) for s, end in shares.items()},
+        "parent_peak_mb": round(memory[:, 1].max() / 2**20),
+        "shards": len(sizes), "shards_sha256": digest(shards_of(work / store)),
         "mb_a_scan": {"mean": round(np.mean(sizes) / 2**20, 2), "largest": round(max(sizes) / 2**20, 2)},
         "index_mb_a_scan": round(index / len(sizes) / 2**20, 3),
     }  # fmt: skip
 
 
-def run_killed(work: Path, kills: int) -> dict:
-    """Workers and whole runs (with their scheduler) are ended by SIGKILL until that many have been."""
-    begin(work / "b", work / "data")
+def run_killed(work: Path, kills: int, data: str) -> dict:
+    """Workers and whole runs (with their scheduler) are ended by SIGKILL until that many have been: each at a random
+    moment within some seconds after the first scan that has ended since the one before.
+    """
+    begin(work / "b", work / data)
     rng, done, starts = random.Random(7), Counter(), 0
     while True:
         run = Watched([*_ANATEMB, "run", str(work / "b"), "--workers", "2"])
@@ -159,7 +184,10 @@ def run_killed(work: Path, kills: int) -> dict:
             if sum(done.values()) >= kills:
                 run.process.wait()
                 break
-            time.sleep(rng.uniform(3, 15))
+            before = len(finished(work / "b"))
+            while run.process.poll() is None and len(finished(work / "b")) == before:
+                time.sleep(0.2)
+            time.sleep(rng.uniform(0, 8))
             workers = run.workers()
             if run.process.poll() is None and workers:
                 if rng.random() < 0.6:
@@ -174,19 +202,37 @@ def run_killed(work: Path, kills: int) -> dict:
     return {"kills": dict(done), "starts": starts, **compared(work, "a", "b")}
 
 
+def first_scans(work: Path, count: int) -> str:
+    """Name of a folder with links to the first synthetic scans of the data; 0: the data itself."""
+    if not count:
+        return "data"
+    folder = work / f"first_{count}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path in sorted((work / "data").glob("part_*"))[:count]:
+        (folder / path.name).symlink_to(path)
+    return folder.name
+
+
 def compared(work: Path, one: str, other: str) -> dict:
-    a, b = shards_of(work / one), shards_of(work / other)
-    rows = states_of(work / one)["rows"] == states_of(work / other)["rows"]
+    """What the second store has, and whether that is what the first has of the same scans."""
+    before, after = (
+        {Path(scan).name: ended for scan, ended in states_of(work / s)["rows"].items()} for s in (one, other)
+    )
+    wanted = {before[name][1] for name in after} - {None}
+    a, b = {key: value for key, value in shards_of(work / one).items() if key in wanted}, shards_of(work / other)
     files = list((work / other / "shards").rglob("*.safetensors"))
     return {
-        "shards": len(b), "same": a == b, "different": sum(a.get(key) != value for key, value in b.items()),
-        "lost": len(set(a) - set(b)), "same_states": rows, "files": len(files),
+        "scans": len(after), "shards": len(b), "shards_sha256": digest(b), "same": a == b,
+        "different": sum(a.get(key) != value for key, value in b.items()),
+        "lost": len(set(a) - set(b)), "same_states": after == {name: before[name] for name in after},
+        "files": len(files),
     }  # fmt: skip
 
 
-def run_separate(work: Path) -> dict:
+def run_separate(work: Path, data: str) -> dict:
     """A scheduler and two workers that were started by themselves, at ports of their own."""
-    begin(work / "c", work / "data")
+    begin(work / "c", work / data)
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "48786", "--no-dashboard"]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", "tcp://127.0.0.1:48786", "--nthreads", "1"]
     environment = os.environ | {
@@ -207,12 +253,8 @@ def run_separate(work: Path) -> dict:
 
 
 def run_speed(work: Path, scans: int = 60) -> dict:
-    folder = work / "speed_data"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for path in sorted((work / "data").glob("part_*.nii"))[:scans]:
-        (folder / path.name).symlink_to(path)
-    seconds = {n: run_once(work, n, f"speed_{n}", "speed_data")["seconds"] for n in (1, 2)}
+    data = first_scans(work, scans)
+    seconds = {n: run_once(work, n, f"speed_{n}", data)["seconds"] for n in (1, 2)}
     return {"seconds": seconds, "speed_up": round(seconds[1] / seconds[2], 2), "load": os.getloadavg()[0]}
 
 
@@ -248,35 +290,42 @@ def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
         }  # fmt: skip
 
 
-def time_find(work: Path) -> dict:
-    """Warm: in one process, the second time. Cold: a new process, pages of the files dropped where that is possible."""
-    folder = work / "many" if (work / "many").exists() else work / "a"
+def time_find(work: Path, name: str) -> dict:
+    """Warm: in one process, the second time. Cold: a new process, pages of the files dropped where that is possible.
+
+    Seconds, and in brackets those of the processor alone, which other programs hardly change.
+    """
+    folder = work / name
     with closing(Store(folder)) as store:
         row = next(iter(store.manifest.rows(EMBEDDED)))
         search = Search(store)
         template = search.map_of(row)
         points = template.body_bounds_ras.mean(axis=0)[None]
-        query = StoredQuery.of(Query(template, points))
+        query, words = StoredQuery.of(Query(template, points)), one_mention("left adrenal gland")
         times = {}
         for refined in (0, 50):
-            for _ in range(2):
-                start = time.perf_counter()
-                found = search.point(query, refined)
-                times[f"warm_{refined}"] = round(time.perf_counter() - start, 2)
+            for kind, ask in (("point", lambda n: search.point(query, n)), ("words", lambda n: search.words(words, n))):
+                for _ in range(2):
+                    start, used = time.perf_counter(), time.process_time()
+                    found = ask(refined)
+                    taken = time.perf_counter() - start, time.process_time() - used
+                times[f"warm_{kind}_{refined}"] = f"{taken[0]:.2f} ({taken[1]:.2f})"
+                near = sum(each.point_ras is not None for each in found)
+                times[f"hold_{kind}"] = near
+    place = ",".join(f"{x:.1f}" for x in points[0])
+    wanted = {"point": ["--like", row.scan, f"--point={place}"], "words": ["left adrenal gland"]}
+    for kind, asked in wanted.items():
         for refined in (0, 50):
-            start = time.perf_counter()
-            search.words(one_mention("left adrenal gland"), refined)
-            times[f"warm_words_{refined}"] = round(time.perf_counter() - start, 2)
-        near = sum(each.point_ras is not None for each in found)
-        for path in folder.rglob("*.safetensors"):
-            with path.open("rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        place = ",".join(f"{x:.1f}" for x in points[0])
-        command = [*_ANATEMB, "find", str(folder), "--like", row.scan, f"--point={place}", "-o", str(work / "f")]
-        start = time.perf_counter()
-        subprocess.run([*command, "--refine", "0"], check=True, stdout=subprocess.DEVNULL)
-        times["cold_0_with_start_of_python"] = round(time.perf_counter() - start, 2)
-    return {"maps": len(found), "with_the_place": near, "seconds": times, "load": os.getloadavg()[0]}
+            for path in folder.rglob("*.safetensors"):
+                with path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            command = [*_ANATEMB, "find", str(folder), *asked, "-o", str(work / "f"), "--refine", str(refined)]
+            start, before = time.perf_counter(), os.times()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            seconds, after = time.perf_counter() - start, os.times()
+            used = sum(after[2:4]) - sum(before[2:4])
+            times[f"new_process_{kind}_{refined}"] = f"{seconds:.2f} ({used:.2f})"
+    return {"maps": len(found), "seconds": times, "load": os.getloadavg()[0]}
 
 
 def measure_int8(work: Path, real: Path) -> dict:
@@ -320,17 +369,19 @@ def main() -> None:
     parser.add_argument("--scans", type=int, default=1000)
     parser.add_argument("--real", type=Path)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--again", type=int, default=0, help="scans of the steps kill and separate (default: all)")
     parser.add_argument("--steps", default=",".join(STEPS))
     options = parser.parse_args()
     work = options.work.absolute()
     steps = {
         "data": lambda: make_data(work / "data", options.scans, options.real),
         "run": lambda: run_once(work),
-        "kill": lambda: run_killed(work, options.kills),
-        "separate": lambda: run_separate(work),
+        "kill": lambda: run_killed(work, options.kills, first_scans(work, options.again)),
+        "separate": lambda: run_separate(work, first_scans(work, options.again)),
         "speed": lambda: run_speed(work),
         "many": lambda: make_many(work, options.real),
-        "find": lambda: time_find(work),
+        "find": lambda: time_find(work, "a"),
+        "find_many": lambda: time_find(work, "many"),
         "int8": lambda: measure_int8(work, options.real) if options.real else {},
     }
     path = work / "figures.json"

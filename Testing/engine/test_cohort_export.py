@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -94,6 +95,26 @@ def test_export(anatemb, torsos, folder, tmp_path):
 
     page = (tmp_path / "gallery.html").read_text()
     assert page.count("data:image/jpeg;base64,") == sum(row["r"] != "" for row in _table(tmp_path / "places.csv"))
+
+
+def test_tables_as_parquet_have_numbers_and_no_empty_texts(anatemb, folder, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow; `make test` installs it")
+    assert anatemb("cohort", "export", folder, "left kidney", "--parquet", "-o", tmp_path).code == 0
+    for name in ("scans", "places"):
+        rows, table = _table(tmp_path / f"{name}.csv"), parquet.read_table(tmp_path / f"{name}.parquet").to_pylist()
+        assert [row["scan"] for row in table] == [row["scan"] for row in rows]
+        for column in ("low_mm", "r"):
+            if column in rows[0]:
+                assert [row[column] for row in table] == [float(row[column]) if row[column] else None for row in rows]
+
+
+def test_parquet_without_pyarrow_is_refused_before_the_work(anatemb, folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "pyarrow.csv", raising=False)
+    outcome = anatemb("cohort", "export", folder, "--parquet", "-o", tmp_path / "out")
+    assert outcome.code != 0
+    assert "AnatomicalEmbedding[parquet]" in outcome.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_population_is_the_mean_over_scans():

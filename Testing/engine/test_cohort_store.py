@@ -14,6 +14,7 @@ from small_models import write_small_weights
 
 from AnatomicalEmbedding.cohort.index import Index
 from AnatomicalEmbedding.cohort.shard import read_map, write_shard
+from AnatomicalEmbedding.cohort.sources import read_scan
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.cohort.work import read_source
 from AnatomicalEmbedding.embedding.inference import load_model
@@ -58,6 +59,12 @@ class TestScansOfAFolder:
         names = {row.scan: row for row in store.manifest.rows()}
         tree = tmp_path / "tree"
         assert set(names) == {f"{tree}/a/st0", f"{tree}/b/st0", f"{mixed}#1.2.0", f"{mixed}#1.2.1"}
+        for scan in (f"{tree}/a/st0", f"{mixed}#1.2.0"):  # by its name alone, as a run reads it
+            row, volume = names[scan], read_scan(scan)
+            assert np.array_equal(volume.voxels, read_source(row.path, row.series, row.files).voxels)
+        for gone in (f"{mixed}#1.2.7", f"{tree}/d", f"{mixed}", "\0", "x" * 5000):
+            with pytest.raises(AnatomicalEmbeddingError):
+                read_scan(gone)
         row = names[f"{mixed}#1.2.0"]
         volume = read_source(row.path, row.series, row.files)
         assert volume.shape[0] == 20

@@ -118,6 +118,7 @@ class KitUser(User):
     @contextmanager
     def answering(self, path):
         self.kit.dialogs.answer("directory", str(path))
+        self.kit.dialogs.answer("open_file", str(path))
         self.kit.dialogs.answer("open_files", [part for part in str(path).split('"') if part.strip()])
         yield
 

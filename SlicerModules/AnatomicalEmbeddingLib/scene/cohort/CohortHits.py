@@ -1,0 +1,121 @@
+"""Scans of a cohort in the scene: each is read in the background when it is asked for, and shown at its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import slicer.util
+
+from .. import Views
+from ..maps.Worker import Event, Worker
+from ..SceneNodes import freeName
+from ..Signal import Signal
+from ..VolumeNodes import ctVolumes, toWorld
+from .CohortPlaces import CohortPlace, readPlaces
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.scan.volume import Volume
+
+_SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume: the scan that it was read from
+_ACROSS_MM = 250.0  # that a view shows at most
+
+
+class CohortHits:
+    """Lives on the main thread; `poll` must be called a few times a second.
+
+    places: those of the table that was opened, without scans that do not hold the place; absent: how many these are.
+    changed(): other places, or a scan has been shown. reported(sentence): something to read.
+    """
+
+    def __init__(self, scene) -> None:
+        self.scene = scene
+        self.places: list[CohortPlace] = []
+        self.absent = 0
+        self.changed, self.reported = Signal(), Signal()
+        self._worker = Worker()
+        self._loading: CohortPlace | None = None
+        self._shown = None  # the volume that the last one replaces in the views
+        self._closing = scene.AddObserver(scene.StartCloseEvent, lambda *_: self._forget())
+
+    def close(self) -> None:
+        """Cancel, let the thread end, stop observing."""
+        self._forget()
+        self._worker.end()
+        self.scene.RemoveObserver(self._closing)
+
+    @property
+    def loading(self) -> CohortPlace | None:
+        """What is being read."""
+        return self._loading
+
+    def open(self, path: str | Path) -> None:
+        """Take the places of a table; where it cannot be read, `reported` says why and the former ones stay."""
+        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+        try:
+            every = readPlaces(path)
+        except AnatomicalEmbeddingError as error:
+            self.reported.emit(str(error))
+            return
+        self._worker.cancel()
+        self._loading = None
+        self.places = [each for each in every if each.place is not None]
+        self.absent = len(every) - len(self.places)
+        self.changed.emit()
+
+    def show(self, hit: CohortPlace) -> None:
+        """Show a scan at its place; it is read first where the scene does not hold it."""
+        self._worker.cancel()
+        self._loading = None
+        node = next((each for each in ctVolumes(self.scene) if each.GetAttribute(_SCAN) == hit.scan), None)
+        if node is not None:
+            self._goTo(node, hit)
+            return
+        self._loading = hit
+        self._worker.submit(hit.scan, lambda *_: _read(hit.scan))
+        self.changed.emit()
+
+    def _forget(self) -> None:
+        """The scans go with the scene; the places stay."""
+        self._worker.cancel()
+        self._loading = self._shown = None
+        self.changed.emit()
+
+    def poll(self) -> None:
+        """Take over what was read."""
+        for event in self._worker.poll():
+            self._onEvent(event)
+
+    def _onEvent(self, event: Event) -> None:
+        hit, self._loading = self._loading, None
+        if event.kind == "done":
+            self._goTo(self._added(hit, event.result), hit)
+        else:
+            self.changed.emit()
+            self.reported.emit(event.what)
+
+    def _added(self, hit: CohortPlace, volume: Volume):
+        node = self.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", freeName(self.scene, hit.name))
+        slicer.util.updateVolumeFromArray(node, volume.voxels)
+        node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(volume.ijk_to_ras))
+        node.SetAttribute(_SCAN, hit.scan)
+        node.CreateDefaultDisplayNodes()
+        return node
+
+    def _goTo(self, node, hit: CohortPlace) -> None:
+        """Into the views of the scan shown before, or of all, and there to the place."""
+        if not Views.viewsOf(self.scene, node):
+            before = self._shown
+            if before is not None and (before.GetScene() is not self.scene or not Views.viewsOf(self.scene, before)):
+                before = None
+            Views.show(self.scene, node, before)
+        self._shown = node
+        Views.jump(self.scene, node, toWorld(node, hit.place)[0], atMostMm=_ACROSS_MM)
+        self.changed.emit()
+
+
+def _read(scan: str) -> Volume:
+    from AnatomicalEmbedding.cohort.sources import read_scan
+
+    return read_scan(scan)

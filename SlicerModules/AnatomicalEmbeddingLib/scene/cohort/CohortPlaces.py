@@ -1,0 +1,71 @@
+"""What `anatemb cohort find` has written: places.csv, a line for each scan of a cohort."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+_COLUMNS = ("scan", "status", "probability", "expected_error_mm", "r", "a", "s")
+_STATUS = ("matched", "uncertain", "absent")
+_MOST_BYTES = 100_000_000  # of some hundred thousand scans
+
+
+@dataclass(frozen=True, eq=False)
+class CohortPlace:
+    """scan: a file, a folder, or folder#series. status: "matched", "uncertain" or "absent". probability: of the answer,
+    0 to 1, errorMm: to expect; None where not stated. place: (3,) RAS mm of the scan's own frame, None where absent.
+    """
+
+    scan: str
+    status: str
+    probability: float | None
+    errorMm: float | None
+    place: np.ndarray | None
+
+    @property
+    def name(self) -> str:
+        """For people: the file or folder, and the series if any."""
+        return Path(self.scan).name
+
+
+def readPlaces(path: str | Path) -> list[CohortPlace]:
+    """All lines, in their order. Raises PointsError, which names the file, for anything else than such a table."""
+    from AnatomicalEmbedding.errors import PointsError
+
+    path = Path(path)
+    remedy = "choose a places.csv that `anatemb cohort find` has written."
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise PointsError(f"{path}: is too large for a table of places; {remedy}")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file, strict=True)
+            if tuple(table.fieldnames or ()) != _COLUMNS:
+                raise PointsError(f"{path}: has other columns than a table of places; {remedy}")
+            return [_place(row, f"{path}: line {table.line_num}", remedy) for row in table]
+    except OSError as error:
+        raise PointsError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise PointsError(f"{path}: is damaged, or no table; {remedy}") from None
+
+
+def _place(row: dict, where: str, remedy: str) -> CohortPlace:
+    from AnatomicalEmbedding.errors import PointsError
+
+    if set(row) != set(_COLUMNS) or None in row.values():
+        raise PointsError(f"{where}: has more or fewer values than columns; {remedy}")
+    if not row["scan"] or "\0" in row["scan"] or row["status"] not in _STATUS:
+        raise PointsError(f"{where}: names no scan, or a status that is none; {remedy}")
+    try:
+        chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
+    except ValueError:
+        raise PointsError(f"{where}: holds a number that is none; {remedy}") from None
+    whole = all(each is not None for each in place)
+    if not all(each is None or math.isfinite(each) for each in (chance, error, *place)) or whole == (
+        place == [None] * 3
+    ):
+        raise PointsError(f"{where}: holds a place that is none; {remedy}")
+    return CohortPlace(row["scan"], row["status"], chance, error, np.array(place) if whole else None)
