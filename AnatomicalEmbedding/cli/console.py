@@ -141,9 +141,12 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
 
 
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
-    """Embed a scan with a progress bar, which --json suppresses."""
+    """Embed a scan with a progress bar, which --json suppresses. Prints what is odd about the body on stderr."""
     with progress_bar(volume.name or "scan", options.json) as progress:
-        return model.embed(volume, progress)
+        embedding = model.embed(volume, progress)
+    for note in embedding.notes[len(volume.notes) :]:
+        print(f"anatemb: {volume.path or volume.name}: {note}.", file=sys.stderr)
+    return embedding
 
 
 def at_least(least: int) -> Callable[[str], int]:

@@ -85,7 +85,8 @@ def _checked(volume: Volume, options: argparse.Namespace) -> dict[str, object]:
         embedding = model.embed(volume, lambda share, what: progress(share / 4, what))
         check = check_orientation(model, volume, embedding, lambda share, what: progress((1 + 3 * share) / 4, what))
     orientation = check.fault or "no fault found"
-    return _held(embedding) | {"orientation": orientation, "misfit_mm": round(check.misfit_mm, 1)}
+    found = {"notes": list(embedding.notes), "orientation": orientation, "misfit_mm": round(check.misfit_mm, 1)}
+    return _held(embedding) | found
 
 
 def _describe_map(path: Path) -> dict[str, object]:

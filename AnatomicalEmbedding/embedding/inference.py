@@ -18,6 +18,7 @@ from .anchoring import anchored
 from .body import no_patient, patient_on_grid
 from .cache import MapCache
 from .calibration import Calibration
+from .coverage import odd_heights
 from .device import choose_device, is_out_of_memory, memory_budget
 from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
@@ -118,6 +119,8 @@ class Model:
             result = self._compute(volume, provenance, step)
             if self.cache is not None:
                 self.cache.put(result)
+        if (odd := odd_heights(result)) is not None:
+            result = replace(result, notes=(*volume.notes, odd))
         if progress is not None:
             progress(1.0, "done")
         return result

@@ -80,7 +80,7 @@ def examine(model: Model, plain: Volume, template: EmbeddingMap, change: Change,
     inside = np.flatnonzero(volume.contains(truth))[:points]
     found = match(template, places[inside], target)
     errors = np.linalg.norm(found.points_ras - truth[inside], axis=1)
-    said = (*(note for note in volume.notes if note not in plain.notes), *filter(None, [check.fault]))
+    said = (*(note for note in target.notes if note not in plain.notes), *filter(None, [check.fault]))
     return Seen(said, False, errors, found.status == "matched")
 
 
