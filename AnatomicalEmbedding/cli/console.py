@@ -141,7 +141,7 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
 
 
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
-    """Embed a scan with a progress bar, which --json suppresses."""
+    """Embed a scan with a progress bar, which --json suppresses. Prints what is odd about the body on stderr."""
     with progress_bar(volume.name or "scan", options.json) as progress:
         found = model.embed(volume, progress)
     report_faults(volume, found)

@@ -47,6 +47,18 @@ def misfit_mm(embedding: EmbeddingMap) -> float:
     return float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
 
 
+_MOST_FALL_MM = 80.0  # of heights on the way up; 0 in scans of the training set, above 180 in two scans joined
+_FEWEST_IN_LAYER = 10
+
+
+def heights_fall(embedding: EmbeddingMap) -> bool:
+    """Do body heights fall far on the way up? Then two scans were joined, or head and feet swapped."""
+    ras, body = body_points(embedding)
+    _, layer, count = np.unique(np.round(ras[:, 2], 3), return_inverse=True, return_counts=True)
+    heights = np.array([np.median(body[layer == n, 2]) for n in np.flatnonzero(count >= _FEWEST_IN_LAYER)])
+    return len(heights) > 1 and bool((np.maximum.accumulate(heights) - heights).max() > _MOST_FALL_MM)
+
+
 # Mean heights in mm above the femoral heads' centres, from readings in the training scans.
 LEVELS_MM = {
     "the symphysis": -33.0, "the femoral heads": 0.0, "the sacral promontory": 102.0, "the iliac crests": 152.0,

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from ..errors import WeightsError
 from ..resources import resource
 from ..scan.volume import Volume
-from .coverage import body_points, misfit_mm, robust_affine
+from .coverage import body_points, heights_fall, misfit_mm, robust_affine
 from .map import EmbeddingMap
 from .models.mirror_network import STRIDE, MirrorNetwork
 from .models.network import piecewise_linear
@@ -25,6 +25,7 @@ from .working_grid import WorkingGrid
 METADATA_KEY = "anatomical_orientation"
 FORMAT_VERSION = 1
 FAULTS = ("left and right are swapped", "front and back are swapped", "head and feet are swapped")
+JOINED = "a part of the body comes twice, as if two scans were joined"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
 SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated as the scan is
@@ -57,19 +58,21 @@ def may_be_mirrored(log_odds: Sequence[float]) -> bool:
 def find_faults(
     embedding: EmbeddingMap, log_odds: Sequence[float], mirrored: EmbeddingMap | None = None
 ) -> tuple[str, ...]:
-    """Those of FAULTS that a scan clearly has; none is no proof.
+    """Those of FAULTS that a scan clearly has, or JOINED; none is no proof.
 
     log_odds: by `orientation_of`. mirrored: the map of the scan's left-right mirror image, if there is one: it says
     more where it makes a better body. Coordinates that run down while the scan runs up say it of head and feet.
     """
-    turned = [odds < -_SURE for odds in log_odds]
+    turned, joined = [odds < -_SURE for odds in log_odds], False
     if embedding.provenance.metric and embedding.coordinate is not None:
         ras, body = body_points(embedding)
         if len(ras) > _FEWEST_CELLS and np.ptp(ras[:, 2]) > _SHORT_MM:
             turned[2] |= robust_affine(ras, body)[0][2, 2] < _LEAST_ALONG
+        joined = not any(turned) and heights_fall(embedding)
         if mirrored is not None and may_be_mirrored(log_odds):
             turned[0] |= misfit_mm(embedding) > _CLEARLY * misfit_mm(mirrored)
-    return tuple(fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned)
+    every = zip((*FAULTS, JOINED), (*turned, joined), strict=True)
+    return tuple(fault for fault, is_there in every if is_there)
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:

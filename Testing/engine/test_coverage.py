@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_models import analytic_map
 
-from AnatomicalEmbedding.embedding.coverage import LEVELS_MM, find_coverage
+from AnatomicalEmbedding.embedding.coverage import LEVELS_MM, find_coverage, heights_fall
 from AnatomicalEmbedding.errors import MapError
 
 # the analytic map's scan: RAS z 300 to 492, 16 cells of 12 mm
@@ -54,3 +54,21 @@ def test_maps_without_body_or_frame_are_refused():
         find_coverage(replace(made, provenance=replace(made.provenance, metric=False)))
     with pytest.raises(MapError, match="holds no body"):
         find_coverage(analytic_map(lambda p: p, body=np.zeros((16, 20, 24), dtype=bool)))
+
+
+def turned_at(z: float):
+    """Heights that begin anew at a world height."""
+    return lambda p: p - (0, 0, 300) - (p[..., 2:] > z) * (0, 0, 150)
+
+
+@pytest.mark.parametrize(
+    ("function", "odd"),
+    [
+        (lambda p: p - (0, 0, 300), False),
+        (lambda p: (p - (0, 0, 300)) * 0.5, False),  # a patient twice as large
+        (lambda p: (p - (0, 0, 300)) * (1, 1, -1), True),
+        (turned_at(465.0), True),
+    ],
+)
+def test_heights_that_fall_on_the_way_up_are_noted(function, odd):
+    assert heights_fall(analytic_map(function, noise=15.0)) == odd

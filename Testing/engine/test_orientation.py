@@ -11,7 +11,7 @@ from small_models import analytic_map
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.embedding.coverage import misfit_mm
 from AnatomicalEmbedding.embedding.models.mirror_network import AXES, MirrorNetwork
-from AnatomicalEmbedding.embedding.orientation import FAULTS, find_faults, turn_over
+from AnatomicalEmbedding.embedding.orientation import FAULTS, JOINED, find_faults, turn_over
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.training.mirrors import train_mirror_network
 
@@ -84,6 +84,11 @@ def test_a_doubt_counts_where_the_mirror_image_makes_a_better_body(log_odds, exp
 def test_misfit_is_the_distance_from_an_affine_body(noise):
     found = misfit_mm(analytic_map(lambda p: p @ np.diag([1.1, 0.9, 1.2]) + 50, noise=noise))
     assert found == pytest.approx(noise * 1.538, rel=0.05)  # median length of a 3-D normal vector
+
+
+def test_a_part_of_the_body_that_comes_twice_is_reported():
+    joined = analytic_map(lambda p: p - (0, 0, 300) - (p[..., 2:] > 465) * (0, 0, 150), noise=5.0)
+    assert find_faults(joined, (9, 9, 9)) == (JOINED,)
 
 
 def test_coordinates_that_run_down_are_reported_but_not_those_without_unit():
