@@ -13,7 +13,7 @@ def _core():
 @pytest.fixture
 def vtk_errors(_core) -> list:
     """VTK errors of this test so far; a test that provokes one clears the list."""
-    from slicer_kit.vtk_errors import vtk_errors
+    from slicer_kit.errors import vtk_errors
 
     errors = vtk_errors()
     errors.clear()
@@ -23,7 +23,7 @@ def vtk_errors(_core) -> list:
 @pytest.fixture
 def scene(_core, vtk_errors):
     """The MRML scene, empty; the test fails if VTK reported an error or an observer raised."""
-    from slicer_kit.exceptions import SlotErrors
+    from slicer_kit.errors import SlotErrors
 
     _core.clear()
     vtk_errors.clear()

@@ -18,10 +18,8 @@ class ModuleManager(QtCore.QObject):
     """Knows the loaded modules."""
 
     SIGNALS: ClassVar = {
-        "moduleLoaded(QString)": "moduleLoaded",
         "moduleAboutToBeUnloaded(QString)": "moduleAboutToBeUnloaded",
     }
-    moduleLoaded = QtCore.Signal(str)
     moduleAboutToBeUnloaded = QtCore.Signal(str)
 
     def module(self, name: str):

@@ -17,14 +17,13 @@ from PySide6 import QtCore, QtGui, QtTest, QtWidgets
 
 from slicer_kit import packaging_double, qt_double, sample_data
 from slicer_kit.dialogs import DIALOGS
-from slicer_kit.exceptions import SlotErrors
+from slicer_kit.errors import SlotErrors, vtk_errors
 from slicer_kit.hierarchy import HierarchyItems
 from slicer_kit.layout import LayoutManager
 from slicer_kit.module import Module, ModuleHeader
-from slicer_kit.qt_messages import QtWarnings
+from slicer_kit.qt_double import QtWarnings
 from slicer_kit.scene import read_mrb, shared_core, write_mrb
 from slicer_kit.util_without_windows import patch_util
-from slicer_kit.vtk_errors import vtk_errors
 
 SLICER_MODULES = Path(__file__).resolve().parents[2] / "SlicerModules"
 _FONTS = ("Noto Sans", "DejaVu Sans", "Liberation Sans")

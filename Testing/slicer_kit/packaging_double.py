@@ -64,9 +64,6 @@ class PyTorchUtilsLogic:
     torch_is_installed = True
     requested: list[dict] = []  # noqa: RUF012 - shared on purpose, read by tests
 
-    def torchInstalled(self) -> bool:
-        return type(self).torch_is_installed
-
     def installTorch(self, askConfirmation=False, forceComputationBackend=None, torchVersionRequirement=None, **more):
         """The torch module, None where the user declines."""
         cls = type(self)

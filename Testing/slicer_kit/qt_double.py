@@ -143,3 +143,22 @@ class QDesktopServices:
         if not isinstance(url, QtCore.QUrl):
             raise TypeError(f"openUrl() takes a QUrl, not {url!r}")
         return DIALOGS.record("url", url.toString())
+
+
+_HARMLESS = ("This plugin does not support propagateSizeHints",)
+
+
+class QtWarnings(list):
+    """The text of every Qt warning since the last `clear()`; less severe messages go to stderr."""
+
+    def start(self) -> None:
+        QtCore.qInstallMessageHandler(self._on_message)
+
+    def _on_message(self, kind, context, text: str) -> None:
+        if text.startswith(_HARMLESS):
+            return
+        severe = (QtCore.QtMsgType.QtWarningMsg, QtCore.QtMsgType.QtCriticalMsg, QtCore.QtMsgType.QtFatalMsg)
+        if kind in severe:
+            self.append(text)
+        else:
+            print(text, file=sys.stderr)

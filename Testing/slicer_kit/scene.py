@@ -11,8 +11,8 @@ from pathlib import Path
 import slicer
 
 from slicer_kit import i18n
+from slicer_kit.errors import silent_vtk, vtk_errors
 from slicer_kit.hierarchy import clear_hierarchy
-from slicer_kit.vtk_errors import silent_vtk, vtk_errors
 
 LOGIC_CLASSES = {
     "Volumes": "vtkSlicerVolumesLogic",

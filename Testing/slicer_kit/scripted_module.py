@@ -38,11 +38,6 @@ class ScriptedLoadableModule:
     def resourcePath(self, filename: str) -> str:
         return str(Path(self.parent.path).parent / "Resources" / filename)
 
-    def getDefaultModuleDocumentationLink(self, docPage: str | None = None) -> str:
-        page = docPage or f"user_guide/modules/{self.moduleName.lower()}.html"
-        address = slicer.app.documentationBaseUrl + page
-        return f'<p>For more information see the <a href="{address}">online documentation</a>.</p>'
-
 
 class ScriptedLoadableModuleWidget:
     """The module's panel; `parent` is the widget to build it into."""

@@ -149,6 +149,11 @@ class SliceViews:
         composites = [each.mrmlSliceCompositeNode() for each in self.all_of(volume)]
         return [slicer.mrmlScene.GetNodeByID(each.GetForegroundVolumeID() or "") for each in composites]
 
+    def texts(self, volume) -> list[str]:
+        """What is written at the top of each view of a scan."""
+        corners = [each.sliceView().cornerAnnotation() for each in self.all_of(volume)]
+        return [each.GetText(vtk.vtkCornerAnnotation.UpperEdge) or "" for each in corners]
+
     def field_of_view(self, volume, orientation: str = "Axial") -> float:
         """The shorter side of a view, mm."""
         return min(self.of(volume, orientation).mrmlSliceNode().GetFieldOfView()[:2])

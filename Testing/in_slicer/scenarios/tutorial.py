@@ -44,6 +44,7 @@ def run(user):
     place_point(user, panel, prior, place_of(known, "iliac_crest_left"))
     user.wait(lambda: answer(panel, current, 1) is not None)
     assert answer(panel, current, 1).status == "absent", "the other scan ends above the iliac crest"
+    user.wait(lambda: all("not in this scan" in text for text in user.views.texts(current)), 5, "its views say so")
     user.click(ui.undoButton)
     assert points.GetNumberOfDefinedControlPoints() == 1, f"{points.GetNumberOfControlPoints()} points"
 
