@@ -32,7 +32,8 @@ SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated 
 _SURE = 3.0  # log odds of a fault
 _DOUBTFUL = 0.7  # the same where the mirror image makes a better body too; see RESULTS.md
 _CLEARLY = 1.03  # factor by which it must fit better
-_LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan; about 1 in a scan that is stored upright
+_LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan, along the body; about 1 where it is stored upright
+_LEAST_ACROSS = 0.5  # the same from left to right; less is no body at all
 _SHORT_MM = 100.0  # scans of less height say little of it
 _FEWEST_CELLS = 100
 
@@ -67,7 +68,8 @@ def find_faults(
     if embedding.provenance.metric and embedding.coordinate is not None:
         ras, body = body_points(embedding)
         if len(ras) > _FEWEST_CELLS and np.ptp(ras[:, 2]) > _SHORT_MM:
-            turned[2] |= robust_affine(ras, body)[0][2, 2] < _LEAST_ALONG
+            across, _, along = np.diag(robust_affine(ras, body)[0])
+            turned[2] |= along < _LEAST_ALONG and across > _LEAST_ACROSS
         joined = not any(turned) and heights_fall(embedding)
         if mirrored is not None and may_be_mirrored(log_odds):
             turned[0] |= misfit_mm(embedding) > _CLEARLY * misfit_mm(mirrored)

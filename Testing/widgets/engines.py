@@ -24,6 +24,7 @@ class NamedMap(str):
     """A map that is but the name of its scan, and what the engine noted of it."""
 
     notes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 class InstantEngine(Engine):
