@@ -220,7 +220,7 @@ def _client(plan: Plan, total: int) -> Iterator[Any]:
 
     if plan.scheduler and plan.scheduler != _SLURM:
         try:
-            client = Client(plan.scheduler, timeout=20)
+            client = Client(plan.scheduler, timeout=10)
         except (OSError, ValueError) as error:
             raise AnatomicalEmbeddingError(
                 f"{plan.scheduler}: no scheduler answers; start one with `dask scheduler`, workers with `dask worker`."

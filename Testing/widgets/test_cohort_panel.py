@@ -1,7 +1,7 @@
 """The section "Cohort" of Anatomical Landmarks: places in many scans, one loaded by a double click."""
 
 import slicer.util
-from scans import patient
+from scans import add_patient, patient
 
 
 def write_places(folder, count: int = 2) -> str:
@@ -27,6 +27,7 @@ def open_places(kit, panel, path):
 
 
 def test_places_are_listed_and_a_double_click_loads_the_scan(kit, tmp_path):
+    add_patient(2, "Template")
     panel = kit.open(kit.load_module("AnatomicalLandmarks"))
     assert panel.ui.cohortSection.collapsed
     panel.ui.cohortSection.collapsed = False
@@ -38,7 +39,7 @@ def test_places_are_listed_and_a_double_click_loads_the_scan(kit, tmp_path):
     table.cellDoubleClicked.emit(1, 0)
     assert "Reading patient_1.nii" in panel.ui.cohortLabel.text
     kit.spin(lambda: panel.hits.loading is None, 30)
-    (node,) = slicer.util.getNodesByClass("vtkMRMLScalarVolumeNode")
+    node = slicer.util.getNodesByClass("vtkMRMLScalarVolumeNode")[-1]
     assert node.GetName() == "patient_1.nii"
     assert node in list(panel.logic.targets)
     table.cellDoubleClicked.emit(0, 2)
