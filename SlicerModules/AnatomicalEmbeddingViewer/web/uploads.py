@@ -37,7 +37,7 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
     """
     if request.content_type != "multipart/form-data":
         raise UploadError("Nothing was sent; choose one or more files.")
-    with _disk_full_said():
+    with _disk_full_reported():
         target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
     names, total = [], 0
     try:
@@ -47,7 +47,7 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
             if len(names) >= limits.files:
                 raise UploadError(f"More than {limits.files} files were sent; send them as one zip, or fewer.")
             names.append(safe_name(part.filename))
-            with _disk_full_said(), (target / _numbered(len(names), names[-1])).open("wb") as file:
+            with _disk_full_reported(), (target / _numbered(len(names), names[-1])).open("wb") as file:
                 while chunk := await part.read_chunk(_CHUNK):
                     total += len(chunk)
                     if total > limits.upload_bytes:
@@ -62,7 +62,7 @@ async def receive(request: web.Request, folder: Path, limits: Limits) -> tuple[P
 
 
 @contextmanager
-def _disk_full_said() -> Iterator[None]:
+def _disk_full_reported() -> Iterator[None]:
     """Raise UploadError where a file cannot grow; other faults as they are."""
     try:
         yield
@@ -98,7 +98,7 @@ def unzip(archive: Path, target: Path, limits: Limits) -> int:
     """Unpack a zip's files, numbered, into a folder; returns how many. Raises UploadError for what is no honest zip."""
     count = total = 0
     try:
-        with _disk_full_said(), zipfile.ZipFile(archive) as packed:
+        with _disk_full_reported(), zipfile.ZipFile(archive) as packed:
             entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
             if len(entries) > limits.files:
                 raise UploadError(f"The zip holds {len(entries)} files, more than {limits.files}; send a smaller one.")
