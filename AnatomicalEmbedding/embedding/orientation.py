@@ -25,7 +25,7 @@ from .working_grid import WorkingGrid
 METADATA_KEY = "anatomical_orientation"
 FORMAT_VERSION = 1
 FAULTS = ("left and right are swapped", "front and back are swapped", "head and feet are swapped")
-JOINED = "a part of the body comes twice, as if two scans were joined"
+JOINED = "body heights fall on the way up, as if two scans were joined or head and feet swapped"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
 SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated as the scan is
@@ -62,14 +62,15 @@ def find_faults(
     """Those of FAULTS that a scan clearly has, or JOINED; none is no proof.
 
     log_odds: by `orientation_of`. mirrored: the map of the scan's left-right mirror image, if there is one: it says
-    more where it makes a better body. Coordinates that run down while the scan runs up say it of head and feet.
+    more where it makes a better body. Coordinates that run down while the scan runs up say it of head and feet,
+    unless the network sees them the right way round.
     """
     turned, joined = [odds < -_SURE for odds in log_odds], False
     if embedding.provenance.metric and embedding.coordinate is not None:
         ras, body = body_points(embedding)
         if len(ras) > _FEWEST_CELLS and np.ptp(ras[:, 2]) > _SHORT_MM:
             across, _, along = np.diag(robust_affine(ras, body)[0])
-            turned[2] |= along < _LEAST_ALONG and across > _LEAST_ACROSS
+            turned[2] |= along < _LEAST_ALONG and across > _LEAST_ACROSS and log_odds[2] <= 0
         joined = not any(turned) and heights_fall(embedding)
         if mirrored is not None and may_be_mirrored(log_odds):
             turned[0] |= misfit_mm(embedding) > _CLEARLY * misfit_mm(mirrored)

@@ -200,7 +200,7 @@ def _read_landmarks(path: Path) -> dict[str, np.ndarray]:
         to_ras = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS}[content.get("frame", "RAS")]
         names = list(content["points"])
         points = np.array([content["points"][name] for name in names], dtype=np.float64).reshape(len(names), 3)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise PointsError(
             f'{path}: is not a list of landmarks; write {{"frame": "RAS", "points": {{"carina": [r, a, s], ...}}}}.'
         ) from error

@@ -93,7 +93,8 @@ def test_a_part_of_the_body_that_comes_twice_is_reported():
 
 def test_coordinates_that_run_down_are_reported_but_not_those_without_unit():
     upside_down = analytic_map(lambda p: p * (1, 1, -1) + (0, 0, 800))
-    assert find_faults(upside_down, (0, 0, 0)) == FAULTS[2:]
+    assert find_faults(upside_down, (0, 0, -0.5)) == FAULTS[2:]
+    assert find_faults(upside_down, (9, 9, 9)) == (JOINED,)
     unitless = replace(upside_down, provenance=replace(upside_down.provenance, metric=False))
     assert find_faults(unitless, (0, 0, 0)) == ()
 
