@@ -16,9 +16,7 @@ from .console import (
     open_model,
     print_json,
     print_table,
-    progress_bar,
     read_scan,
-    report_faults,
     say,
     write_table,
 )
@@ -76,10 +74,7 @@ def run_find(options: argparse.Namespace) -> None:
     make_folder(options.output)
     for path, name, volume, of in read_all(options, failed):
         try:
-            with progress_bar(volume.name or "scan", options.json) as progress:
-                embedding = model.embed(volume, progress)
-            report_faults(volume, embedding)
-            finder = PlaceFinder(embedding, volume)
+            finder = PlaceFinder(embed(model, volume, options), volume)
         except AnatomicalEmbeddingError as error:
             note_failure(error, failed, of)
             continue

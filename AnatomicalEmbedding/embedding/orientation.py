@@ -28,7 +28,7 @@ FAULTS = ("left and right are swapped", "front and back are swapped", "head and 
 JOINED = "body heights fall on the way up, as if two scans were joined or head and feet swapped"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
-SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated as the scan is
+_SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated as the scan is
 _SURE = 3.0  # log odds of a fault
 _DOUBTFUL = 0.7  # the same where the mirror image makes a better body too; see RESULTS.md
 _CLEARLY = 1.03  # factor by which it must fit better
@@ -45,10 +45,13 @@ def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, f
     grid: with air outside the body. body: bool (k, j, i). About 0 where the scan does not show it, as of a head alone
     left and right.
     """
-    cells = in_cells(grid, body)
-    log_odds = _network()(torch.stack([padded(cells, shift) for shift in SHIFTS])).mean(0)
-    right, front, up = (round(float(each), 2) for each in log_odds)
+    right, front, up = (round(float(each), 2) for each in log_odds_of(_network(), in_cells(grid, body)))
     return right, front, up
+
+
+def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
+    """(3,) log odds along R, A and S of a scan in cells (3, k, j, i), by a network."""
+    return network(torch.stack([_padded(cells, shift) for shift in _SHIFTS])).mean(0)
 
 
 def may_be_mirrored(log_odds: Sequence[float]) -> bool:
@@ -93,7 +96,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
     return cells[(slice(None), *(slice(int(at[0]), int(at[-1]) + 1) for at in held))]
 
 
-def padded(cells: torch.Tensor, shift: tuple[int, int, int] = (0, 0, 0)) -> torch.Tensor:
+def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
     """Cells (3, k, j, i) in the middle of air; sizes are multiples of STRIDE.
 
     shift: (k, j, i) of 0 or 1: to which side the middle of an odd number of cells is rounded.

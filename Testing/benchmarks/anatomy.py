@@ -36,11 +36,11 @@ HANDLED_MM, FAR_MM, FAR_SHARE, CERTAIN_SHARE = 10.0, 20.0, 0.1, 0.5
 
 @dataclass(frozen=True)
 class Seen:
-    """Of one input of one scan. said: what was flagged, or the error. errors_mm: of the answers that have a truth.
+    """Of one input of one scan. reported: what was flagged, or the error. errors_mm: of the answers that have a truth.
     certain: which of these are reported as matched.
     """
 
-    said: tuple[str, ...]
+    reported: tuple[str, ...]
     refused: bool = False
     errors_mm: np.ndarray = field(default_factory=lambda: np.empty(0))
     certain: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
@@ -52,7 +52,7 @@ class Seen:
         far = self.certain & (self.errors_mm > FAR_MM)
         if np.median(self.errors_mm) <= HANDLED_MM and far.sum() <= FAR_SHARE * self.certain.sum():
             return "handled"
-        return "flagged" if self.said or self.certain.mean() < CERTAIN_SHARE else "NOT"
+        return "flagged" if self.reported or self.certain.mean() < CERTAIN_SHARE else "NOT"
 
 
 def as_read(voxels: np.ndarray, affine: np.ndarray) -> Volume:
@@ -78,8 +78,8 @@ def examine(model: Model, plain: Volume, template: EmbeddingMap, change: Change,
     inside = np.flatnonzero(volume.contains(truth))[:points]
     found = match(template, places[inside], target)
     errors = np.linalg.norm(found.points_ras - truth[inside], axis=1)
-    said = (*(note for note in volume.notes if note not in plain.notes), *target.faults)
-    return Seen(said, False, errors, found.status == "matched")
+    reported = (*(note for note in volume.notes if note not in plain.notes), *target.faults)
+    return Seen(reported, False, errors, found.status == "matched")
 
 
 def rows(model: Model, scans: list[Volume], points: int) -> Iterator[str]:
@@ -90,10 +90,10 @@ def rows(model: Model, scans: list[Volume], points: int) -> Iterator[str]:
         errors = " / ".join("-" if one.refused else f"{np.median(one.errors_mm):.0f}" for one in seen)
         certain = " / ".join("-" if one.refused else f"{100 * one.certain.mean():.0f} %" for one in seen)
         far = " / ".join("-" if one.refused else f"{(one.certain & (one.errors_mm > FAR_MM)).sum()}" for one in seen)
-        said = " / ".join("; ".join(one.said) or "-" for one in seen)
+        reported = " / ".join("; ".join(one.reported) or "-" for one in seen)
         verdicts = [one.verdict for one in seen]
         verdict = verdicts[0] if len(set(verdicts)) == 1 else " / ".join(verdicts)
-        yield f"| {name} | {said} | {errors} | {certain} | {far} | {verdict} |"
+        yield f"| {name} | {reported} | {errors} | {certain} | {far} | {verdict} |"
 
 
 def montage(path: Path, tile: int = 190, columns: int = 6) -> None:

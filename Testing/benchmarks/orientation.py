@@ -21,13 +21,7 @@ from safetensors.torch import save_file
 from AnatomicalEmbedding import Volume
 from AnatomicalEmbedding.embedding.body import patient_on_grid
 from AnatomicalEmbedding.embedding.models.mirror_network import MirrorNetwork
-from AnatomicalEmbedding.embedding.orientation import (
-    FORMAT_VERSION,
-    METADATA_KEY,
-    SHIFTS,
-    in_cells,
-    padded,
-)
+from AnatomicalEmbedding.embedding.orientation import FORMAT_VERSION, METADATA_KEY, in_cells, log_odds_of
 from AnatomicalEmbedding.structures.labelled_scans import list_scans
 from AnatomicalEmbedding.training.mirrors import train_mirror_network
 
@@ -58,7 +52,7 @@ def main() -> None:
         for fold in range(options.sources):
             left_out = set(sources[fold :: options.sources])
             network = _trained({n: c for n, c in cells.items() if _source(n) not in left_out}, shares, options)
-            found += [_log_odds(network, c) for n, c in cells.items() if _source(n) in left_out]
+            found += [_both_ways(network, c) for n, c in cells.items() if _source(n) in left_out]
         _print(np.array(found))
     if options.output:
         network = _trained(cells, shares, options)
@@ -79,14 +73,10 @@ def _trained(cells: dict[str, torch.Tensor], shares: dict[str, float], options: 
 
 
 @torch.no_grad()
-def _log_odds(network: MirrorNetwork, cells: torch.Tensor) -> list[float]:
+def _both_ways(network: MirrorNetwork, cells: torch.Tensor) -> list[float]:
     """Of the scan as stored along R, A, S, and of its mirror image along each, with the sign turned."""
-
-    def of(turned: torch.Tensor) -> torch.Tensor:
-        return network(torch.stack([padded(turned, shift) for shift in SHIFTS])).mean(0)
-
-    mirrored = [-of(cells.flip(3 - axis))[axis] for axis in range(3)]
-    return [*of(cells).tolist(), *map(float, mirrored)]
+    mirrored = [-log_odds_of(network, cells.flip(3 - axis))[axis] for axis in range(3)]
+    return [*log_odds_of(network, cells).tolist(), *map(float, mirrored)]
 
 
 def _print(found: np.ndarray) -> None:

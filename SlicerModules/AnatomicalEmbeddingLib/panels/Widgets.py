@@ -11,6 +11,8 @@ import qt
 import slicer.util
 from slicer.i18n import tr as _
 
+from . import ModuleSettings
+
 
 def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | None) -> None:
     """Entries (value, text), without a signal; no entry is current where `current` is none of them."""
@@ -33,6 +35,15 @@ def connectPath(edit, slot: Callable[[str], None]) -> None:
 
 
 _INK = "#202020"  # on these colours, whatever the theme
+
+
+def askForFile(parent, title: str, kinds: str, setting: str) -> str:
+    """The file that the user chooses, or "". kinds: as "Reports (*.txt)". setting: of the folder used last."""
+    folder = ModuleSettings.value(setting, "")
+    path = qt.QFileDialog.getOpenFileName(parent, title, folder, kinds + ";;" + _("All files (*)"))
+    if path:
+        ModuleSettings.setValue(setting, str(qt.QFileInfo(path).absolutePath()))
+    return path
 
 
 def putCell(

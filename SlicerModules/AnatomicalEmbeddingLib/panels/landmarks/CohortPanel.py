@@ -10,9 +10,8 @@ from slicer.i18n import tr as _
 from ...scene.cohort.CohortHits import CohortHits
 from ...scene.cohort.CohortPlaces import CohortPlace
 from ...scene.Colours import DOUBTFUL, GOOD
-from .. import ModuleSettings
 from ..Session import Session
-from ..Widgets import WARNING, coloured, putCell
+from ..Widgets import WARNING, askForFile, coloured, putCell
 
 _FOLDER = "cohortFolder"  # setting: where places were opened last
 _MOST = 2000  # places that are listed; they come with the most probable first
@@ -59,10 +58,10 @@ class CohortPanel:
                 putCell(table, row, 1, chance, hit.status, _COLOURS.get(hit.status))
                 putCell(table, row, 2, error)
         table.visible = bool(self._listed)
-        self.ui.cohortLabel.text = coloured(self._sentence, WARNING) if self._sentence else escape(self._said())
+        self.ui.cohortLabel.text = coloured(self._sentence, WARNING) if self._sentence else escape(self._summary())
         self.ui.cohortLabel.visible = bool(self.ui.cohortLabel.text)
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         hits = self.hits
         if hits.loading is not None:
             return _("Reading {name} ...").format(name=hits.loading.name)
@@ -76,14 +75,8 @@ class CohortPanel:
         return self.hits.loading is not None
 
     def _onButton(self) -> None:
-        path = qt.QFileDialog.getOpenFileName(
-            self.ui.cohortButton,
-            _("Places in a cohort"),
-            ModuleSettings.value(_FOLDER, ""),
-            _("Places (*.csv)") + ";;" + _("All files (*)"),
-        )
+        path = askForFile(self.ui.cohortButton, _("Places in a cohort"), _("Places (*.csv)"), _FOLDER)
         if path:
-            ModuleSettings.setValue(_FOLDER, str(qt.QFileInfo(path).absolutePath()))
             self._sentence = ""
             self.hits.open(path)
 

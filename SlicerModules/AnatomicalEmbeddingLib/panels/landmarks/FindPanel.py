@@ -8,9 +8,8 @@ import qt
 from slicer.i18n import tr as _
 
 from ...scene.words.WordSearch import WordSearch
-from .. import ModuleSettings
 from ..Session import Session
-from ..Widgets import WARNING, coloured
+from ..Widgets import WARNING, askForFile, coloured
 
 _FOLDER = "reportFolder"  # setting: where a report was opened last
 
@@ -101,14 +100,8 @@ class FindPanel:
         self.update()
 
     def _onFile(self) -> None:
-        path = qt.QFileDialog.getOpenFileName(
-            self.ui.reportFileButton,
-            _("A report"),
-            ModuleSettings.value(_FOLDER, ""),
-            _("Reports (*.txt *.dcm)") + ";;" + _("All files (*)"),
-        )
+        path = askForFile(self.ui.reportFileButton, _("A report"), _("Reports (*.txt *.dcm)"), _FOLDER)
         if path:
-            ModuleSettings.setValue(_FOLDER, str(qt.QFileInfo(path).absolutePath()))
             self.search.openReport(path)
 
     def _showReport(self) -> None:
