@@ -8,6 +8,7 @@ import torch
 
 _INSIDE = 0.5  # share of a cell; the organ's faces lie where the largest share across passes it
 _CONNECTED = 0.35  # share of cells that belong together
+_THINNEST = 0.1  # cells; what is thinner is a single cell that hardly passes
 
 
 def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
@@ -24,7 +25,7 @@ def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndar
 
 
 def _box_in_cells(share: np.ndarray) -> np.ndarray | None:
-    """(2, 3) lowest and highest i, j, k of the faces, to a part of a cell; None where the largest part is faint."""
+    """(2, 3) lowest and highest i, j, k of the largest part's faces, to a part of a cell; None: faint or thin."""
     connected = sitk.GetImageFromArray((share > _CONNECTED).astype(np.uint8))
     parts = sitk.GetArrayFromImage(sitk.ConnectedComponent(connected, True))
     weight = np.bincount(parts.ravel(), weights=share.ravel())
@@ -41,6 +42,8 @@ def _box_in_cells(share: np.ndarray) -> np.ndarray | None:
             low = first - 1 + (_INSIDE - across[first - 1]) / (across[first] - across[first - 1])
         if last < len(across) - 1:
             high = last + (across[last] - _INSIDE) / (across[last] - across[last + 1])
+        if high - low < _THINNEST:
+            return None
         faces.append((low, high))
     return np.array(faces).T
 
