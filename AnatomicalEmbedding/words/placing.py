@@ -22,6 +22,7 @@ from .occupancy import read_occupancy, sharpened, tissue_likelihood
 from .phrases import Mention
 from .presence import Presence, frame_fields, uses_atlas
 from .qualifiers import Qualifier
+from .ribs import find_ribs
 from .scan_grid import make_scan_grid
 from .spine import between_bounds, find_spine, numbered_place
 from .terms import load_terms
@@ -90,6 +91,7 @@ class PlaceFinder:
         self._terms = load_terms()
         self._fields: dict[str, Field] = {}
         self._spine = find_spine(self.grid, self._atlas, volume)
+        self._ribs = find_ribs(self.grid, self._atlas, self._spine)
 
     def find(self, mention: Mention) -> list[Place]:
         """The places of a mention: one, or both sides of a pair."""
@@ -150,7 +152,8 @@ class PlaceFinder:
         if occupancy is not None and uses_atlas(term, occupancy.real):
             prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
             if name.startswith("rib_"):
-                prior = self._apart(name, prior)
+                followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
+                prior = self._apart(name, prior) if followed is None else followed
             if name.startswith("vertebrae_") and self._spine is not None:
                 prior = between_bounds(self.grid, prior, self._spine, name[10:])
             return sharpened(self.grid, prior, tissue)
