@@ -2,7 +2,7 @@
 
 python Testing/benchmarks/text2atlas.py WORK [--seeds 3] [--uberon FILE.obo] [--lesanet FILE.json] [--reports FILE.csv]
 
-Trains what WORK does not hold yet, then prints tables in Markdown. The last three are data of others, for measuring only.
+Trains what WORK does not hold yet, then prints tables in Markdown. The files are data of others, for measuring only.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _BASELINE_SENTENCES = 40_000
 _HIT_MM = 10.0  # the paper's own rule: so near counts as inside
 _PAPER = """
 Grujicic 2020, table 1 (another atlas, 27 organs, abstracts of articles, hits within 10 mm; not to be compared):
-SOD 89.4 %, 8 mm, 25 mm; classes 90.8 %, 9 mm, 82 mm; mean square 9.9 %, 68 mm, 70 mm; self-supervised, table 4: SOD 79.7 %,
-16 mm, 51 mm, with masks 83.2 %, 12 mm, 39 mm."""
+SOD 89.4 %, 8 mm, 25 mm; classes 90.8 %, 9 mm, 82 mm; mean square 9.9 %, 68 mm, 70 mm.
+Self-supervised, table 4: SOD 79.7 %, 16 mm, 51 mm; with masks 83.2 %, 12 mm, 39 mm."""
 
 Placer = Callable[[Sequence[str]], np.ndarray]
 
@@ -204,9 +204,8 @@ def main() -> None:
     if own:
         placers["most frequent place"] = [most_frequent(organs, own)]
     for title, examples in tests.items():
-        print(
-            f"\n{title} ({len(examples)})\n\n| model | IOR % | within 10 mm % | NVD mm | NVD-O mm |\n|---|---|---|---|---|"
-        )
+        print(f"\n{title} ({len(examples)})\n")
+        print("| model | IOR % | within 10 mm % | NVD mm | NVD-O mm |\n|---|---|---|---|---|")
         for name, of in placers.items():
             scores = np.array([list(vars(score(place, examples, organs)).values()) for place in of])
             mean, spread = scores.mean(axis=0), np.ptp(scores[:, 0]) / 2

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
@@ -70,9 +71,9 @@ class TextNetwork(nn.Module):
         )
         self.layers = nn.TransformerEncoder(layer, spec.layers, nn.LayerNorm(spec.width), enable_nested_tensor=False)
         self.head = nn.Linear(spec.width, spec.classes or 3)
-        half = torch.tensor(SHAPE[::-1]) * STEP_MM / 2
-        self.register_buffer("half_mm", half, persistent=False)
-        self.register_buffer("middle_mm", torch.from_numpy(LOW_MM).float() - STEP_MM / 2 + half, persistent=False)
+        half = STEP_MM / 2 * np.array(SHAPE[::-1])
+        for name, mm in (("half_mm", half), ("middle_mm", LOW_MM - STEP_MM / 2 + half)):
+            self.register_buffer(name, torch.tensor(mm, dtype=torch.float32), persistent=False)
 
     def forward(self, texts: Sequence[str]) -> torch.Tensor:
         words = [words_of(text)[:_LONGEST] for text in texts]
