@@ -100,12 +100,13 @@ class PieceBaseline:
 
 
 def dictionary(organs: Organs) -> Placer:
-    """Where the first place that a text names is most often; the middle of all places where it names none."""
+    """Where the smallest place that a text names is most often; the middle of all places where it names none."""
     middle = organs.best.mean(axis=0)
 
     def place(texts: Sequence[str]) -> np.ndarray:
-        named = [[n for mention in parse(text) for n in mention.places if n in organs.index] for text in texts]
-        return np.array([organs.best[organs.index[names[0]]] if names else middle for names in named])
+        named = [[organs.index[n] for m in parse(text) for n in m.places if n in organs.index] for text in texts]
+        smallest = [min(of, key=lambda n: len(organs.cells[n])) if of else None for of in named]
+        return np.array([middle if n is None else organs.best[n] for n in smallest])
 
     return place
 
