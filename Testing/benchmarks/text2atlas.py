@@ -169,7 +169,9 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path)
     options = parser.parse_args()
     organs = shipped_organs()
-    held = [SentenceMaker(organs, HELD_OUT).draw(rng) for rng in map(np.random.default_rng, range(_SENTENCES))]
+    held = [
+        SentenceMaker(organs, HELD_OUT, around=0).draw(rng) for rng in map(np.random.default_rng, range(_SENTENCES))
+    ]
     tests = {
         "held-out templates": held,
         "the same, misspelt": [misspelt(each, np.random.default_rng(n)) for n, each in enumerate(held)],

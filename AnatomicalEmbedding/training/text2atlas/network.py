@@ -20,6 +20,7 @@ _WORD = re.compile(r"\[mask\]|[^\W_]+")
 _GRAMS = (3, 4)  # letters
 _LONGEST = 40  # words; what follows is not read
 _LONGEST_WORD = 40
+_PIECE_STD = 0.02
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class TextNetwork(nn.Module):
         super().__init__()
         self.spec = spec
         self.pieces = nn.EmbeddingBag(spec.pieces, spec.width, mode="mean")
+        nn.init.normal_(self.pieces.weight, std=_PIECE_STD)  # pieces never seen in training say little
         self.front = nn.Parameter(torch.zeros(spec.width))
         self.position = nn.Parameter(0.1 * torch.randn(_LONGEST + 1, spec.width))
         layer = nn.TransformerEncoderLayer(

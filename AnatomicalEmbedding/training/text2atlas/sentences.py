@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...words.phrases import parse_report
-from ...words.terms import load_terms
+from ...words.terms import load_terms, plain_words
 from .network import MASK
 from .organs import Organs
 
@@ -67,11 +67,15 @@ class Example:
 
 
 class SentenceMaker:
-    """Sentences by templates, whose places and words are drawn at random; each place is as likely."""
+    """Sentences by templates, whose places and words are drawn at random; each place is as likely.
 
-    def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES) -> None:
-        self._organs = organs
+    around: up to so many common words of reports stand before half of the sentences and behind half.
+    """
+
+    def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
+        self._organs, self._around = organs, around
         self._templates = [template for of in families.values() for template in of]
+        self._plain = np.array(sorted(plain_words()))
         self._adjectival = [name for name in organs.names if load_terms()[name].adjectives]
 
     def draw(self, rng: np.random.Generator) -> Example:
@@ -95,7 +99,14 @@ class SentenceMaker:
                 spans.append((len(text) + span[0], len(text) + span[1]))
                 text += words
                 organs += [name for name in names if name in self._organs.index and name not in organs]
-        return Example(text + template[after:], tuple(organs), tuple(spans))
+        lead, tail = self._common(rng), f" {self._common(rng)}".rstrip()
+        moved = tuple((start + len(lead), end + len(lead)) for start, end in spans)
+        return Example(lead + text + template[after:] + tail, tuple(organs), moved)
+
+    def _common(self, rng: np.random.Generator) -> str:
+        """A few common words, each with a space behind it."""
+        count = max(0, int(rng.integers(-self._around, self._around + 1)))
+        return "".join(f"{word} " for word in self._plain[rng.integers(len(self._plain), size=count)])
 
 
 def _named(name: str, adjective: bool, rng: np.random.Generator) -> tuple[str, tuple[int, int], tuple[str, ...]]:
