@@ -29,7 +29,7 @@ class TextSpec:
 
     classes: int = 0
     width: int = 96
-    layers: int = 2
+    layers: int = 1
     heads: int = 4
     pieces: int = 8192
 
@@ -72,6 +72,12 @@ class TextNetwork(nn.Module):
             spec.width, spec.heads, 2 * spec.width, 0.1, "gelu", batch_first=True, norm_first=True
         )
         self.layers = nn.TransformerEncoder(layer, spec.layers, nn.LayerNorm(spec.width), enable_nested_tensor=False)
+        # a last layer for the token in front alone, which is all that is read
+        self.attention = nn.MultiheadAttention(spec.width, spec.heads, batch_first=True)
+        self.mixing = nn.Sequential(
+            nn.LayerNorm(spec.width), nn.Linear(spec.width, 2 * spec.width), nn.GELU(),
+            nn.Linear(2 * spec.width, spec.width),
+        )  # fmt: skip
         self.head = nn.Linear(spec.width, spec.classes or 3)
         half = STEP_MM / 2 * np.array(SHAPE[::-1])
         for name, mm in (("half_mm", half), ("middle_mm", LOW_MM - STEP_MM / 2 + half)):
@@ -88,5 +94,6 @@ class TextNetwork(nn.Module):
         lengths = torch.tensor([len(of) + 1 for of in words], device=device)
         beyond = torch.arange(x.shape[1], device=device) >= lengths[:, None]
         x = self.layers(x + self.position[: x.shape[1]], src_key_padding_mask=beyond)
-        found = self.head(x[:, 0])
+        front = x[:, 0] + self.attention(x[:, :1], x, x, key_padding_mask=beyond, need_weights=False)[0][:, 0]
+        found = self.head(front + self.mixing(front))
         return found if self.spec.classes else self.middle_mm + self.half_mm * torch.tanh(found)

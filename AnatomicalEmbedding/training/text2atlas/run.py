@@ -48,7 +48,7 @@ class TextRecipe:
 
     loss: str = "sod"
     mask: float = 0.0
-    steps: int = 1200
+    steps: int = 1000
     seed: int = 0
     batch: int = 64
     learning_rate: float = 2e-3
