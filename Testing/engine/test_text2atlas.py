@@ -151,11 +151,13 @@ class TestNetwork:
         network = TextNetwork(TextSpec(width=16, layers=1, pieces=256)).train()
         optimiser = torch.optim.Adam(network.parameters(), 1e-2)
         points, named = map(torch.from_numpy, organs.sample([["one"], ["two"]], 20, np.random.default_rng(0)))
-        for _ in range(150):
+        falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.01, 200)
+        for _ in range(200):
             loss = soft_organ_distance(network(["alpha", "omega"]) / 300, points / 300, named)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
+            falling.step()
         with torch.no_grad():
             found = network.eval()(["alpha", "omega"]).double().numpy()
         assert organs.distance(found[0], ["one"]) < 10
