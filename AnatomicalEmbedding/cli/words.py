@@ -24,7 +24,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
     add("--reports", type=Path, nargs="+", default=[], metavar="FILE", help="texts, each line a report or part of one")
     add("--loss", choices=LOSSES, default=LOSSES[0], help=f"default: {LOSSES[0]}, the soft organ distance")
-    add("--mask", type=_share, default=0.5, metavar="SHARE", help="share of places' names masked (default: 0.5)")
+    add(
+        "--mask",
+        type=_share,
+        default=0.0,
+        metavar="SHARE",
+        help="of names masked (default: 0; the paper: 0.5)",
+    )
     add("--steps", type=console.at_least(1), default=1000, metavar="N", help="optimiser steps (default: 1000)")
     add("--seed", type=console.at_least(0), default=0, help="of the sentences and the first weights (default: 0)")
     console.complete(train, run_train, model=False)

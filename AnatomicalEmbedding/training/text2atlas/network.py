@@ -86,13 +86,12 @@ class TextNetwork(nn.Module):
     def forward(self, texts: Sequence[str]) -> torch.Tensor:
         words = [words_of(text)[:_LONGEST] for text in texts]
         pieces = [pieces_of(word, self.spec.pieces) for of in words for word in of]
-        device = self.front.device
         flat = torch.tensor([piece for of in pieces for piece in of], dtype=torch.long)
         starts = torch.tensor([0, *map(len, pieces)]).cumsum(0)[:-1]
-        vectors = self.pieces(flat.to(device), starts.to(device)).split(list(map(len, words)))
+        vectors = self.pieces(flat, starts).split(list(map(len, words)))
         x = pad_sequence([torch.cat([self.front[None], v]) for v in vectors], batch_first=True)
-        lengths = torch.tensor([len(of) + 1 for of in words], device=device)
-        beyond = torch.arange(x.shape[1], device=device) >= lengths[:, None]
+        lengths = torch.tensor([len(of) + 1 for of in words])
+        beyond = torch.arange(x.shape[1]) >= lengths[:, None]
         x = self.layers(x + self.position[: x.shape[1]], src_key_padding_mask=beyond)
         front = x[:, 0] + self.attention(x[:, :1], x, x, key_padding_mask=beyond, need_weights=False)[0][:, 0]
         found = self.head(front + self.mixing(front))
