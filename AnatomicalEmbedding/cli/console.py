@@ -8,6 +8,7 @@ import json
 import math
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ..embedding.inference import Model, ProgressCallback
     from ..embedding.map import EmbeddingMap
     from ..scan.volume import Volume
+
+_LINE_SECONDS = 2.0  # between lines of progress
 
 
 def complete(
@@ -76,6 +79,17 @@ def ending_signals() -> list[signal.Signals]:
     hang_up = getattr(signal, "SIGHUP", None)
     blocked = hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN
     return [signal.SIGTERM] if blocked else [signal.SIGTERM, hang_up]
+
+
+def stop_on_signals() -> Callable[[], bool]:
+    """A function that is True once a signal has asked to stop: what runs is saved first."""
+    received: list[bool] = []
+    try:
+        for number in (signal.SIGINT, *ending_signals()):
+            signal.signal(number, lambda *_: received.append(True))
+    except ValueError:  # not the main thread: its application handles signals
+        pass
+    return lambda: bool(received)
 
 
 def check_folder(path: Path) -> None:
@@ -220,6 +234,24 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
         def show(share: float, what: str) -> None:
             bar.set_postfix_str(what, refresh=False)
             bar.update(100 * share - bar.n)
+
+        yield show
+
+
+@contextmanager
+def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[ProgressCallback]:
+    """Progress of one of several scans: a bar, or where stderr is no terminal a line every few seconds, with --json
+    too: `anatemb: PERCENT % NAME: WHAT`, percent of all.
+    """
+    last = float("-inf")
+    with progress_bar(name, quiet) as bar:
+
+        def show(share: float, what: str) -> None:
+            nonlocal last
+            bar(share, what)
+            if not sys.stderr.isatty() and time.monotonic() >= last + _LINE_SECONDS:
+                last = time.monotonic()
+                print(f"anatemb: {100 * (before + share) / of:.0f} % {name}: {what}", file=sys.stderr, flush=True)
 
         yield show
 

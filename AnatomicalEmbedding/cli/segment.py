@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
     from ..segmentation.segmenter import Segmenter
 
 PAGE_NAME = "outlines.html"
-_LINE_SECONDS = 2.0
 STARTS = ("embedding", "random", "pcl-paper", "pcl-body")
 
 
@@ -77,7 +72,7 @@ def run_train(options: argparse.Namespace) -> None:
     said: list[int] = []
 
     weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
-    with _progress("training", options.json) as step:
+    with console.progress_lines("training", options.json) as step:
 
         def planned(plan: Plan) -> None:
             said.append(plan.steps)
@@ -85,23 +80,12 @@ def run_train(options: argparse.Namespace) -> None:
 
         segmenter = train_segmenter(
             examples, model, options.output, options.start, options.seed, options.minutes, weights, planned, step,
-            _stop_on_interrupt(),
+            console.stop_on_signals(),
         )  # fmt: skip
     if options.json:
         console.print_json({"model": str(options.output), "structures": list(segmenter.names), "steps": sum(said)})
     else:
         console.say(f"wrote {options.output}; run: anatemb segment run SCAN... --model {options.output} -o OUT")
-
-
-def _stop_on_interrupt() -> Callable[[], bool]:
-    """A function that is True once a signal has asked to stop: the run is saved first."""
-    received: list[bool] = []
-    try:
-        for number in (signal.SIGINT, *console.ending_signals()):
-            signal.signal(number, lambda *_: received.append(True))
-    except ValueError:  # not the main thread: its application handles signals
-        pass
-    return lambda: bool(received)
 
 
 def run_run(options: argparse.Namespace) -> None:
@@ -132,7 +116,7 @@ def run_run(options: argparse.Namespace) -> None:
             results = _results(options, name, paths)
             found = _found_before(earlier.get(path, ()), results, Path(path), options.model, segmenter)
             if found is None:
-                with _progress(name, options.json, len(done) + len(failed), of) as progress:
+                with console.progress_lines(name, options.json, len(done) + len(failed), of) as progress:
                     embedding = model.embed(volume, lambda share, what: progress(0.2 * share, what))
                     found = outline(volume, embedding, segmenter, lambda s, what: progress(0.2 + 0.8 * s, what))
                 console.report_faults(volume, embedding)
@@ -170,24 +154,6 @@ def run_run(options: argparse.Namespace) -> None:
 
 def _minutes(scans: int) -> int:
     return max(1, round(scans * 12 / 60))
-
-
-@contextmanager
-def _progress(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[Callable[[float, str], None]]:
-    """Progress of one of several scans: a bar, or where stderr is no terminal a line every few seconds, with --json
-    too: `anatemb: PERCENT % NAME: WHAT`, percent of all.
-    """
-    last = float("-inf")
-    with console.progress_bar(name, quiet) as bar:
-
-        def show(share: float, what: str) -> None:
-            nonlocal last
-            bar(share, what)
-            if not sys.stderr.isatty() and time.monotonic() >= last + _LINE_SECONDS:
-                last = time.monotonic()
-                print(f"anatemb: {100 * (before + share) / of:.0f} % {name}: {what}", file=sys.stderr, flush=True)
-
-        yield show
 
 
 def _results(options: argparse.Namespace, name: str, inputs: list[Path]) -> list[Path]:

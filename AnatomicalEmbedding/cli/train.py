@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import at_least, complete, ending_signals, not_negative, print_json, say
+from .console import at_least, complete, not_negative, print_json, say, stop_on_signals
 
 if TYPE_CHECKING:
     from ..training.recipes import Recipe
@@ -126,7 +125,7 @@ def run(options: argparse.Namespace) -> None:
             raise AnatomicalEmbeddingError(f"{options.validate}: holds every training patient; validate on others.")
         scans = apart
     start_from = find_weights(options.start_from).network if options.start_from else None
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
 
     def show(progress: Progress) -> None:
         if options.json:
@@ -220,11 +219,3 @@ def _overrides(pairs: list[str]) -> dict[str, object]:
         except tomllib.TOMLDecodeError:
             raise AnatomicalEmbeddingError(f"--set {pair}: write SECTION.KEY=VALUE, such as batch.pairs=4.") from None
     return found
-
-
-def _stop_on_signals():
-    """A function that returns True once a signal has asked the process to stop; the trainer saves first."""
-    received = []
-    for number in (signal.SIGINT, *ending_signals()):
-        signal.signal(number, lambda *_: received.append(True))
-    return lambda: bool(received)

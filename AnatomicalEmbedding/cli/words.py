@@ -1,0 +1,90 @@
+"""anatemb words: the papers' model of text as a recipe, which gives any text a point of the body."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from . import console
+
+LOSSES = ("sod", "minimum", "mean-square", "cross-entropy")
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("words", help="train a network that gives any text a point of the body (text2atlas)")
+    parts = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
+
+    train = parts.add_parser(
+        "train",
+        help="train on sentences made from the known places, and on reports of yours",
+        description="The recipe of text2atlas (Grujicic 2020) with a small network. `anatemb find` does not use it. "
+        "Interrupting is safe: the same command goes on where it stopped.",
+    )
+    add = train.add_argument
+    add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
+    add("--reports", type=Path, nargs="+", default=[], metavar="FILE", help="texts, each line a report or part of one")
+    add("--loss", choices=LOSSES, default=LOSSES[0], help=f"default: {LOSSES[0]}, the soft organ distance")
+    add(
+        "--mask",
+        type=_share,
+        default=0.0,
+        metavar="SHARE",
+        help="of names masked (default: 0; the paper: 0.5)",
+    )
+    add("--steps", type=console.at_least(1), default=1000, metavar="N", help="optimiser steps (default: 1000)")
+    add("--seed", type=console.at_least(0), default=0, help="of the sentences and the first weights (default: 0)")
+    console.complete(train, run_train, model=False)
+
+    place = parts.add_parser("place", help="the point of the body that a trained network gives a text")
+    add = place.add_argument
+    add("texts", nargs="+", metavar="TEXT")
+    add("--model", type=Path, required=True, metavar="RUN", help="folder that `anatemb words train` wrote")
+    console.complete(place, run_place, model=False)
+
+
+def run_train(options: argparse.Namespace) -> None:
+    from ..training.text2atlas.organs import shipped_organs
+    from ..training.text2atlas.run import FILE, TextRecipe, train_text
+    from ..training.text2atlas.sentences import sentences_of
+    from ..words.report_text import read_report
+
+    console.check_folder(options.output)
+    lines = [line for path in options.reports for line in read_report(path).splitlines()]
+    examples = sentences_of(lines, shipped_organs())
+    if options.reports:
+        console.say(f"{len(examples)} sentences of the reports name places", options.json)
+    console.make_folder(options.output)
+    recipe = TextRecipe(options.loss, options.mask, options.steps, options.seed)
+    with console.progress_lines("training", options.json) as bar:
+
+        def show(step: int, loss: float, seconds_left: float) -> None:
+            bar(step / recipe.steps, f"step {step}, loss {loss:.3f}, {seconds_left / 60:.0f} min to go")
+
+        train_text(recipe, options.output, examples, show, console.stop_on_signals())
+    path = options.output / FILE
+    if options.json:
+        console.print_json({"model": str(path), "steps": recipe.steps, "sentences": len(examples)})
+    else:
+        console.say(f"wrote {path}; ask: anatemb words place TEXT --model {options.output}")
+
+
+def run_place(options: argparse.Namespace) -> None:
+    from ..training.text2atlas.run import TextPlacer
+
+    placer = TextPlacer.load(options.model)
+    rows = [
+        [text, *(round(float(x), 1) for x in point), placer.organs.name_at(point)]
+        for text, point in zip(options.texts, placer.place(options.texts), strict=True)
+    ]
+    columns = ("text", "r", "a", "s", "place")
+    if options.json:
+        console.print_json(console.as_records(columns, rows))
+    else:
+        console.print_table(columns, [[str(cell) for cell in row] for row in rows])
+
+
+def _share(text: str) -> float:
+    share = console.not_negative(text)
+    if share > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
+    return share

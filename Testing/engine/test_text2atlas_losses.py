@@ -1,0 +1,183 @@
+"""Losses of the text network: values and gradients as the papers' formulas written out, and what must hold of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from AnatomicalEmbedding.training.text2atlas.losses import (
+    mean_square,
+    minimum_distance,
+    organ_entropy,
+    point_distance,
+    soft_organ_distance,
+)
+
+POINT_LOSSES = [soft_organ_distance, minimum_distance, mean_square]
+
+
+def batch(seed: int, size: int = 3, organs: int = 4, points: int = 5):
+    """Points that texts were given, organs of which each text names some, in float64."""
+    rng = np.random.default_rng(seed)
+    named = rng.random((size, organs)) < 0.6
+    named[:, 0] = True
+    of = (rng.normal(size=(size, 3)), rng.normal(size=(size, organs, points, 3)), named)
+    return tuple(map(torch.from_numpy, of))
+
+
+def literal_sod(predicted, points, named, gamma_p=0.1, gamma_o=1.0):
+    """Equations 2 and 3 of Grujicic 2020, one sum after the other."""
+    total = 0.0
+    for y_hat, organs, there in zip(predicted, points, named, strict=True):
+        organ_losses = []
+        for organ, is_named in zip(organs, there, strict=True):
+            if not is_named:
+                continue
+            distances = [math.dist(y_hat, y) for y in organ]
+            bottom = sum(math.exp(-d / gamma_p) for d in distances)
+            organ_losses.append(sum(d * math.exp(-d / gamma_p) / bottom for d in distances))
+        bottom = sum(math.exp(-loss / gamma_o) for loss in organ_losses)
+        total += sum(loss * math.exp(-loss / gamma_o) / bottom for loss in organ_losses)
+    return total / len(predicted)
+
+
+def literal_minimum(predicted, points, named):
+    best = [
+        min(math.dist(y_hat, y) for organ, there in zip(organs, of, strict=True) if there for y in organ)
+        for y_hat, organs, of in zip(predicted, points, named, strict=True)
+    ]
+    return sum(best) / len(best)
+
+
+def literal_square(predicted, points, named):
+    total = 0.0
+    for y_hat, organs, of in zip(predicted, points, named, strict=True):
+        every = [y for organ, there in zip(organs, of, strict=True) if there for y in organ]
+        for axis in range(3):
+            total += (y_hat[axis] - sum(y[axis] for y in every) / len(every)) ** 2
+    return total / (3 * len(predicted))
+
+
+LITERAL = {soft_organ_distance: literal_sod, minimum_distance: literal_minimum, mean_square: literal_square}
+
+
+@pytest.mark.parametrize("loss", POINT_LOSSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_values_are_those_of_the_formulas(loss, seed):
+    predicted, points, named = batch(seed)
+    assert float(loss(predicted, points, named)) == pytest.approx(
+        LITERAL[loss](predicted.tolist(), points.tolist(), named.tolist()), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("loss", POINT_LOSSES)
+def test_gradients_are_those_of_the_formulas(loss):
+    predicted, points, named = batch(7)
+    predicted.requires_grad_()
+    loss(predicted, points, named).backward()
+    step = 1e-6
+    for n in range(len(predicted)):
+        for axis in range(3):
+            ends = []
+            for sign in (-1, 1):
+                moved = predicted.detach().clone()
+                moved[n, axis] += sign * step
+                ends.append(LITERAL[loss](moved.tolist(), points.tolist(), named.tolist()))
+            assert float(predicted.grad[n, axis]) == pytest.approx((ends[1] - ends[0]) / (2 * step), abs=1e-7)
+
+
+@pytest.mark.parametrize("temperatures", [(0.1, 1.0), (1.0, 0.1), (0.5, 0.5)])
+def test_temperatures_are_those_of_points_and_of_organs(temperatures):
+    predicted, points, named = batch(11)
+    expected = literal_sod(predicted.tolist(), points.tolist(), named.tolist(), *temperatures)
+    assert float(soft_organ_distance(predicted, points, named, *temperatures)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_entropy_counts_each_text_the_same():
+    logits = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 4)))
+    organs = torch.tensor([[1.0, 0, 0, 0], [0, 1, 1, 0]], dtype=torch.float64)
+    expected = 0.0
+    for row, of in zip(logits.tolist(), organs.tolist(), strict=True):
+        bottom = sum(map(math.exp, row))
+        expected -= sum(math.log(math.exp(x) / bottom) for x, there in zip(row, of, strict=True) if there) / sum(of) / 2
+    assert float(organ_entropy(logits, organs)) == pytest.approx(expected, rel=1e-12)
+    logits.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: organ_entropy(x, organs), logits)
+
+
+@pytest.mark.parametrize("loss", POINT_LOSSES)
+def test_a_point_on_an_organ_has_a_finite_gradient(loss):
+    predicted, points, named = batch(3)
+    predicted = points[:, 0, 0].clone().requires_grad_()
+    loss(predicted, points, named).backward()
+    assert predicted.grad.isfinite().all()
+
+
+coordinates = st.floats(-3, 3, width=32)
+clouds = arrays(np.float64, (2, 3, 4, 3), elements=coordinates)
+places = arrays(np.float64, (2, 3), elements=coordinates)
+ALL = torch.ones(2, 3, dtype=torch.bool)
+
+
+@settings(max_examples=60, deadline=None)
+@given(places, clouds)
+def test_sod_lies_between_the_nearest_and_the_farthest_point(predicted, points):
+    predicted, points = torch.from_numpy(predicted), torch.from_numpy(points)
+    distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)
+    value = soft_organ_distance(predicted, points, ALL)
+    assert minimum_distance(predicted, points, ALL) - 1e-9 <= value <= distance.amax((1, 2)).mean() + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(places, clouds)
+def test_sod_becomes_the_minimum_distance_as_its_temperatures_fall(predicted, points):
+    predicted, points = torch.from_numpy(predicted), torch.from_numpy(points)
+    cold = soft_organ_distance(predicted, points, ALL, 1e-6, 1e-6)
+    assert float(cold) == pytest.approx(float(minimum_distance(predicted, points, ALL)), abs=1e-4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    places, clouds, arrays(np.float64, 3, elements=coordinates), st.permutations(range(4)), st.permutations(range(3))
+)
+def test_only_distances_count(predicted, points, shift, point_order, organ_order):
+    predicted, points, shift = map(torch.from_numpy, (predicted, points, shift))
+    moved = (points + shift)[:, organ_order][:, :, point_order]
+    for loss in POINT_LOSSES:
+        assert float(loss(predicted + shift, moved, ALL)) == pytest.approx(
+            float(loss(predicted, points, ALL)), abs=1e-9
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(places, clouds)
+def test_organs_that_are_not_named_do_not_count(predicted, points):
+    predicted, points = torch.from_numpy(predicted), torch.from_numpy(points)
+    named = torch.tensor([[True, True, False]] * 2)
+    for loss in POINT_LOSSES:
+        alone = loss(predicted, points[:, :2], named[:, :2])
+        assert float(loss(predicted, points, named)) == pytest.approx(float(alone), abs=1e-12)
+
+
+def test_a_point_is_pulled_to_the_nearer_of_two_organs():
+    """Section 4.3: near one organ, the other hardly counts; the mean square is pulled between them."""
+    points = torch.zeros(1, 2, 5, 3, dtype=torch.float64)
+    points[:, 1, :, 0] = 10.0
+    at = torch.tensor([[2.0, 0, 0]], dtype=torch.float64, requires_grad=True)
+    named = torch.ones(1, 2, dtype=torch.bool)
+    (towards,) = torch.autograd.grad(soft_organ_distance(at, points, named), at)
+    assert towards[0, 0] > 0.9
+    (between,) = torch.autograd.grad(mean_square(at, points, named), at)
+    assert between[0, 0] < 0
+
+
+def test_the_distance_to_an_organ_of_one_point_is_that_to_the_point():
+    predicted, points, _ = batch(5, points=1)
+    expected = torch.linalg.vector_norm(predicted[:, None] - points[:, :, 0], dim=-1)
+    torch.testing.assert_close(point_distance(predicted, points, 0.1), expected)
