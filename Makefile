@@ -6,9 +6,9 @@ VIEWS := .venv-views
 # PyTorch's threads spin while they wait: more of them than cores is slower than fewer
 export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
-# processes of tests, each with the files that it began, as some keep an embedded scan for all of their tests; the
-# longest first (Testing/conftest.py). The browser's tests wait more than they compute: three on two cores
-BESIDE := --dist loadfile --no-loadscope-reorder -n
+# processes of tests, each with the files that it began: some keep an embedded scan for all of their tests. The
+# browser's tests wait for a third of their time: three processes on two cores
+BESIDE := --dist loadfile -n
 # these run in an environment of their own
 NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 

@@ -15,12 +15,6 @@ from AnatomicalEmbedding.phantom import Phantom, make_phantom
 _REAL_DATA = Path(os.environ.get("ANATEMB_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 _CANNOT_DRAW = bool(missing_libraries())
 _DRAW = {"drawing", "kit"}  # fixtures
-# The longest files. They are begun first: a long one that is left over keeps one process busy alone.
-_LONG = (
-    "test_scenarios_on_kit", "test_cohort_run", "test_organs", "test_hostile_files", "test_training_real",
-    "test_shipped_weights", "test_outlines_in_scene", "test_segmentation", "test_align_volumes", "test_trainer",
-    "test_self_tests", "test_privacy", "test_distributed", "test_cli_calibrate",
-)  # fmt: skip
 
 # a machine that is busy is no failure
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -55,12 +49,6 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def drawing() -> None:
     """Requested by what draws with Qt or VTK, whose libraries are the system's; `kit` counts as well."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; `make test` hands files out in this order."""
-    place = {name: number for number, name in enumerate(_LONG)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
