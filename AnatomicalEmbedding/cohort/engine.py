@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ _IN_FLIGHT = 4  # tasks that are sent ahead for each worker
 _RETRIES = 4  # workers that a scan may end before it is taken as the reason
 _PATIENCE_S = 120.0  # without any worker, or without the scheduler
 _RESULT_S = 10.0
+_CONNECT_S = 10.0
 _SLURM = "slurm"
 
 
@@ -220,7 +222,8 @@ def _client(plan: Plan, total: int) -> Iterator[Any]:
 
     if plan.scheduler and plan.scheduler != _SLURM:
         try:
-            client = Client(plan.scheduler, timeout=10)
+            _knock(plan.scheduler)
+            client = Client(plan.scheduler, timeout=_CONNECT_S)
         except (OSError, ValueError) as error:
             raise AnatomicalEmbeddingError(
                 f"{plan.scheduler}: no scheduler answers; start one with `dask scheduler`, workers with `dask worker`."
@@ -251,6 +254,14 @@ def _client(plan: Plan, total: int) -> Iterator[Any]:
             )  # fmt: skip
         with cluster, Client(cluster) as client:
             yield client
+
+
+def _knock(address: str) -> None:
+    """Raise OSError or ValueError where no program listens: Dask alone would try again and again."""
+    from distributed.comm import get_address_host_port
+
+    if address.startswith(("tcp://", "tls://")) or "://" not in address:
+        socket.create_connection(get_address_host_port(address), timeout=_CONNECT_S).close()
 
 
 def _local(plan: Plan, total: int) -> tuple[int, int, int]:

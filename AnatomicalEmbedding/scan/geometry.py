@@ -23,9 +23,11 @@ def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """(N,) bool: does a continuous index i, j, k (N, 3) lie within the outer edges of a grid of shape k, j, i?"""
-    last = np.array(shape[::-1]) - 0.5
-    return np.all((ijk >= -0.5 - _ROUNDING) & (ijk <= last + _ROUNDING), axis=-1)
+    """(...) bool: does a continuous index i, j, k (..., 3) lie within the outer edges of a grid of shape k, j, i?"""
+    inside = np.ones(ijk.shape[:-1], dtype=bool)
+    for axis, size in enumerate(shape[::-1]):  # one axis at a time: reducing over three values is slow
+        inside &= (ijk[..., axis] >= -0.5 - _ROUNDING) & (ijk[..., axis] <= size - 0.5 + _ROUNDING)
+    return inside
 
 
 def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:

@@ -84,7 +84,9 @@ class TestMatch:
 
     def test_fast_answers_are_those_of_the_python_interface(self, anatemb, place, tmp_path):
         weights = tmp_path / "described.safetensors"
-        write_weights(small_network(local_channels=8), weights, "described", {"recipe": "none"})
+        write_weights(
+            small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), weights, "described", {"recipe": "none"}
+        )
         model = load_model(str(weights), "cpu")
         template, target = (model.embed(Volume.read(path)) for path in (place.template, place.target))
         found = {}

@@ -31,7 +31,9 @@ def place(tmp_path_factory):
     for name in ("carl", "dora"):
         (folder / "scans" / f"{name}.nii.gz").write_bytes((folder / "labelled" / f"{name}.nii.gz").read_bytes())
     (folder / "scans" / "broken.nii.gz").write_bytes(b"nothing")
-    write_weights(small_network(local_channels=8), folder / "w.safetensors", "w", {"recipe": "none"})
+    write_weights(
+        small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), folder / "w.safetensors", "w", {"recipe": "none"}
+    )
     return folder
 
 

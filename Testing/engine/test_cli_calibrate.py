@@ -24,7 +24,7 @@ def labelled(tmp_path_factory):
 
 def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_path):
     weights = tmp_path / "described.safetensors"
-    write_weights(small_network(local_channels=8), weights, "described", {"recipe": "none"})
+    write_weights(small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), weights, "described", {"recipe": "none"})
     refused = anatemb("evaluate", "confidence", labelled, "--model", weights, "--no-cache")
     assert_refused(refused, "described: carries no calibration", "anatemb calibrate")
     made = anatemb("calibrate", labelled, "--phantoms", 0, "--model", weights, "--no-cache")

@@ -81,7 +81,7 @@ def test_killed_workers_and_a_killed_run_leave_the_same_shards(folder, weights, 
     psutil.wait_procs(after, timeout=30)
     (folder / "shards" / "00").mkdir(exist_ok=True)
     (folder / "shards" / "00" / ".0123456789ab.00ff.scan.safetensors").write_bytes(b"half")
-    done = run(folder, weights, "--workers", "2")
+    done = run(folder, weights, "--workers", "1")
     assert done.returncode == 0, done.stderr
     assert f"{_SCANS} embedded, 1 duplicate, 1 unusable" in done.stdout
     assert "left" in done.stderr or "scans, " in done.stderr  # progress

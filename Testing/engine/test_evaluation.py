@@ -238,7 +238,7 @@ def test_embedding_matcher_embeds_each_scan_once(cases):
 
 
 def test_a_matcher_goes_only_as_far_as_asked(cases):
-    model = Model(small_network(local_channels=8), "small", "0" * 64)
+    model = Model(small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), "small", "0" * 64)
     whole = EmbeddingMatcher(model)
     points = cases[0].structures["liver"].points_ras
     found = {effort: whole.with_effort(effort)(cases[0], points, cases[1]) for effort in EFFORTS}

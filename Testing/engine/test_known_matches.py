@@ -120,8 +120,8 @@ def test_synthetic_patients_are_tried_in_each_view(embed, monkeypatch):
     small = {"whole": (100.0, 500.0), "lower half": (100.0, 300.0), "upper half": (300.0, 500.0)}
     monkeypatch.setattr(patient, "VIEWS", small)
     monkeypatch.setattr(patient, "_SPACING_MM", (6.0, 6.0, 6.0))
-    trials = list(phantom_trials([50_001, 50_002, 50_003], embed))
-    assert [t.whole for t in trials] == [True, False, False] * 3
+    trials = list(phantom_trials([50_001, 50_002], embed))
+    assert [t.whole for t in trials] == [True, False, False] * 2
     for trial in trials:
         gone = np.isnan(trial.target_ras).any(axis=1)
         assert gone.any() != trial.whole

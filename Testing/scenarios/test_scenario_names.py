@@ -109,7 +109,7 @@ def test_what_is_imported_exists():
     assert wrong == []
 
 
-def test_names_of_qt_exist():
+def test_names_of_qt_exist(drawing):
     QtCore = pytest.importorskip("PySide6.QtCore")  # noqa: N806
     from PySide6 import QtGui, QtWidgets
 

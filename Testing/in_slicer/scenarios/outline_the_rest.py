@@ -16,7 +16,7 @@ def run(user):
     ui.outlineFolderEdit.currentPath = str(user.folder / "outlines")
     ui.outlineExamplesSelector.setCheckState(example, 2)
     user.wait(lambda: ui.outlineButton.text.startswith("Segment 1 scan, about "), 5, "the time is stated")
-    panel.outlines.process.mostMinutes = 0.1  # the organ of a synthetic patient is learned at once
+    panel.outlines.process.mostMinutes = 0.01  # the organ of a synthetic patient is learned at once
 
     # stopped, and gone on with
     user.click(ui.outlineButton)

@@ -30,7 +30,7 @@ def examples(scene, patients):
 @pytest.fixture
 def logic(scene):
     made = OutlineLogic(scene, [sys.executable])
-    made.process.mostMinutes = 0.1
+    made.process.mostMinutes = 0.01
     made.said = []
     made.reported.connect(made.said.append)
     yield made
