@@ -2,6 +2,7 @@
 """Double of slicer.ScriptedLoadableModule: the base classes of a scripted module, of its widget, logic and test."""
 
 import logging
+import sys
 import unittest
 from pathlib import Path
 
@@ -37,6 +38,12 @@ class ScriptedLoadableModule:
 
     def resourcePath(self, filename: str) -> str:
         return str(Path(self.parent.path).parent / "Resources" / filename)
+
+    def runTest(self, msec: int = 100) -> None:
+        """What Reload and Test calls. msec: how long messages of the test are shown."""
+        test = getattr(sys.modules[self.__module__], f"{self.moduleName}Test")()
+        test.messageDelay = msec
+        test.runTest()
 
 
 class ScriptedLoadableModuleWidget:
@@ -98,7 +105,6 @@ class ScriptedLoadableModuleLogic:
         node = slicer.vtkMRMLScriptedModuleNode()
         if self.isSingletonParameterNode:
             node.SetSingletonTag(self.moduleName)
-        node.SetModuleName(self.moduleName)
         node.SetAttribute("ModuleName", self.moduleName)
         node.SetName(slicer.mrmlScene.GenerateUniqueName(self.moduleName))
         return node
@@ -107,8 +113,10 @@ class ScriptedLoadableModuleLogic:
 class ScriptedLoadableModuleTest(unittest.TestCase):
     """The self test of a module, run by the application's Test button."""
 
+    messageDelay = 100
+
     def delayDisplay(self, message: str, requestedDelay=None, msec=None) -> None:
-        slicer.util.delayDisplay(message, requestedDelay or msec or 1000)
+        slicer.util.delayDisplay(message, self.messageDelay)
 
     def runTest(self) -> None:
         logging.warning("No test is defined in %s", type(self).__name__)

@@ -15,7 +15,8 @@ def patch_util(kit) -> None:
 
     def delay_display(message, autoCloseMsec=1000, parent=None, **_options):
         logging.info(message)
-        DIALOGS.record("delay", message)
+        if not 0 <= autoCloseMsec < 400:  # shorter ones are not shown
+            DIALOGS.record("delay", message)
         kit.process_events()
 
     def show_status_message(message, duration=0) -> bool:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from unittest import SkipTest, TestCase
 
+import slicer.util
+
+_READING_MS = 4000
+
 
 def startSelfTest(test: TestCase, scene, missing: Sequence[str]) -> None:
     """An empty scene; the test is skipped where packages are missing, as on computers that only build extensions."""
@@ -22,7 +26,7 @@ def runSelfTests(test, *tests: Callable[[], None]) -> None:
             test.setUp()
             each()
         except SkipTest as why:
-            test.delayDisplay(str(why))
+            slicer.util.delayDisplay(str(why), _READING_MS)  # a test's own messages are shorter, or not shown
             return
         finally:
             test.doCleanups()
