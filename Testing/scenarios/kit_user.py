@@ -101,7 +101,7 @@ class KitUser(User):
         self.reload(module)
         loaded = self.kit.modules[module]
         loaded.widgetRepresentation()
-        getattr(loaded.python, f"{module}Test")().runTest()
+        loaded.instance.runTest()
         self.dialogs.unexpected += [each.text for each in self.kit.dialogs.of("error")]
 
     def press(self, keys: str, widget=None) -> None:

@@ -102,6 +102,16 @@ def test_what_was_cropped_is_shown_where_its_scan_was(kit, panel):
         assert slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3] == pytest.approx(middle)
 
 
+def test_what_is_pressed_and_read_next_lies_above_the_fold(kit, panel):
+    """Of 800 pixels Slicer's own bars and the data probe leave about 530."""
+    panel.parent.resize(420, 530)
+    panel.parent.show()
+    find(kit, panel, "Liver", "Spleen")
+    kit.process_events()
+    for widget in (panel.ui.findButton, panel.ui.cropButton, panel.ui.statusLabel):
+        assert widget.mapTo(panel.parent, widget.rect.bottomLeft()).y() < 530, widget.name
+
+
 # -- coverage
 
 
