@@ -29,6 +29,7 @@ from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.panels.Session import sharedSession
 from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon
+from AnatomicalEmbeddingLib.panels.Widgets import letShrink
 from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice, nextStep
 from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
@@ -111,9 +112,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.viewButtons = ViewButtons(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
         self.viewButtons.laidOut.connect(self._onLaidOut)
 
-        for name in ("QPushButton", "QLineEdit", "QComboBox"):
-            for widget in slicer.util.findChildren(uiWidget, className=name):
-                widget.setMinimumWidth(1)  # four in a row: they would push the views off a small screen
+        letShrink(uiWidget)
         for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
             section.setMinimumWidth(_LEAST_WIDTH)  # else what its contents would like to have
         self._isFolded = False

@@ -113,7 +113,7 @@ class ScriptedLoadableModuleLogic:
 class ScriptedLoadableModuleTest(unittest.TestCase):
     """The self test of a module, run by the application's Test button."""
 
-    messageDelay = 100
+    messageDelay = 100  # noqa: N815
 
     def delayDisplay(self, message: str, requestedDelay=None, msec=None) -> None:
         slicer.util.delayDisplay(message, self.messageDelay)

@@ -3,6 +3,7 @@
 What the doubles do where nothing is wrong, the tests of the panels prove.
 """
 
+from types import SimpleNamespace
 from typing import Annotated
 
 import numpy as np
@@ -102,10 +103,10 @@ def test_a_parameter_of_the_wrong_type_or_without_a_connector_raises(kit, qt):
     for name, value, error in (("score", 2.0, ValueError), ("flag", "yes", TypeError)):
         with pytest.raises(error):
             setattr(wrapper, name, value)
-    with pytest.raises(RuntimeError):
-        wrapper.connectParametersToGui({"flag": qt.QRadioButton()})
-    with pytest.raises(ValueError, match="Cannot find"):
-        wrapper.connectParametersToGui({"flg": qt.QCheckBox()})
+    for widget, name, error in ((qt.QRadioButton(), "flag", RuntimeError), (qt.QCheckBox(), "flg", ValueError)):
+        widget.setProperty("SlicerParameterName", name)
+        with pytest.raises(error, match=r"GUI connector|Cannot find"):
+            wrapper.connectGui(SimpleNamespace(widget=widget))
     with pytest.raises(TypeError, match="cannot hold"):
         make({"what": dict})
 

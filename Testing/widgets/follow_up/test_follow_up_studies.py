@@ -122,7 +122,8 @@ def test_the_panel_leaves_room_for_the_views_on_a_small_screen(panel):
     """At 1280 pixels three slice views of 280 need what the panel leaves."""
     assert panel.parent.minimumSizeHint.width() <= 420
     sections = slicer.util.findChildren(panel.parent, className="ctkCollapsibleButton")
-    assert all(section.layout().totalMinimumSize().width() <= 420 for section in sections), "something is cut off"
+    for section in sections:
+        assert section.layout().totalMinimumSize().width() <= 420, f"{section.text} is cut off"
 
 
 def test_the_other_studies_views_go_to_a_new_lesion_once_it_is_proposed(kit, module, three):
