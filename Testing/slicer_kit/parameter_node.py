@@ -10,7 +10,6 @@ are read when the node reports a change, and kept until then. What the double do
 import typing
 import weakref
 
-import ctk
 import qt
 import slicer
 import vtk
@@ -18,7 +17,7 @@ import vtk
 __all__ = ["WithinRange", "parameterNodeWrapper"]
 
 _DEFAULTS = {bool: False, int: 0, float: 0.0, str: ""}
-_NUMBERS = {int: (qt.QSpinBox,), float: (qt.QDoubleSpinBox, ctk.ctkSliderWidget)}  # by exact class of the widget
+_NUMBERS = {int: qt.QSpinBox, float: qt.QDoubleSpinBox}
 _RESERVED = "allParameters default isCached dataType getValue setValue connectGui connectParametersToGui disconnectGui"
 
 
@@ -113,7 +112,7 @@ class _Parameter:
             return widget.currentNodeChanged, widget.currentNode, widget.setCurrentNode
         if self.kind is bool and type(widget) is qt.QCheckBox:
             return widget.stateChanged, lambda: widget.checked, widget.setChecked
-        if type(widget) not in _NUMBERS.get(self.kind, ()) or self.limits is None:
+        if type(widget) is not _NUMBERS.get(self.kind) or self.limits is None:
             raise RuntimeError(
                 f"Unable to create a GUI connector from {self.kind} to {type(widget).__name__} {widget.objectName!r}: "
                 "remove its SlicerParameterName and connect it by hand, or give a number its bounds"

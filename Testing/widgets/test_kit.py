@@ -21,7 +21,7 @@ def test_attributes_that_do_not_exist_or_are_read_only_cannot_be_set(qt):
     import ctk
 
     table = qt.QTableWidget()
-    for widget in (qt.QPushButton(), ctk.ctkSliderWidget(), qt.QAction("x"), table.horizontalHeader()):
+    for widget in (qt.QPushButton(), ctk.ctkPathLineEdit(), qt.QAction("x"), table.horizontalHeader()):
         with pytest.raises(AttributeError, match="enable"):
             widget.enable = False
     with pytest.raises(AttributeError, match="read-only"):
@@ -34,7 +34,7 @@ def test_signals_that_do_not_exist_raise(qt):
     cases = [
         (qt.QPushButton(), "clickd()"),
         (qt.QComboBox(), "currentIndexChanged(QString)"),  # gone in Qt 6
-        (ctk.ctkSliderWidget(), "valueChanged(int)"),
+        (ctk.ctkPathLineEdit(), "currentPathChanged()"),
     ]
     for widget, signature in cases:
         with pytest.raises(ValueError, match="no signal"):

@@ -56,6 +56,7 @@ class ParameterNodeBinding(VTKObservationMixin):
         self._scene, self._getParameterNode = scene, getParameterNode
         self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
         self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
+        self.addObserver(scene, scene.EndImportEvent, self._onImported)
         self.addObserver(scene, scene.EndBatchProcessEvent, self._onBatchEnd)
         self.initializeParameterNode()
 
@@ -101,13 +102,15 @@ class ParameterNodeBinding(VTKObservationMixin):
 
     def _onBatchEnd(self, caller, event) -> None:
         """A scene joins the loaded subject hierarchy with its own only after this event: changes wait for it."""
-        self._isStale = True
         qt.QTimer.singleShot(0, self._showAgain)
 
-    def _showAgain(self) -> None:
+    def _onImported(self, caller, event) -> None:
         """Nodes that the parameter node refers to may have come after it: it does not report that, and its wrapper
-        keeps what it read before.
+        keeps what it read before, until it is made anew.
         """
+        self._isStale = True
+
+    def _showAgain(self) -> None:
         if self._parameterNode is not None:
             self.initializeParameterNode()
 

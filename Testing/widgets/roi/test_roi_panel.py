@@ -143,7 +143,7 @@ def test_a_saved_scene_keeps_choices_examples_and_boxes(kit, panel, tmp_path):
     panel.boxes.examples.add("stomach", add_roi(kit.scene, truth(0)["stomach"].box_ras, "mine"), node("Prior"))
     panel.ui.allTargetsCheckBox.checked = False
     panel.ui.targetSelector.setCheckState(node("Prior"), 0)
-    panel.ui.recallSlider.value = 0.9
+    panel.ui.recallSpinBox.value = 0.9
     panel.ui.marginSpinBox.value = 7.5
     panel.ui.separatelyCheckBox.checked = panel.ui.replaceEditedCheckBox.checked = True
     panel.ui.exampleVolumeSelector.setCurrentNode(node("Prior"))
@@ -154,7 +154,7 @@ def test_a_saved_scene_keeps_choices_examples_and_boxes(kit, panel, tmp_path):
     panel.enter()
     assert panel.structureList.chosen == ["liver", "spleen"]
     assert [volume.GetName() for volume in panel.ui.targetSelector.checkedNodes()] == ["Current"]
-    assert (panel.ui.recallSlider.value, panel.ui.marginSpinBox.value) == (0.9, 7.5)
+    assert (panel.ui.recallSpinBox.value, panel.ui.marginSpinBox.value) == (0.9, 7.5)
     assert panel.ui.separatelyCheckBox.checked
     assert panel.ui.replaceEditedCheckBox.checked
     assert panel.ui.exampleVolumeSelector.currentNode() is node("Prior")
