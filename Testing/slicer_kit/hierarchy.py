@@ -3,17 +3,7 @@
 import slicer
 import vtk
 
-_SHOWN = (
-    "vtkMRMLVolumeNode",
-    "vtkMRMLMarkupsNode",
-    "vtkMRMLSegmentationNode",
-    "vtkMRMLModelNode",
-    "vtkMRMLTransformNode",
-    "vtkMRMLTableNode",
-    "vtkMRMLTextNode",
-    "vtkMRMLPlotChartNode",
-    "vtkMRMLSequenceNode",
-)
+_SHOWN = ("vtkMRMLStorableNode", "vtkMRMLPlotChartNode")
 
 
 class HierarchyItems:
