@@ -23,7 +23,6 @@ from slicer_kit.layout import LayoutManager
 from slicer_kit.module import Module, ModuleHeader
 from slicer_kit.qt_double import QtWarnings
 from slicer_kit.scene import read_mrb, shared_core, write_mrb
-from slicer_kit.util_without_windows import patch_util
 
 SLICER_MODULES = Path(__file__).resolve().parents[2] / "SlicerModules"
 _FONTS = ("Noto Sans", "DejaVu Sans", "Liberation Sans")
@@ -41,7 +40,6 @@ class Kit:
         self.dialogs = DIALOGS
         self.packaging = packaging_double
         self.sample_data = sample_data.sources
-        self.status_messages: list[str] = []
         self.selected_module = ""
         self.settings_path = Path(tempfile.gettempdir()) / "slicer-kit-unused.ini"
         self.modules: dict[str, Module] = {}
@@ -49,13 +47,13 @@ class Kit:
         self._hierarchy_items = HierarchyItems(self.scene)
         self._qt = QtWidgets.QApplication.instance() or QtWidgets.QApplication(["Slicer"])
         _set_looks(self._qt)
-        qt_double.set_settings_path(str(self.settings_path))
+        qt_double.QSettings.path = str(self.settings_path)
         qt_double.build()
         _install_slicer_doubles()
-        from slicer_kit.application import Application
+        from slicer_kit.application import Application, patch_util
 
-        self.app = slicer.app = Application(self.core, self._qt)
-        patch_util(self)
+        self.app = slicer.app = Application(self._qt)
+        patch_util(self.process_events)
 
     # -- state of a test
 
@@ -69,11 +67,10 @@ class Kit:
         self.dialogs.reset()
         packaging_double.reset()
         self.sample_data.clear()
-        self.status_messages.clear()
         self.selected_module = ""
         if settings_path is not None:
             self.settings_path = Path(settings_path)
-            qt_double.set_settings_path(str(settings_path))
+            qt_double.QSettings.path = str(settings_path)
         interaction = self.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         interaction.SetCurrentInteractionMode(interaction.ViewTransform)
         self._forget_errors()
@@ -131,17 +128,6 @@ class Kit:
             module.widget.enter()
         self.selected_module = module.name
         return module.widget
-
-    def select(self, name: str) -> None:
-        """Select a module by name, as the module menu does; RuntimeError where none of that name is loaded."""
-        if self.app.moduleManager().module(name) is None:
-            raise RuntimeError(f"no module named {name} is loaded")
-        if name in self.modules:
-            self.open(name)
-            return
-        for other in self.modules.values():
-            self.leave(other)
-        self.selected_module = name
 
     def leave(self, module: Module | str) -> None:
         """Select nothing in its place: exit() of the module if it was entered."""

@@ -33,7 +33,7 @@ def apply() -> None:
     _keep_constants_alive()
     QtCore.QObject.name = QtCore.QObject.objectName
     QtCore.QObject.className = lambda self: next(cls.__name__ for cls in type(self).__mro__ if cls in _wrapped)
-    QtCore.QObject.__getattribute__ = getattribute_of(QtCore.QObject)
+    QtCore.QObject.__getattribute__ = _getattribute_of(QtCore.QObject)
     for cls in classes:  # each has one of its own
         cls.__setattr__ = _setattr
     _compare_with_numbers(QtCore.Qt.CheckState)
@@ -151,15 +151,11 @@ class _SingleShot:
         timer.setSingleShot(value)
 
 
-def getattribute_of(cls: type, **methods):
-    """`__getattribute__` for a PySide6 class that looks some functions up in C++ before any class attribute: connect
-    and disconnect on all QObjects, `methods` besides."""
-    plain = cls.__getattribute__
-    ours = {"connect": connect, "disconnect": disconnect}
+def _getattribute_of(cls: type):
+    """`__getattribute__` for a PySide6 class that looks connect and disconnect up in C++ before any class attribute."""
+    plain, ours = cls.__getattribute__, {"connect": connect, "disconnect": disconnect}
 
     def getattribute(self, name):
-        if name in methods:
-            return types.MethodType(methods[name], self)
         if name not in ours:
             return plain(self, name)
 
