@@ -110,7 +110,6 @@ class Kit:
         spec.loader.exec_module(module.python)
         setattr(slicer.modules, module.name.lower(), module)
         module.instance = getattr(module.python, module.name)(ModuleHeader(module.name, str(path)))
-        setattr(slicer.modules, f"{module.name}Instance", module.instance)
         self.app.startupCompleted.emit()
         for entry in list(self.app.__dict__.get("_slicer_kit_connections", [])):
             self.app.disconnect(*entry[:2])  # the application starts once
@@ -168,9 +167,7 @@ class Kit:
         module.widget.setup()
 
     def _unload(self, module: Module) -> None:
-        for name in (module.name.lower(), f"{module.name}Instance"):
-            if hasattr(slicer.modules, name):
-                delattr(slicer.modules, name)
+        delattr(slicer.modules, module.name.lower())
         sys.modules.pop(module.name, None)
         del self.modules[module.name]
         folder = Path(module.path).parent
@@ -287,11 +284,7 @@ def _install_slicer_doubles() -> None:
 def _set_looks(application: QtWidgets.QApplication) -> None:
     """Looks of a screenshot that do not depend on the machine: Fusion, light, a sans serif font."""
     application.setStyle("Fusion")
-    palette = QtGui.QPalette(QtGui.QColor("#f4f5f6"))
-    palette.setColor(QtGui.QPalette.ColorRole.Base, QtGui.QColor("#ffffff"))
-    palette.setColor(QtGui.QPalette.ColorRole.AlternateBase, QtGui.QColor("#f1f3f5"))
-    palette.setColor(QtGui.QPalette.ColorRole.Highlight, QtGui.QColor("#3b78c3"))
-    application.setPalette(palette)
+    application.setPalette(QtGui.QPalette(QtGui.QColor("#f4f5f6")))
     families = set(QtGui.QFontDatabase.families())
     family = next((name for name in _FONTS if name in families), application.font().family())
     application.setFont(QtGui.QFont(family, 9))
