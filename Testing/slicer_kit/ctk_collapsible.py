@@ -99,14 +99,4 @@ class ctkCollapsibleGroupBox(_Collapsible, QtWidgets.QGroupBox):
     def __init__(self, parent=None) -> None:
         super().__init__(parent)
         self._begin_open()
-
-    def paintEvent(self, event) -> None:
-        if not self._is_collapsed():
-            super().paintEvent(event)
-            return
-        option = QtWidgets.QStyleOptionGroupBox()
-        self.initStyleOption(option)
-        option.subControls &= ~QtWidgets.QStyle.SubControl.SC_GroupBoxFrame  # there is nothing to frame
-        painter = QtWidgets.QStylePainter(self)
-        painter.drawComplexControl(QtWidgets.QStyle.ComplexControl.CC_GroupBox, option)
-        painter.end()
+        self.toggled.connect(lambda expanded: self.setFlat(not expanded))  # there is nothing to frame

@@ -37,9 +37,10 @@ class Dialogs(list):
     def answer(self, kind: str, value: Any) -> None:
         """What the user answers to dialogs of this kind from now on: True/False to "confirm", a path to file dialogs.
 
-        A function is called with the Dialog's text and returns the answer. KeyError for an unknown kind.
+        A function is called with the Dialog's text and returns the answer.
         """
-        self._answers[kind], _before = value, self._answers[kind]
+        assert kind in DEFAULT_ANSWERS, kind
+        self._answers[kind] = value
 
     def record(self, kind: str, text: str, title: str = "", **details) -> Any:
         """Write a dialog down and return its answer."""

@@ -4,7 +4,6 @@ import importlib.util
 import inspect
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from PySide6 import QtCore, QtGui, QtTest, QtWidgets
 from slicer_kit import packaging_double, qt_double, sample_data
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.errors import SlotErrors, vtk_errors
-from slicer_kit.hierarchy import HierarchyItems
+from slicer_kit.hierarchy import keep_items
 from slicer_kit.layout import LayoutManager
 from slicer_kit.module import Module, ModuleHeader
 from slicer_kit.qt_double import QtWarnings
@@ -34,20 +33,15 @@ class Kit:
     def __init__(self) -> None:
         self.core = shared_core()
         self.scene = self.core.scene
-        self.vtk_errors = vtk_errors()
-        self.slot_errors = SlotErrors()
-        self.qt_warnings = QtWarnings()
-        self.dialogs = DIALOGS
-        self.packaging = packaging_double
-        self.sample_data = sample_data.sources
+        self.vtk_errors, self.slot_errors, self.qt_warnings = vtk_errors(), SlotErrors(), QtWarnings()
+        self.dialogs, self.packaging, self.sample_data = DIALOGS, packaging_double, sample_data.sources
         self.selected_module = ""
-        self.settings_path = Path(tempfile.gettempdir()) / "slicer-kit-unused.ini"
+        self.settings_path = Path(os.devnull)
         self.modules: dict[str, Module] = {}
         self.qt_warnings.start()
-        self._hierarchy_items = HierarchyItems(self.scene)
+        keep_items(self.scene)
         self._qt = QtWidgets.QApplication.instance() or QtWidgets.QApplication(["Slicer"])
         _set_looks(self._qt)
-        qt_double.QSettings.path = str(self.settings_path)
         qt_double.build()
         _install_slicer_doubles()
         from slicer_kit.application import Application, patch_util
@@ -214,22 +208,6 @@ class Kit:
         """One round of Qt events, deferred deletions included."""
         self._qt.processEvents()
         QtCore.QCoreApplication.sendPostedEvents(None, QtCore.QEvent.Type.DeferredDelete)
-
-    def grab(self, widget, path: Path | str, width: int = 480, height: int | None = None) -> Path:
-        """Screenshot (PNG) of a module widget's panel or of any Qt widget, as high as its contents."""
-        panel = widget if isinstance(widget, QtWidgets.QWidget) else widget.parent
-        was_hidden = panel.isHidden()
-        panel.resize(width, height or 200)
-        panel.show()
-        for _ in range(3):  # word wrap settles the height only after the width
-            self.process_events()
-            wanted = panel.layout().totalHeightForWidth(width) if panel.layout() is not None else -1
-            panel.resize(width, height or max(wanted, panel.sizeHint.height() if wanted < 0 else wanted))
-        self.process_events()
-        if not panel.grab().save(str(path)):
-            raise OSError(f"{path}: the screenshot could not be written")
-        panel.setHidden(was_hidden)
-        return Path(path)
 
     def open_window(self) -> LayoutManager:
         """The main window opens, with views as layouts name them; closed by `reset`."""

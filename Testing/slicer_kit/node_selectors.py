@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import slicer
 import vtk
-from PySide6 import QtCore, QtGui, QtWidgets
+from PySide6 import QtCore, QtWidgets
 
 from slicer_kit.pythonqt import stored, wrapped
 from slicer_kit.scene_observation import SceneObservation
@@ -207,9 +207,5 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
     def _show_text(self) -> None:
         names = ", ".join(node.GetName() for node in self.checkedNodes())
         everything = len(self.checkedNodes()) == len(self._listed) > 1
-        palette = self._combo.palette
-        role = QtGui.QPalette.ColorRole
-        palette.setColor(role.PlaceholderText, palette.color(role.Text if names else role.Mid))
-        self._combo.setPalette(palette)
         self._combo.setCurrentIndex(-1)
         self._combo.setPlaceholderText("All" if everything else names or "None")

@@ -29,7 +29,7 @@ def apply() -> None:
     replacements = [(cls, name, _as_property(cls, name)) for cls in classes for name in _own_or_overridden(cls)]
     for cls, name, replacement in replacements:
         setattr(cls, name, replacement)
-    QtCore.QTimer.singleShot = _SingleShot(single_shot)
+    QtCore.QTimer.singleShot = staticmethod(lambda milliseconds, slot: single_shot(milliseconds, lambda: slot()))
     _keep_constants_alive()
     QtCore.QObject.name = QtCore.QObject.objectName
     QtCore.QObject.className = lambda self: next(cls.__name__ for cls in type(self).__mro__ if cls in _wrapped)
@@ -134,21 +134,6 @@ def _as_property(cls: type, name: str) -> property:
             QtCore.QObject.setProperty(self, name, value)
 
     return property(get, set_)
-
-
-class _SingleShot:
-    """QTimer.singleShot: a static function on the class, a property of a timer."""
-
-    def __init__(self, static) -> None:
-        self._static = static
-
-    def __get__(self, timer, cls=None):
-        if timer is None:
-            return lambda milliseconds, slot: self._static(milliseconds, lambda: slot())
-        return timer.isSingleShot()
-
-    def __set__(self, timer, value) -> None:
-        timer.setSingleShot(value)
 
 
 def _getattribute_of(cls: type):

@@ -1,4 +1,3 @@
-# ruff: noqa: N802 - the names are those of Slicer and Qt
 """The MRML scene and the module logics on slicer-core, without Qt and without the application."""
 
 import atexit
@@ -30,17 +29,10 @@ _SINGLETONS = {
 
 
 class CoreModule:
-    """A C++ module as `slicer.modules.<name>` shows it: a name and a logic, no file and no widget here."""
+    """A C++ module as `slicer.modules.<name>` shows it: a logic, no file and no widget here."""
 
-    def __init__(self, name: str, logic=None) -> None:
-        self.name = self.title = name
-        self._logic = logic
-
-    def logic(self):
-        return self._logic
-
-    def widgetRepresentation(self):
-        return None
+    def __init__(self, logic) -> None:
+        self.logic = lambda: logic
 
 
 class SlicerCore:
@@ -85,7 +77,7 @@ def shared_core() -> SlicerCore:
     errors.clear()
     slicer.mrmlScene, slicer.modules = core.scene, SimpleNamespace()
     for name, logic in core.logics.items():
-        setattr(slicer.modules, name.lower(), CoreModule(name, logic))
+        setattr(slicer.modules, name.lower(), CoreModule(logic))
     slicer.i18n = sys.modules["slicer.i18n"] = i18n
     return core
 
@@ -118,11 +110,11 @@ def write_mrb(scene, path: Path | str) -> Path:
     return Path(path)
 
 
-def read_mrb(scene, path: Path | str, clear: bool = True) -> None:
-    """Load a bundle, by default in place of what is in the scene.
+def read_mrb(scene, path: Path | str) -> None:
+    """Load a bundle in place of what is in the scene.
 
     Raises OSError where there is no such file; a broken bundle shows as VTK errors.
     """
     if not Path(path).is_file():
         raise OSError(f"{path}: no such file")
-    scene.ReadFromMRB(str(path), clear)
+    scene.ReadFromMRB(str(path), True)
