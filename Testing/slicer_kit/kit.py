@@ -31,8 +31,7 @@ class Kit:
     """One per process, made by `slicer_kit.install()`."""
 
     def __init__(self) -> None:
-        self.core = shared_core()
-        self.scene = self.core.scene
+        self.core, self.scene = shared_core(), shared_core().scene
         self.vtk_errors, self.slot_errors, self.qt_warnings = vtk_errors(), SlotErrors(), QtWarnings()
         self.dialogs, self.packaging, self.sample_data = DIALOGS, packaging_double, sample_data.sources
         self.selected_module = ""
