@@ -80,7 +80,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         ParameterNodeBinding.__init__(self)
         self.logic = None
         self._ticks = 0
-        self._seen = None
+        self._seen, self._isUndated = None, False
         self._usual = None  # pair of studies that was chosen for the user
 
     def setup(self):
@@ -260,6 +260,10 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.lesionTable.setRoles(logic.studyOf(prior), logic.studyOf(current))
         self.pairing.setStudies(logic.studyOf(prior), logic.studyOf(current))
         self.studyTable.show(patient, prior, current)
+        undated = patient is not None and any(study.note for study in patient.studies)
+        if undated and not self._isUndated:  # only then: a user who opens or closes it is left alone
+            self.ui.studyArea.collapsed = False
+        self._isUndated = undated
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
         self.selectors.show(found, patient, prior, current)
         for part in (self.actions, self.pairing, self.importing, self.viewButtons):

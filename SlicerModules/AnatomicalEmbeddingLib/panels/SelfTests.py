@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from unittest import SkipTest, TestCase
 
-import slicer.util
-
 _READING_MS = 4000
 
 
@@ -26,7 +24,8 @@ def runSelfTests(test, *tests: Callable[[], None]) -> None:
             test.setUp()
             each()
         except SkipTest as why:
-            slicer.util.delayDisplay(str(why), _READING_MS)  # a test's own messages are shorter, or not shown
+            test.messageDelay = _READING_MS  # the user's own setting is shorter, and below 400 nothing is shown
+            test.delayDisplay(str(why))
             return
         finally:
             test.doCleanups()

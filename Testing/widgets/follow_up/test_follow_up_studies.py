@@ -52,10 +52,12 @@ def test_a_study_moved_to_the_patient_in_the_data_module_appears(kit, panel, hie
 
 
 def test_undated_studies_come_last_with_a_sentence_and_can_be_dated(kit, panel, hierarchy, three):
+    assert panel.ui.studyArea.collapsed
     undated = add_patient(1, "U")
     hierarchy.CreateItem(hierarchy.GetItemByUID("DICOM", "Miller"), undated)
     kit.spin(lambda: column(panel.studyTable.widget, 1) == ["A", "B", "C", "U"])
     assert "U: has no study date" in qt_labels.plain(panel.ui.noteLabel.text)
+    assert not panel.ui.studyArea.collapsed
     panel.studyTable.widget.item(3, 0).setText("2023-06-15")
     assert column(panel.studyTable.widget, 1) == ["A", "U", "B", "C"]
     assert list(panel.logic.volumes.values()) == [three[0], undated, three[1], three[2]]
