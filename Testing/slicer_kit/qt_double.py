@@ -53,7 +53,7 @@ class QSettings(QtCore.QSettings):
 
 @pythonqt.wrapped
 class QFileDialog(QtWidgets.QFileDialog):
-    """Static functions answer with DIALOGS; like PythonQt they return the path alone, not a pair."""
+    """Static functions answer with DIALOGS; as in PythonQt one path comes back alone, several in a tuple."""
 
     @staticmethod
     def getOpenFileName(parent=None, caption="", directory="", filter="", *_more):
@@ -61,7 +61,7 @@ class QFileDialog(QtWidgets.QFileDialog):
 
     @staticmethod
     def getOpenFileNames(parent=None, caption="", directory="", filter="", *_more):
-        return DIALOGS.record("open_files", directory, caption, filter=filter)
+        return tuple(DIALOGS.record("open_files", directory, caption, filter=filter))
 
     @staticmethod
     def getExistingDirectory(parent=None, caption="", directory="", *_more):
