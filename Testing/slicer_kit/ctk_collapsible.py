@@ -99,4 +99,8 @@ class ctkCollapsibleGroupBox(_Collapsible, QtWidgets.QGroupBox):
     def __init__(self, parent=None) -> None:
         super().__init__(parent)
         self._begin_open()
-        self.toggled.connect(lambda expanded: self.setFlat(not expanded))  # there is nothing to frame
+
+    def initStyleOption(self, option) -> None:
+        super().initStyleOption(option)
+        if self._is_collapsed():  # there is nothing to frame
+            option.subControls &= ~QtWidgets.QStyle.SubControl.SC_GroupBoxFrame

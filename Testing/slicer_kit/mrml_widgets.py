@@ -40,10 +40,6 @@ class qSlicerScriptedLoadableModuleWidget(qMRMLWidget):
     isEntered, setEntered = stored("isEntered", bool, False)
     moduleName, setModuleName = stored("moduleName", str, "")
 
-    def self(self):
-        """The Python widget of the module."""
-        return getattr(slicer.modules, f"{self.moduleName}Widget")
-
 
 @wrapped
 class qSlicerMarkupsPlaceWidget(qMRMLWidget):
