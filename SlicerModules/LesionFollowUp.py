@@ -29,6 +29,7 @@ from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.panels.Session import sharedSession
 from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon
+from AnatomicalEmbeddingLib.panels.Widgets import letShrink
 from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice, nextStep
 from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
@@ -79,7 +80,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         ParameterNodeBinding.__init__(self)
         self.logic = None
         self._ticks = 0
-        self._seen = None
+        self._seen, self._isUndated = None, False
         self._usual = None  # pair of studies that was chosen for the user
 
     def setup(self):
@@ -111,9 +112,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.viewButtons = ViewButtons(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
         self.viewButtons.laidOut.connect(self._onLaidOut)
 
-        for name in ("QPushButton", "QLineEdit", "QComboBox"):
-            for widget in slicer.util.findChildren(uiWidget, className=name):
-                widget.setMinimumWidth(1)  # four in a row: they would push the views off a small screen
+        letShrink(uiWidget)
         for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
             section.setMinimumWidth(_LEAST_WIDTH)  # else what its contents would like to have
         self._isFolded = False
@@ -261,6 +260,10 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.lesionTable.setRoles(logic.studyOf(prior), logic.studyOf(current))
         self.pairing.setStudies(logic.studyOf(prior), logic.studyOf(current))
         self.studyTable.show(patient, prior, current)
+        undated = patient is not None and any(study.note for study in patient.studies)
+        if undated and not self._isUndated:  # only then: a user who opens or closes it is left alone
+            self.ui.studyArea.collapsed = False
+        self._isUndated = undated
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
         self.selectors.show(found, patient, prior, current)
         for part in (self.actions, self.pairing, self.importing, self.viewButtons):

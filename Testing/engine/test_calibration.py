@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_outcomes import GAP, SPREAD, outcomes
 
-from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, calibration_file, find_calibration
+from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, Forest, calibration_file, find_calibration
 from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights, read_weights
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
@@ -93,6 +93,14 @@ class TestVerdicts:
         assert found.probability[1] < 0.05
         assert found.expected_error_mm[0] < 4
         assert found.expected_error_mm[2] > 12
+
+    @pytest.mark.parametrize(("near", "status"), [(0.4, "uncertain"), (0.6, "matched")])
+    def test_an_answer_that_is_probably_beyond_20_mm_is_no_match(self, near, status):
+        """As probably as not it is within 10 mm, and yet 25 mm off on average: "matched" would contradict that."""
+        node = np.zeros(1, np.int64)
+        leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, near, 25.7]]))
+        found = judge(np.zeros((1, len(EVIDENCE)), np.float32), Calibration("", EVIDENCE, {"fast": leaf}), "fast")
+        assert found.status.tolist() == [status]
 
     def test_there_are_none_without_a_calibration_that_fits(self, calibration):
         rows = np.zeros((2, len(EVIDENCE)), np.float32)

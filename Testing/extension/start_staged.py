@@ -42,7 +42,7 @@ def main(flat: Path) -> dict:
     return {
         "files": [AnatomicalEmbedding.__file__, *(part.__file__ for part in parts), *(m.path for m in modules)],
         "modules": [module.name for module in modules],
-        "titles": [module.title for module in modules],
+        "titles": [module.instance.parent.title for module in modules],
         "with icon": [module.name for module in modules if module.instance.parent.icon],
         "torch at load": torch_at_load,
         "weights": list_weights(),

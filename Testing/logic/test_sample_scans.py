@@ -108,7 +108,7 @@ def test_public_scans_are_slicer_s_own_with_its_checksums():
 
 def test_every_source_is_whole():
     for source in sampleSources():
-        fields = ("uris", "fileNames", "nodeNames", "loadFileType", "checksums")
+        fields = ("uris", "fileNames", "nodeNames", "loadFileTypes", "checksums")
         assert len({len(source[field]) for field in fields}) == 1
         assert all(re.fullmatch(r"SHA256:[0-9a-f]{64}", checksum) for checksum in source["checksums"])
         assert source["category"] == CATEGORY

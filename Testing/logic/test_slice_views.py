@@ -64,8 +64,9 @@ def test_what_the_user_has_hidden_stays_hidden(scene, views):
     first, _second, _ = views
     display = add_points(scene, {}).GetDisplayNode()
     display.SetVisibility3D(False)
-    Views.showOnlyIn(display, scene, first)
-    assert not display.GetVisibility3D()
+    for volume in (first, add_patient(2), first):  # no view shows the one between
+        Views.showOnlyIn(display, scene, volume)
+        assert not display.GetVisibility3D()
     assert display.GetVisibility2D()
 
 

@@ -50,7 +50,7 @@ class KitUser(User):
         source = next(each for each in self.kit.sample_data if each.sampleName == name)
         files = sorted(resource("SampleData").iterdir())
         paths = [next(file for file in files if uri.endswith(file.name)) for uri in source.uris]
-        for path, node, kind in zip(paths, source.nodeNames, source.loadFileType, strict=True):
+        for path, node, kind in zip(paths, source.nodeNames, source.loadFileTypes, strict=True):
             class_name = "vtkMRMLScalarVolumeNode" if kind == "VolumeFile" else "vtkMRMLMarkupsFiducialNode"
             _load(self.kit.scene, class_name, path, node)
 
@@ -101,7 +101,7 @@ class KitUser(User):
         self.reload(module)
         loaded = self.kit.modules[module]
         loaded.widgetRepresentation()
-        getattr(loaded.python, f"{module}Test")().runTest()
+        loaded.instance.runTest()
         self.dialogs.unexpected += [each.text for each in self.kit.dialogs.of("error")]
 
     def press(self, keys: str, widget=None) -> None:

@@ -16,19 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
-_kit = None
 
-
+@cache
 def install():
     """The Kit of this process; the first call puts the doubles into sys.modules and on `slicer`."""
-    global _kit
-    if _kit is None:
-        from slicer_kit.kit import Kit
+    from slicer_kit.kit import Kit
 
-        _kit = Kit()
-    return _kit
+    return Kit()
 
 
 @contextmanager

@@ -1,25 +1,23 @@
 # ruff: noqa: N802, N815 - the names are those of Slicer and Qt
-"""`slicer.app` and `slicer.modules` without the application."""
+"""`slicer.app` without the application, and the functions of the real slicer.util that open windows, without these."""
 
-import tempfile
+import logging
+from collections.abc import Callable
 from typing import ClassVar
 
-import qt
-import slicer
+import slicer.util
 from PySide6 import QtCore, QtWidgets
 
+from slicer_kit.dialogs import DIALOGS
 from slicer_kit.layout import LayoutManager
 from slicer_kit.pythonqt import wrapped
-from slicer_kit.scene import SlicerCore
 
 
 @wrapped
 class ModuleManager(QtCore.QObject):
     """Knows the loaded modules."""
 
-    SIGNALS: ClassVar = {
-        "moduleAboutToBeUnloaded(QString)": "moduleAboutToBeUnloaded",
-    }
+    SIGNALS: ClassVar = {"moduleAboutToBeUnloaded(QString)": "moduleAboutToBeUnloaded"}
     moduleAboutToBeUnloaded = QtCore.Signal(str)
 
     def module(self, name: str):
@@ -30,26 +28,16 @@ class ModuleManager(QtCore.QObject):
 class Application(QtCore.QObject):
     """`slicer.app`: a session of a user (testingEnabled() is false) without a main window."""
 
-    SIGNALS: ClassVar = {
-        "startupCompleted()": "startupCompleted",
-        "mrmlSceneChanged(vtkMRMLScene*)": "mrmlSceneChanged",
-    }
+    SIGNALS: ClassVar = {"startupCompleted()": "startupCompleted"}
     startupCompleted = QtCore.Signal()
-    mrmlSceneChanged = QtCore.Signal(object)
-
     applicationName = QtCore.Property(str, lambda self: "Slicer")
-    applicationVersion = QtCore.Property(str, lambda self: "5.12.4-0")
-    documentationBaseUrl = QtCore.Property(str, lambda self: "https://slicer.readthedocs.io/en/latest/")
-    temporaryPath = QtCore.Property(str, lambda self: tempfile.gettempdir())
 
-    def __init__(self, core: SlicerCore, qt_application: QtWidgets.QApplication) -> None:
+    def __init__(self, qt_application: QtWidgets.QApplication) -> None:
         super().__init__()
-        self._core, self._qt = core, qt_application
         self._module_manager = ModuleManager()
         self._layout_manager: LayoutManager | None = None
-
-    def mrmlScene(self):
-        return self._core.scene
+        functions = ("processEvents", "topLevelWidgets", "setOverrideCursor", "restoreOverrideCursor")
+        self.__dict__.update({name: getattr(qt_application, name) for name in functions})
 
     def moduleManager(self) -> ModuleManager:
         return self._module_manager
@@ -61,24 +49,28 @@ class Application(QtCore.QObject):
     def testingEnabled(self) -> bool:
         return False
 
-    def settings(self):
+    def userSettings(self):
+        import qt
+
         return qt.QSettings()
-
-    userSettings = settings
-
-    def processEvents(self, *_arguments) -> None:
-        self._qt.processEvents()
-
-    def topLevelWidgets(self) -> list:
-        return self._qt.topLevelWidgets()
-
-    def setOverrideCursor(self, cursor) -> None:
-        self._qt.setOverrideCursor(cursor)
-
-    def restoreOverrideCursor(self) -> None:
-        self._qt.restoreOverrideCursor()
 
     def pauseRender(self) -> None:
         """Nothing renders here."""
 
     resumeRender = pauseRender
+
+
+def patch_util(process_events: Callable[[], None]) -> None:
+    """Let messages go to DIALOGS."""
+
+    def delay_display(message: str, autoCloseMsec: int = 1000) -> None:  # noqa: N803
+        logging.info(message)
+        if not 0 <= autoCloseMsec < 400:  # shorter ones are not shown
+            DIALOGS.record("delay", message)
+        process_events()
+
+    def message_display(level: int, text: str, *_values, **_options) -> None:
+        logging.log(level, text)
+        DIALOGS.record({logging.WARNING: "warning", logging.ERROR: "error"}.get(level, "info"), text)
+
+    slicer.util._messageDisplay, slicer.util.delayDisplay = message_display, delay_display

@@ -5,18 +5,9 @@ from typing import Any
 
 # What a user who agrees, and who cancels every file dialog, would answer.
 DEFAULT_ANSWERS: dict[str, Any] = {
-    "info": True,
-    "warning": True,
-    "error": True,
-    "confirm": True,
-    "delay": None,
-    "dialog": 0,
-    "menu": None,
-    "open_file": "",
-    "open_files": [],
-    "directory": "",
-    "url": True,
-}
+    "info": True, "warning": True, "error": True, "confirm": True, "delay": None, "dialog": 0, "menu": None,
+    "open_file": "", "open_files": [], "directory": "", "url": True,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,7 +22,6 @@ class Dialog:
     text: str
     title: str
     details: dict
-    answer: Any
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}"
@@ -42,24 +32,21 @@ class Dialogs(list):
 
     def __init__(self) -> None:
         super().__init__()
-        self._answers: dict[str, Any] = {}
+        self._answers = dict(DEFAULT_ANSWERS)
 
     def answer(self, kind: str, value: Any) -> None:
         """What the user answers to dialogs of this kind from now on: True/False to "confirm", a path to file dialogs.
 
         A function is called with the Dialog's text and returns the answer.
         """
-        if kind not in DEFAULT_ANSWERS:
-            raise ValueError(f"no dialogs of kind {kind!r}; there are {', '.join(DEFAULT_ANSWERS)}")
+        assert kind in DEFAULT_ANSWERS, kind
         self._answers[kind] = value
 
     def record(self, kind: str, text: str, title: str = "", **details) -> Any:
         """Write a dialog down and return its answer."""
-        answer = self._answers.get(kind, DEFAULT_ANSWERS[kind])
-        if callable(answer):
-            answer = answer(text)
-        self.append(Dialog(kind, str(text), str(title or ""), details, answer))
-        return answer
+        self.append(Dialog(kind, str(text), str(title or ""), details))
+        answer = self._answers[kind]
+        return answer(text) if callable(answer) else answer
 
     def of(self, kind: str) -> list[Dialog]:
         """The dialogs of one kind."""
@@ -68,7 +55,7 @@ class Dialogs(list):
     def reset(self) -> None:
         """Forget dialogs and answers."""
         self.clear()
-        self._answers.clear()
+        self._answers = dict(DEFAULT_ANSWERS)
 
 
 DIALOGS = Dialogs()

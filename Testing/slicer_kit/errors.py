@@ -2,6 +2,8 @@
 
 import sys
 import traceback
+from contextlib import contextmanager
+from functools import cache
 
 import vtk
 
@@ -24,38 +26,23 @@ class SlotErrors(list):
         return "\n".join("".join(traceback.format_exception(error)) for error in self)
 
 
-class VtkErrors(list):
-    """The text of every VTK error since the last `clear()`; C++ code reports errors this way and no other."""
+@cache
+def vtk_errors() -> list[str]:
+    """The text of every VTK error since the last `clear()`, one list a process; C++ code reports errors so."""
+    found: list[str] = []
 
-    def __init__(self) -> None:
-        super().__init__()
-        window = vtk.vtkOutputWindow.GetInstance()
-        observer = self._on_error
-        window.AddObserver("ErrorEvent", observer)
+    def on_error(_caller, _event, text: str = "") -> None:
+        found.append(" ".join(text.split()))
 
-    def _on_error(self, _caller, _event, text: str = "") -> None:
-        self.append(" ".join(text.split()))
-
-    _on_error.CallDataType = vtk.VTK_STRING
+    on_error.CallDataType = vtk.VTK_STRING
+    vtk.vtkOutputWindow.GetInstance().AddObserver("ErrorEvent", on_error)
+    return found
 
 
-_errors: VtkErrors | None = None
-
-
-def vtk_errors() -> VtkErrors:
-    """The one list of this process."""
-    global _errors
-    if _errors is None:
-        _errors = VtkErrors()
-    return _errors
-
-
-class silent_vtk:  # noqa: N801 - reads as a statement: with silent_vtk():
+@contextmanager
+def silent_vtk():
     """Context: VTK prints and reports nothing (for steps whose errors are known to be harmless)."""
-
-    def __enter__(self) -> None:
-        self._before = vtk.vtkObject.GetGlobalWarningDisplay()
-        vtk.vtkObject.GlobalWarningDisplayOff()
-
-    def __exit__(self, *_error) -> None:
-        vtk.vtkObject.SetGlobalWarningDisplay(self._before)
+    before = vtk.vtkObject.GetGlobalWarningDisplay()
+    vtk.vtkObject.GlobalWarningDisplayOff()
+    yield
+    vtk.vtkObject.SetGlobalWarningDisplay(before)

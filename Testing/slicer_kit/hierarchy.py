@@ -3,59 +3,38 @@
 import slicer
 import vtk
 
-_SHOWN = (
-    "vtkMRMLVolumeNode",
-    "vtkMRMLMarkupsNode",
-    "vtkMRMLSegmentationNode",
-    "vtkMRMLModelNode",
-    "vtkMRMLTransformNode",
-    "vtkMRMLTableNode",
-    "vtkMRMLTextNode",
-    "vtkMRMLPlotChartNode",
-    "vtkMRMLSequenceNode",
-)
+_SHOWN = ("vtkMRMLStorableNode", "vtkMRMLPlotChartNode")
 
 
-class HierarchyItems:
-    """Observes a scene: an item for each new node that users see, none for nodes that are gone.
+def keep_items(scene) -> None:
+    """From now on there is an item for each new node that users see, and none for nodes that are gone.
 
     A scene file brings its own items; nodes without one in the file get none here.
     """
 
-    def __init__(self, scene) -> None:
-        self._scene = scene
-        # plain functions: VTK keeps them alive, and bound methods take no CallDataType
-        on_added, on_removed = _with_node(self._add), _with_node(self._remove)
-        scene.AddObserver(scene.NodeAddedEvent, on_added)
-        scene.AddObserver(scene.NodeAboutToBeRemovedEvent, on_removed)
-        scene.AddObserver(scene.EndCloseEvent, lambda *_event: clear_hierarchy(scene))
-
-    def _hierarchy(self):
-        return slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(self._scene)
-
-    def _add(self, node) -> None:
-        if self._scene.IsImporting() or node.GetHideFromEditors() or not any(node.IsA(kind) for kind in _SHOWN):
+    def add(_caller, _event, node) -> None:
+        if scene.IsImporting() or node.GetHideFromEditors() or not any(map(node.IsA, _SHOWN)):
             return
-        hierarchy = self._hierarchy()
+        hierarchy = hierarchy_of(scene)
         if not hierarchy.GetItemByDataNode(node):
             hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
 
-    def _remove(self, node) -> None:
-        if self._scene.IsClosing() or not any(node.IsA(kind) for kind in _SHOWN):
-            return
-        item = self._hierarchy().GetItemByDataNode(node)
+    def remove(_caller, _event, node) -> None:
+        item = 0 if scene.IsClosing() else hierarchy_of(scene).GetItemByDataNode(node)
         if item:
-            self._hierarchy().RemoveItem(item, False, False)
+            hierarchy_of(scene).RemoveItem(item, False, False)
+
+    add.CallDataType = remove.CallDataType = vtk.VTK_OBJECT
+    scene.AddObserver(scene.NodeAddedEvent, add)
+    scene.AddObserver(scene.NodeAboutToBeRemovedEvent, remove)
+    scene.AddObserver(scene.EndCloseEvent, lambda *_event: clear_hierarchy(scene))
+
+
+def hierarchy_of(scene):
+    """The scene's subject hierarchy."""
+    return slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
 
 
 def clear_hierarchy(scene) -> None:
     """Closing a scene leaves items of its nodes behind where the application's plug-ins are absent."""
-    slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene).RemoveAllItems(False)
-
-
-def _with_node(function):
-    def observer(_caller, _event, node):
-        function(node)
-
-    observer.CallDataType = vtk.VTK_OBJECT
-    return observer
+    hierarchy_of(scene).RemoveAllItems(False)

@@ -4,7 +4,6 @@ import importlib.util
 import inspect
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -18,12 +17,11 @@ from PySide6 import QtCore, QtGui, QtTest, QtWidgets
 from slicer_kit import packaging_double, qt_double, sample_data
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.errors import SlotErrors, vtk_errors
-from slicer_kit.hierarchy import HierarchyItems
+from slicer_kit.hierarchy import keep_items
 from slicer_kit.layout import LayoutManager
 from slicer_kit.module import Module, ModuleHeader
 from slicer_kit.qt_double import QtWarnings
 from slicer_kit.scene import read_mrb, shared_core, write_mrb
-from slicer_kit.util_without_windows import patch_util
 
 SLICER_MODULES = Path(__file__).resolve().parents[2] / "SlicerModules"
 _FONTS = ("Noto Sans", "DejaVu Sans", "Liberation Sans")
@@ -33,29 +31,22 @@ class Kit:
     """One per process, made by `slicer_kit.install()`."""
 
     def __init__(self) -> None:
-        self.core = shared_core()
-        self.scene = self.core.scene
-        self.vtk_errors = vtk_errors()
-        self.slot_errors = SlotErrors()
-        self.qt_warnings = QtWarnings()
-        self.dialogs = DIALOGS
-        self.packaging = packaging_double
-        self.sample_data = sample_data.sources
-        self.status_messages: list[str] = []
+        self.core, self.scene = shared_core(), shared_core().scene
+        self.vtk_errors, self.slot_errors, self.qt_warnings = vtk_errors(), SlotErrors(), QtWarnings()
+        self.dialogs, self.packaging, self.sample_data = DIALOGS, packaging_double, sample_data.sources
         self.selected_module = ""
-        self.settings_path = Path(tempfile.gettempdir()) / "slicer-kit-unused.ini"
+        self.settings_path = Path(os.devnull)
         self.modules: dict[str, Module] = {}
         self.qt_warnings.start()
-        self._hierarchy_items = HierarchyItems(self.scene)
+        keep_items(self.scene)
         self._qt = QtWidgets.QApplication.instance() or QtWidgets.QApplication(["Slicer"])
         _set_looks(self._qt)
-        qt_double.set_settings_path(str(self.settings_path))
         qt_double.build()
         _install_slicer_doubles()
-        from slicer_kit.application import Application
+        from slicer_kit.application import Application, patch_util
 
-        self.app = slicer.app = Application(self.core, self._qt)
-        patch_util(self)
+        self.app = slicer.app = Application(self._qt)
+        patch_util(self.process_events)
 
     # -- state of a test
 
@@ -69,11 +60,10 @@ class Kit:
         self.dialogs.reset()
         packaging_double.reset()
         self.sample_data.clear()
-        self.status_messages.clear()
         self.selected_module = ""
         if settings_path is not None:
             self.settings_path = Path(settings_path)
-            qt_double.set_settings_path(str(settings_path))
+            qt_double.QSettings.path = str(settings_path)
         interaction = self.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         interaction.SetCurrentInteractionMode(interaction.ViewTransform)
         self._forget_errors()
@@ -113,7 +103,6 @@ class Kit:
         spec.loader.exec_module(module.python)
         setattr(slicer.modules, module.name.lower(), module)
         module.instance = getattr(module.python, module.name)(ModuleHeader(module.name, str(path)))
-        setattr(slicer.modules, f"{module.name}Instance", module.instance)
         self.app.startupCompleted.emit()
         for entry in list(self.app.__dict__.get("_slicer_kit_connections", [])):
             self.app.disconnect(*entry[:2])  # the application starts once
@@ -131,17 +120,6 @@ class Kit:
             module.widget.enter()
         self.selected_module = module.name
         return module.widget
-
-    def select(self, name: str) -> None:
-        """Select a module by name, as the module menu does; RuntimeError where none of that name is loaded."""
-        if self.app.moduleManager().module(name) is None:
-            raise RuntimeError(f"no module named {name} is loaded")
-        if name in self.modules:
-            self.open(name)
-            return
-        for other in self.modules.values():
-            self.leave(other)
-        self.selected_module = name
 
     def leave(self, module: Module | str) -> None:
         """Select nothing in its place: exit() of the module if it was entered."""
@@ -182,9 +160,7 @@ class Kit:
         module.widget.setup()
 
     def _unload(self, module: Module) -> None:
-        for name in (module.name.lower(), f"{module.name}Instance"):
-            if hasattr(slicer.modules, name):
-                delattr(slicer.modules, name)
+        delattr(slicer.modules, module.name.lower())
         sys.modules.pop(module.name, None)
         del self.modules[module.name]
         folder = Path(module.path).parent
@@ -231,22 +207,6 @@ class Kit:
         """One round of Qt events, deferred deletions included."""
         self._qt.processEvents()
         QtCore.QCoreApplication.sendPostedEvents(None, QtCore.QEvent.Type.DeferredDelete)
-
-    def grab(self, widget, path: Path | str, width: int = 480, height: int | None = None) -> Path:
-        """Screenshot (PNG) of a module widget's panel or of any Qt widget, as high as its contents."""
-        panel = widget if isinstance(widget, QtWidgets.QWidget) else widget.parent
-        was_hidden = panel.isHidden()
-        panel.resize(width, height or 200)
-        panel.show()
-        for _ in range(3):  # word wrap settles the height only after the width
-            self.process_events()
-            wanted = panel.layout().totalHeightForWidth(width) if panel.layout() is not None else -1
-            panel.resize(width, height or max(wanted, panel.sizeHint.height() if wanted < 0 else wanted))
-        self.process_events()
-        if not panel.grab().save(str(path)):
-            raise OSError(f"{path}: the screenshot could not be written")
-        panel.setHidden(was_hidden)
-        return Path(path)
 
     def open_window(self) -> LayoutManager:
         """The main window opens, with views as layouts name them; closed by `reset`."""
@@ -301,11 +261,7 @@ def _install_slicer_doubles() -> None:
 def _set_looks(application: QtWidgets.QApplication) -> None:
     """Looks of a screenshot that do not depend on the machine: Fusion, light, a sans serif font."""
     application.setStyle("Fusion")
-    palette = QtGui.QPalette(QtGui.QColor("#f4f5f6"))
-    palette.setColor(QtGui.QPalette.ColorRole.Base, QtGui.QColor("#ffffff"))
-    palette.setColor(QtGui.QPalette.ColorRole.AlternateBase, QtGui.QColor("#f1f3f5"))
-    palette.setColor(QtGui.QPalette.ColorRole.Highlight, QtGui.QColor("#3b78c3"))
-    application.setPalette(palette)
+    application.setPalette(QtGui.QPalette(QtGui.QColor("#f4f5f6")))
     families = set(QtGui.QFontDatabase.families())
     family = next((name for name in _FONTS if name in families), application.font().family())
     application.setFont(QtGui.QFont(family, 9))

@@ -74,8 +74,8 @@ class LayoutManager:
             (scene, scene.AddObserver(scene.NodeAddedEvent, lambda *_: self._make_widgets())),
         ]
 
-    def sliceViewNames(self) -> list[str]:
-        return list(self._widgets)
+    def sliceViewNames(self) -> tuple[str, ...]:
+        return tuple(self._widgets)
 
     def sliceWidget(self, name: str) -> SliceWidget | None:
         return self._widgets.get(name)

@@ -15,13 +15,6 @@ class Module:
         self.panel = None  # the qSlicerScriptedLoadableModuleWidget, once opened
         self.widget = None  # its ScriptedLoadableModuleWidget, once opened
 
-    @property
-    def title(self) -> str:
-        return self.instance.parent.title
-
-    def logic(self) -> None:
-        """Scripted modules have no C++ logic; their Python logic is `widget.logic`."""
-
     def widgetRepresentation(self):
         """The panel; built where it has not been yet, and not entered."""
         if self.widget is None:
@@ -33,21 +26,9 @@ class ModuleHeader:
     """`parent` of a ScriptedLoadableModule: only the fields of qSlicerScriptedLoadableModule can be set."""
 
     __slots__ = (
-        "acknowledgementText",
-        "associatedNodeTypes",
-        "categories",
-        "contributors",
-        "dependencies",
-        "helpText",
-        "hidden",
-        "icon",
-        "index",
-        "name",
-        "path",
-        "title",
-        "widgetRepresentationCreationEnabled",
-    )
+        "acknowledgementText", "associatedNodeTypes", "categories", "contributors", "dependencies", "helpText",
+        "hidden", "icon", "index", "name", "path", "title", "widgetRepresentationCreationEnabled",
+    )  # fmt: skip
 
     def __init__(self, name: str, path: str) -> None:
-        self.name, self.path = name, path
-        self.hidden, self.index, self.icon = False, -1, None
+        self.name, self.path, self.icon = name, path, None

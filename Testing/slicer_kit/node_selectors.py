@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import slicer
 import vtk
-from PySide6 import QtCore, QtGui, QtWidgets
+from PySide6 import QtCore, QtWidgets
 
 from slicer_kit.pythonqt import stored, wrapped
 from slicer_kit.scene_observation import SceneObservation
@@ -37,10 +37,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
 
     def __init__(self, parent=None) -> None:
         super().__init__(parent)
-        self._scene = None
-        self._current = None
-        self._leaving = None
-        self._requested = None
+        self._scene = self._current = self._leaving = None
         self._listed: list = []
         self._scene_observers = SceneObservation(self)
         self._node_observers = SceneObservation(self)
@@ -68,8 +65,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
             self._scene_observers.add(scene, (scene.NodeAddedEvent, scene.EndCloseEvent), self._on_scene)
             self._scene_observers.add(scene, (scene.NodeAboutToBeRemovedEvent,), self._on_node_leaves, vtk.VTK_OBJECT)
         self.setEnabled(scene is not None)
-        requested, self._requested = self._requested, None
-        self._refresh(select=requested)
+        self._refresh()
 
     def _on_scene(self, _caller, _event) -> None:
         self._refresh()
@@ -102,16 +98,12 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self._node_observers.clear()
         for node in candidates:
             self._node_observers.add(node, (vtk.vtkCommand.ModifiedEvent,), self._on_node_modified)
-        if select is not None and select in self._listed:
-            chosen = select
-        elif self._current in self._listed:
-            chosen = self._current
-        elif self._current is not None:  # it left the list: like QComboBox, take what is now at its place
-            chosen = self._listed[min(row, len(self._listed) - 1)] if self._listed else None
-        elif not before and not self.noneEnabled:
-            chosen = self._listed[0] if self._listed else None
-        else:
-            chosen = None
+        chosen = next((node for node in (select, self._current) if node in self._listed), None)
+        if chosen is None and self._listed:
+            if self._current is not None:  # it left the list: like QComboBox, take what is now at its place
+                chosen = self._listed[min(row, len(self._listed) - 1)]
+            elif not before and not self.noneEnabled:
+                chosen = self._listed[0]
         self._show_list(chosen)
         self._select(chosen)
 
@@ -151,9 +143,6 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
     def setCurrentNode(self, node) -> None:
         if node is not None and not isinstance(node, slicer.vtkMRMLNode):
             raise TypeError(f"setCurrentNode() takes a node, not {node!r}")
-        if self._scene is None:
-            self._requested = node
-            return
         chosen = node if node in self._listed else None
         self._combo.setCurrentIndex(self._combo.findData(chosen.GetID() if chosen is not None else ""))
         self._select(chosen)
@@ -218,9 +207,5 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
     def _show_text(self) -> None:
         names = ", ".join(node.GetName() for node in self.checkedNodes())
         everything = len(self.checkedNodes()) == len(self._listed) > 1
-        palette = self._combo.palette
-        role = QtGui.QPalette.ColorRole
-        palette.setColor(role.PlaceholderText, palette.color(role.Text if names else role.Mid))
-        self._combo.setPalette(palette)
         self._combo.setCurrentIndex(-1)
         self._combo.setPlaceholderText("All" if everything else names or "None")

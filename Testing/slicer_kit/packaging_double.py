@@ -21,69 +21,53 @@ def reset() -> None:
 
 
 def load_requirements(path) -> list[Requirement]:
-    """Requirements of a file, without comments and options."""
-    lines = [line.split("#")[0].strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
-    return [Requirement(line) for line in lines if line and not line.startswith("-")]
+    """Requirements of a file; like the original it knows comments on lines of their own only."""
+    lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    return [Requirement(line) for line in lines if line and not line.startswith(("#", "-"))]
 
 
-def _as_list(requirements) -> list[Requirement]:
-    return [Requirement(item) if isinstance(item, str) else item for item in requirements]
+def pip_check(requirements: list[Requirement]) -> bool:
+    """Whether all requirements are met."""
+    try:
+        return all(each.specifier.contains(version(each.name), prereleases=True) for each in requirements)
+    except PackageNotFoundError:
+        return False
 
 
-def pip_check(requirements) -> bool:
-    """Whether all requirements that apply to this platform are met."""
-    for requirement in _as_list(requirements):
-        if requirement.marker is not None and not requirement.marker.evaluate():
-            continue
-        try:
-            if not requirement.specifier.contains(version(requirement.name), prereleases=True):
-                return False
-        except PackageNotFoundError:
-            return False
-    return True
-
-
-def pip_ensure(requirements, requester: str = "", prompt: bool = True, **options) -> None:
+def pip_ensure(requirements: list[Requirement], requester: str | None = None) -> None:
     """Install what is missing; RuntimeError where the user declines."""
-    if pip_check(requirements):
-        return
-    if declined:
-        raise RuntimeError(f"{requester}: installation of the required packages was declined")
-    installed.append(([str(item) for item in _as_list(requirements)], {"requester": requester, **options}))
+    missing = [each for each in requirements if not pip_check([each])]
+    if missing and declined:
+        raise RuntimeError("User declined package installation")
+    if missing:
+        installed.append(([str(each) for each in missing], {"requester": requester}))
 
 
-def pip_install(requirements, **options) -> None:
+def pip_install(requirements: list[str]) -> None:
     """Write the requirements down; nothing is installed."""
-    installed.append(([str(requirements)] if isinstance(requirements, str) else list(map(str, requirements)), options))
+    if type(requirements) is not list:
+        raise ValueError("pip_install requirement input must be string or list")
+    installed.append((requirements, {}))
 
 
 class PyTorchUtilsLogic:
-    """Double of the PyTorch extension's logic; installs nothing, counts what was asked for."""
+    """Double of the PyTorch extension's logic; installs nothing, writes down what was asked for."""
 
-    installs_torch = True  # a test sets it to False: the user declines
-    torch_is_installed = True
+    agrees = True
     requested: list[dict] = []  # noqa: RUF012 - shared on purpose, read by tests
 
-    def installTorch(self, askConfirmation=False, forceComputationBackend=None, torchVersionRequirement=None, **more):
+    def installTorch(self, askConfirmation=False, forceComputationBackend=None, torchVersionRequirement=None):
         """The torch module, None where the user declines."""
-        cls = type(self)
-        cls.requested.append(
+        self.requested.append(
             {"askConfirmation": askConfirmation, "backend": forceComputationBackend, "version": torchVersionRequirement}
         )
-        if not cls.installs_torch:
-            return None
-        cls.torch_is_installed = True
-        import torch
-
-        return torch
+        return types.ModuleType("torch") if self.agrees else None
 
 
-def install_pytorch_extension(torch_installed: bool = True, agrees: bool = True) -> type[PyTorchUtilsLogic]:
+def install_pytorch_extension(agrees: bool = True) -> type[PyTorchUtilsLogic]:
     """Put the PyTorch extension into this "application": `import PyTorchUtils` works until the test ends."""
-    PyTorchUtilsLogic.torch_is_installed = torch_installed
-    PyTorchUtilsLogic.installs_torch = agrees
+    PyTorchUtilsLogic.agrees = agrees
     PyTorchUtilsLogic.requested.clear()
-    module = types.ModuleType("PyTorchUtils")
+    sys.modules["PyTorchUtils"] = module = types.ModuleType("PyTorchUtils")
     module.PyTorchUtilsLogic = PyTorchUtilsLogic
-    sys.modules["PyTorchUtils"] = module
     return PyTorchUtilsLogic

@@ -3,13 +3,13 @@
 over a vtkMRMLScriptedModuleNode, bound to widgets.
 
 The keys are those of the original (plain values by name, nodes as an empty parameter and a node reference of the same
-name, lists as `name.len`, `name.0` ...): a scene saved here opens in Slicer and the other way round. What the
-double does not know raises.
+name, lists as `name.len`, `name.0` ...): a scene saved here opens in Slicer and the other way round. As there, values
+are read when the node reports a change, and kept until then. What the double does not know raises.
 """
 
 import typing
+import weakref
 
-import ctk
 import qt
 import slicer
 import vtk
@@ -17,12 +17,8 @@ import vtk
 __all__ = ["WithinRange", "parameterNodeWrapper"]
 
 _DEFAULTS = {bool: False, int: 0, float: 0.0, str: ""}
-_SHOWN = {  # by exact class: what a widget shows, its signal, getter and setter
-    qt.QCheckBox: ((bool,), "stateChanged", lambda w: w.checked, lambda w, value: w.setChecked(value)),
-    qt.QSpinBox: ((int,), "valueChanged", lambda w: w.value, lambda w, value: w.setValue(value)),
-    qt.QDoubleSpinBox: ((float,), "valueChanged", lambda w: w.value, lambda w, value: w.setValue(value)),
-    ctk.ctkSliderWidget: ((float,), "valueChanged", lambda w: w.value, lambda w, value: w.setValue(value)),
-}
+_NUMBERS = {int: qt.QSpinBox, float: qt.QDoubleSpinBox}
+_RESERVED = "allParameters default isCached dataType getValue setValue connectGui connectParametersToGui disconnectGui"
 
 
 class WithinRange:
@@ -32,86 +28,9 @@ class WithinRange:
         self.minimum, self.maximum = minimum, maximum
 
 
-class _Plain:
-    """A value kept as the text of a parameter."""
-
-    def __init__(self, kind: type, limits: WithinRange | None) -> None:
-        self.kind, self.limits, self.default = kind, limits, _DEFAULTS[kind]
-
-    def check(self, value) -> None:
-        if not isinstance(value, (int, float) if self.kind is float else self.kind):
-            raise TypeError(f"Value must be of type {self.kind}, but {value!r} is of type {type(value)}")
-        if self.limits is not None and not self.limits.minimum <= value <= self.limits.maximum:
-            raise ValueError(f"Value must be within [{self.limits.minimum}, {self.limits.maximum}], is {value}")
-
-    def is_in(self, node, name: str) -> bool:
-        return bool(node.HasParameter(name))
-
-    def write(self, node, name: str, value) -> None:
-        self.check(value)
-        node.SetParameter(name, str(value))
-
-    def read(self, node, name: str):
-        text = node.GetParameter(name)
-        return text == "True" if self.kind is bool else self.kind(text)
-
-    def remove(self, node, name: str) -> None:
-        node.UnsetParameter(name)
-
-
-class _Node(_Plain):
-    """A node reference; the parameter of the same name says that it was set, be it to None."""
-
-    def __init__(self, kind: type) -> None:
-        self.kind, self.limits, self.default = kind, None, None
-
-    def check(self, value) -> None:
-        if value is not None and not isinstance(value, self.kind):
-            raise TypeError(f"Value must be of type {self.kind}, but {value!r} is of type {type(value)}")
-
-    def write(self, node, name: str, value) -> None:
-        self.check(value)
-        node.SetParameter(name, "")
-        node.SetNodeReferenceID(name, value.GetID() if value is not None else None)
-
-    def read(self, node, name: str):
-        return node.GetNodeReference(name)
-
-    def remove(self, node, name: str) -> None:
-        node.UnsetParameter(name)
-        node.RemoveNodeReferenceIDs(name)
-
-
-class _List:
-    """`name.len` and one entry an element. Elements that are removed nodes read as None: the list keeps its length."""
-
-    def __init__(self, element: _Plain) -> None:
-        self._element, self.default = element, []
-
-    def is_in(self, node, name: str) -> bool:
-        return bool(node.HasParameter(f"{name}.len"))
-
-    def _length(self, node, name: str) -> int:
-        return int(node.GetParameter(f"{name}.len")) if self.is_in(node, name) else 0
-
-    def write(self, node, name: str, values) -> None:
-        values = list(values)
-        for value in values:
-            self._element.check(value)
-        with slicer.util.NodeModify(node):
-            for index in range(len(values), self._length(node, name)):
-                self._element.remove(node, f"{name}.{index}")
-            for index, value in enumerate(values):
-                self._element.write(node, f"{name}.{index}", value)
-            node.SetParameter(f"{name}.len", str(len(values)))
-
-    def read(self, node, name: str) -> tuple:
-        """The original's list writes what is changed in it to the node; this one refuses to be changed."""
-        return _ReadList(self._element.read(node, f"{name}.{index}") for index in range(self._length(node, name)))
-
-
 class _ReadList(tuple):
-    """Equal to a list of the same, as the original's; + and * are refused, as there."""
+    """Equal to a list of the same. The original writes what is changed in it to the node, this one refuses to be
+    changed; + and * are refused there too."""
 
     __slots__ = ()
     __hash__ = None
@@ -125,53 +44,92 @@ class _ReadList(tuple):
     __add__ = __radd__ = __mul__ = __rmul__ = _refuse
 
 
-def _serializer(hint):
-    kind, *annotations = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
-    limits = next((each for each in annotations if isinstance(each, WithinRange)), None)
-    if typing.get_origin(kind) is list:
-        return _List(_serializer(typing.get_args(kind)[0]))
-    if kind in _DEFAULTS:
-        return _Plain(kind, limits)
-    if isinstance(kind, type) and issubclass(kind, slicer.vtkMRMLNode):
-        return _Node(kind)
-    raise TypeError(f"the double of a parameter node cannot hold values of type {kind}")
-
-
 class _Parameter:
-    """One typed attribute of a wrapper class."""
+    """One typed attribute of a wrapper class, and how a node keeps it."""
 
     def __init__(self, name: str, hint, default) -> None:
-        self.name, self.serializer = name, _serializer(hint)
-        self._default = self.serializer.default if default is None else default
+        kind, *annotations = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
+        self.name, self.is_list = name, typing.get_origin(kind) is list
+        self.kind = typing.get_args(kind)[0] if self.is_list else kind
+        self.is_node = isinstance(self.kind, type) and issubclass(self.kind, slicer.vtkMRMLNode)
+        if not self.is_node and self.kind not in _DEFAULTS:
+            raise TypeError(f"the double of a parameter node cannot hold values of type {kind}")
+        self.limits = next((each for each in annotations if isinstance(each, WithinRange)), None)
+        self.default = default if default is not None else [] if self.is_list else _DEFAULTS.get(self.kind)
 
     def __get__(self, wrapper, cls=None):
-        if wrapper is None:
-            return self
-        self.ensure(wrapper.parameterNode)
-        return self.serializer.read(wrapper.parameterNode, self.name)
+        return self if wrapper is None else wrapper._values[self.name]
 
     def __set__(self, wrapper, value) -> None:
         with slicer.util.NodeModify(wrapper.parameterNode):
-            self.serializer.write(wrapper.parameterNode, self.name, value)
+            self.write(wrapper.parameterNode, value)
+            wrapper._values[self.name] = self.read(wrapper.parameterNode)
 
-    def ensure(self, node) -> None:
-        """A value that is not there (new node, closed scene) is written with its default."""
-        if not self.serializer.is_in(node, self.name):
-            self.serializer.write(node, self.name, self._default)
+    def read(self, node):
+        """The value; a node that has none (new, or its scene was closed) gets the default."""
+        if not node.HasParameter(f"{self.name}.len" if self.is_list else self.name):
+            self.write(node, self.default)
+        if not self.is_list:
+            return self._read_one(node, self.name)
+        count = int(node.GetParameter(f"{self.name}.len"))  # nodes that are gone are None: the list keeps its length
+        return _ReadList(self._read_one(node, f"{self.name}.{n}") for n in range(count))
+
+    def write(self, node, value) -> None:
+        values = value if self.is_list else [value]
+        for each in values:
+            self._check(each)
+        if not self.is_list:
+            self._write_one(node, self.name, value)
+            return
+        for n in range(len(values), int(node.GetParameter(f"{self.name}.len") or 0)):
+            node.UnsetParameter(f"{self.name}.{n}")
+            node.RemoveNodeReferenceIDs(f"{self.name}.{n}")
+        for n, each in enumerate(values):
+            self._write_one(node, f"{self.name}.{n}", each)
+        node.SetParameter(f"{self.name}.len", str(len(values)))
+
+    def _check(self, value) -> None:
+        wanted = (int, float) if self.kind is float else self.kind
+        if not isinstance(value, wanted) and not (self.is_node and value is None):
+            raise TypeError(f"Value must be of type {self.kind}, but {value!r} is of type {type(value)}")
+        if self.limits is not None and not self.limits.minimum <= value <= self.limits.maximum:
+            raise ValueError(f"Value must be within [{self.limits.minimum}, {self.limits.maximum}], is {value}")
+
+    def _read_one(self, node, key: str):
+        if self.is_node:
+            return node.GetNodeReference(key)
+        return node.GetParameter(key) == "True" if self.kind is bool else self.kind(node.GetParameter(key))
+
+    def _write_one(self, node, key: str, value) -> None:
+        node.SetParameter(key, "" if self.is_node else str(value))  # that it is there says that it was set, be it None
+        if self.is_node:
+            node.SetNodeReferenceID(key, value.GetID() if value is not None else None)
+
+    def connector(self, widget) -> tuple:
+        """Signal, getter and setter of a widget. RuntimeError where the original has no connector for its class."""
+        if self.is_node and not self.is_list and type(widget) is slicer.qMRMLNodeComboBox:
+            widget.nodeTypes = [self.kind.__name__]  # in the original too the type decides, not the .ui file
+            return widget.currentNodeChanged, widget.currentNode, widget.setCurrentNode
+        if self.kind is bool and type(widget) is qt.QCheckBox:
+            return widget.stateChanged, lambda: widget.checked, widget.setChecked
+        if type(widget) is not _NUMBERS.get(self.kind) or self.limits is None:
+            raise RuntimeError(
+                f"Unable to create a GUI connector from {self.kind} to {type(widget).__name__} {widget.objectName!r}: "
+                "remove its SlicerParameterName and connect it by hand, or give a number its bounds"
+            )
+        widget.minimum, widget.maximum = self.limits.minimum, self.limits.maximum
+        return widget.valueChanged, lambda: widget.value, widget.setValue
 
 
 def parameterNodeWrapper(cls):
     """Class decorator; every annotated attribute becomes a parameter."""
     hints = typing.get_type_hints(cls, include_extras=True)
+    for name in _RESERVED.split():
+        if name in hints:
+            raise ValueError(f"Cannot use reserved name {name!r} in a parameterNodeWrapper")
     cls.allParameters = {name: _Parameter(name, hint, getattr(cls, name, None)) for name, hint in hints.items()}
-    taken = sorted(set(vars(_Wrapper)) & set(hints))
-    if taken:
-        raise ValueError(f"Cannot use the reserved name {taken[0]!r} in a parameterNodeWrapper")
-    for name, parameter in cls.allParameters.items():
-        setattr(cls, name, parameter)
-    for name, method in vars(_Wrapper).items():
-        if callable(method):
-            setattr(cls, name, method)
+    for name, member in (cls.allParameters | {k: v for k, v in vars(_Wrapper).items() if callable(v)}).items():
+        setattr(cls, name, member)
     return cls
 
 
@@ -179,35 +137,43 @@ class _Wrapper:
     """Methods given to every wrapper class."""
 
     def __init__(self, parameterNode) -> None:
-        self.parameterNode = parameterNode
-        self._guis: dict[int, dict[str, _Connector]] = {}
+        self.parameterNode, self._values = parameterNode, {}
+        self._guis: dict[int, tuple[dict, int]] = {}  # by tag: connectors by parameter, and the observer
         self._next_tag, self._updating_gui = 0, False
-        for parameter in self.allParameters.values():
-            parameter.ensure(parameterNode)
-            parameter.serializer.read(parameterNode, parameter.name)  # a stale value raises now, as in the original
+        me = weakref.ref(self)
+        for name in self.allParameters:  # one each: VTK calls the first observer of a node last, so its value is old
+            self._read(name)
+            tag = parameterNode.AddObserver(vtk.vtkCommand.ModifiedEvent, lambda *_event, name=name: me()._read(name))
+            weakref.finalize(self, parameterNode.RemoveObserver, tag)
 
-    def connectParametersToGui(self, mapping: dict) -> int:
-        for name in mapping:
-            if name not in self.allParameters:
-                known = ", ".join(self.allParameters)
-                raise ValueError(f"Cannot find a parameter named {name!r}; there are {known}")
-        connectors = {name: _Connector(widget, self.allParameters[name].serializer) for name, widget in mapping.items()}
+    def _read(self, name: str) -> None:
+        self._values[name] = self.allParameters[name].read(self.parameterNode)
+
+    def connectGui(self, gui) -> int:
+        named = {widget.property("SlicerParameterName"): widget for widget in vars(gui).values()}
+        unknown = sorted(name for name in named if name and name not in self.allParameters)
+        if unknown:
+            raise ValueError(f"Cannot find a param with the given name: {unknown[0]}")
+        connectors = {name: self.allParameters[name].connector(widget) for name, widget in named.items() if name}
+        slots = {}
+        for name, (signal, getter, setter) in connectors.items():
+            setter(getattr(self, name))
+            slots[name] = lambda *_values, name=name, getter=getter: self._update_from_gui(name, getter)
+            signal.connect(slots[name])
+        observer = self.parameterNode.AddObserver(vtk.vtkCommand.ModifiedEvent, lambda *_event: self._update_gui())
         tag, self._next_tag = self._next_tag, self._next_tag + 1
-        self._guis[tag] = connectors
-        for name, connector in connectors.items():
-            connector.write(getattr(self, name))
-            connector.connect(lambda name=name, connector=connector: self._update_from_gui(name, connector))
-        self.AddObserver(vtk.vtkCommand.ModifiedEvent, lambda *_event: self._update_gui())
+        self._guis[tag] = {name: (*connectors[name], slots[name]) for name in connectors}, observer
         return tag
 
     def disconnectGui(self, tag: int) -> None:
-        """As in Slicer the node's observer stays, and with it this wrapper, until the node is gone."""
-        for connector in self._guis.pop(tag, {}).values():
-            connector.disconnect()
+        connectors, observer = self._guis.pop(tag)
+        for signal, _getter, _setter, slot in connectors.values():
+            signal.disconnect(slot)
+        self.parameterNode.RemoveObserver(observer)
 
-    def _update_from_gui(self, name: str, connector) -> None:
+    def _update_from_gui(self, name: str, getter) -> None:
         if not self._updating_gui:
-            setattr(self, name, connector.read())
+            setattr(self, name, getter())
 
     def _update_gui(self) -> None:
         if self._updating_gui:
@@ -215,54 +181,8 @@ class _Wrapper:
         self._updating_gui = True
         try:
             with slicer.util.NodeModify(self.parameterNode):
-                for connectors in list(self._guis.values()):
-                    for name, connector in connectors.items():
-                        connector.write(getattr(self, name))
+                for connectors, _observer in list(self._guis.values()):
+                    for name, (_signal, _getter, setter, _slot) in connectors.items():
+                        setter(getattr(self, name))
         finally:
             self._updating_gui = False
-
-    def AddObserver(self, event, callback, priority: float = 0.0):
-        return self.parameterNode.AddObserver(event, callback, priority)
-
-    def RemoveObserver(self, tag):
-        return self.parameterNode.RemoveObserver(tag)
-
-
-class _Connector:
-    """One widget and one parameter. RuntimeError where the original has no connector for the widget's class."""
-
-    def __init__(self, widget, serializer) -> None:
-        self._widget, self._forward = widget, None
-        kind = getattr(serializer, "kind", None)
-        if type(widget) is slicer.qMRMLNodeComboBox and isinstance(serializer, _Node):
-            widget.nodeTypes = [
-                kind.__name__
-            ]  # the original does so too: the parameter's type decides, not the .ui file
-            self._signal, self._get = widget.currentNodeChanged, lambda w: w.currentNode()
-            self._set = lambda w, value: w.setCurrentNode(value)
-            return
-        kinds, signal, self._get, self._set = _SHOWN.get(type(widget), ((), "", None, None))
-        if kind not in kinds:
-            raise RuntimeError(
-                f"Unable to create a GUI connector from {kind} to {type(widget).__name__} {widget.objectName!r}: "
-                "remove its SlicerParameterName and connect it by hand"
-            )
-        if serializer.limits is not None:
-            widget.setMinimum(serializer.limits.minimum)
-            widget.setMaximum(serializer.limits.maximum)
-        elif type(widget) is ctk.ctkSliderWidget:
-            raise RuntimeError(f"{widget.objectName}: a slider needs a bounded parameter")
-        self._signal = getattr(widget, signal)
-
-    def read(self):
-        return self._get(self._widget)
-
-    def write(self, value) -> None:
-        self._set(self._widget, value)
-
-    def connect(self, changed) -> None:
-        self._forward = lambda *_values: changed()
-        self._signal.connect(self._forward)
-
-    def disconnect(self) -> None:
-        self._signal.disconnect(self._forward)

@@ -29,11 +29,11 @@ def apply() -> None:
     replacements = [(cls, name, _as_property(cls, name)) for cls in classes for name in _own_or_overridden(cls)]
     for cls, name, replacement in replacements:
         setattr(cls, name, replacement)
-    QtCore.QTimer.singleShot = _SingleShot(single_shot)
+    QtCore.QTimer.singleShot = staticmethod(lambda milliseconds, slot: single_shot(milliseconds, lambda: slot()))
     _keep_constants_alive()
     QtCore.QObject.name = QtCore.QObject.objectName
     QtCore.QObject.className = lambda self: next(cls.__name__ for cls in type(self).__mro__ if cls in _wrapped)
-    QtCore.QObject.__getattribute__ = getattribute_of(QtCore.QObject)
+    QtCore.QObject.__getattribute__ = _getattribute_of(QtCore.QObject)
     for cls in classes:  # each has one of its own
         cls.__setattr__ = _setattr
     _compare_with_numbers(QtCore.Qt.CheckState)
@@ -136,30 +136,11 @@ def _as_property(cls: type, name: str) -> property:
     return property(get, set_)
 
 
-class _SingleShot:
-    """QTimer.singleShot: a static function on the class, a property of a timer."""
-
-    def __init__(self, static) -> None:
-        self._static = static
-
-    def __get__(self, timer, cls=None):
-        if timer is None:
-            return lambda milliseconds, slot: self._static(milliseconds, lambda: slot())
-        return timer.isSingleShot()
-
-    def __set__(self, timer, value) -> None:
-        timer.setSingleShot(value)
-
-
-def getattribute_of(cls: type, **methods):
-    """`__getattribute__` for a PySide6 class that looks some functions up in C++ before any class attribute: connect
-    and disconnect on all QObjects, `methods` besides."""
-    plain = cls.__getattribute__
-    ours = {"connect": connect, "disconnect": disconnect}
+def _getattribute_of(cls: type):
+    """`__getattribute__` for a PySide6 class that looks connect and disconnect up in C++ before any class attribute."""
+    plain, ours = cls.__getattribute__, {"connect": connect, "disconnect": disconnect}
 
     def getattribute(self, name):
-        if name in methods:
-            return types.MethodType(methods[name], self)
         if name not in ours:
             return plain(self, name)
 

@@ -10,10 +10,8 @@ from slicer_kit import pythonqt
 from slicer_kit.dialogs import DIALOGS
 from slicer_kit.ui_loader import QUiLoader
 
-_settings_path = ""
 
-
-def build() -> types.ModuleType:
+def build() -> None:
     """Make the module, patch PySide6 and put it into sys.modules as `qt`."""
     pythonqt.apply()
     module = types.ModuleType("qt", __doc__)
@@ -21,23 +19,10 @@ def build() -> types.ModuleType:
         for name in dir(source):  # not vars(): PySide6 makes its classes when they are first asked for
             if not name.startswith("_"):
                 setattr(module, name, getattr(source, name))
-    module.QMenu = QMenu
-    module.QProcess = QProcess
-    module.QSettings = QSettings
-    module.QUiLoader = QUiLoader
+    for double in (QSettings, QUiLoader, QFileDialog, QDesktopServices):
+        setattr(module, double.__name__, double)
     refuse_unanswered_dialogs()
-    module.QFileDialog = QFileDialog
-    module.QDesktopServices = QDesktopServices
-    for name in ("exec", "exec_"):
-        setattr(QtWidgets.QDialog, name, _exec_dialog)
     sys.modules["qt"] = module
-    return module
-
-
-def set_settings_path(path: str) -> None:
-    """Where `qt.QSettings()` reads and writes from now on."""
-    global _settings_path
-    _settings_path = str(path)
 
 
 @pythonqt.wrapped
@@ -48,11 +33,10 @@ class QSettings(QtCore.QSettings):
     one as its only element, an empty list as None. A module that forgets to convert them fails here.
     """
 
-    def __init__(self, *arguments) -> None:
-        if arguments:
-            super().__init__(*arguments)
-        else:
-            super().__init__(_settings_path, QtCore.QSettings.Format.IniFormat)
+    path = ""  # of the file, for those made from now on
+
+    def __init__(self) -> None:
+        super().__init__(QSettings.path, QtCore.QSettings.Format.IniFormat)
 
     def value(self, key: str, default=None):
         if not self.contains(key):
@@ -68,38 +52,8 @@ class QSettings(QtCore.QSettings):
 
 
 @pythonqt.wrapped
-class QProcess(QtCore.QProcess):
-    """A child process; PySide6 looks its functions up in its own way."""
-
-    __getattribute__ = pythonqt.getattribute_of(QtCore.QProcess)
-
-
-def _exec_dialog(dialog, *_arguments):
-    labels = [label.text for label in dialog.findChildren(QtWidgets.QLabel)]
-    text = dialog.text if isinstance(dialog, QtWidgets.QMessageBox) else "\n".join(labels)
-    return DIALOGS.record("dialog", text, dialog.windowTitle, widget=type(dialog).__name__)
-
-
-def _exec_menu(menu, *_arguments):
-    """The answer is the text of the chosen action; the action is triggered."""
-    chosen = DIALOGS.record("menu", "\n".join(action.text for action in menu.actions()), menu.title)
-    for action in menu.actions():
-        if chosen is not None and action.text.replace("&", "") == chosen:
-            action.trigger()
-            return action
-    return None
-
-
-@pythonqt.wrapped
-class QMenu(QtWidgets.QMenu):
-    """A menu that does not wait for a choice; PySide6 looks its functions up in its own way."""
-
-    __getattribute__ = pythonqt.getattribute_of(QtWidgets.QMenu, exec=_exec_menu, exec_=_exec_menu)
-
-
-@pythonqt.wrapped
 class QFileDialog(QtWidgets.QFileDialog):
-    """Static functions answer with DIALOGS; like PythonQt they return the path alone, not a pair."""
+    """Static functions answer with DIALOGS; as in PythonQt one path comes back alone, several in a tuple."""
 
     @staticmethod
     def getOpenFileName(parent=None, caption="", directory="", filter="", *_more):
@@ -107,33 +61,27 @@ class QFileDialog(QtWidgets.QFileDialog):
 
     @staticmethod
     def getOpenFileNames(parent=None, caption="", directory="", filter="", *_more):
-        return DIALOGS.record("open_files", directory, caption, filter=filter)
+        return tuple(DIALOGS.record("open_files", directory, caption, filter=filter))
 
     @staticmethod
     def getExistingDirectory(parent=None, caption="", directory="", *_more):
         return DIALOGS.record("directory", directory, caption)
 
 
-def button_for(answer: bool, shown):
-    """The agreeing or refusing button among the standard buttons shown."""
-    kinds = QtWidgets.QMessageBox.StandardButton
-    order = (kinds.Yes, kinds.Ok, kinds.Save, kinds.Retry, kinds.Open, kinds.Apply)
-    refusal = (kinds.No, kinds.Cancel, kinds.Close, kinds.Discard, kinds.Abort)
-    wanted = order if answer else refusal
-    return next((kind for kind in wanted if kind & shown), kinds.NoButton)
-
-
 def _refuse(name: str):
     def refused(*_arguments):
         raise AssertionError(f"{name} would open a window that nobody answers: add it to the kit's dialogs")
 
-    return staticmethod(refused)
+    return refused
 
 
 def refuse_unanswered_dialogs() -> None:
     """A dialog that the kit does not answer fails the test at once, where the real one would wait for ever."""
     for name in ("getSaveFileName", "getSaveFileUrl", "getOpenFileUrl", "getOpenFileUrls", "getExistingDirectoryUrl"):
-        setattr(QFileDialog, name, _refuse(f"QFileDialog.{name}"))
+        setattr(QFileDialog, name, staticmethod(_refuse(f"QFileDialog.{name}")))
+    for name in ("exec", "exec_"):
+        setattr(QtWidgets.QDialog, name, _refuse(f"QDialog.{name}"))
+        setattr(QtWidgets.QMenu, name, _refuse(f"QMenu.{name}"))
 
 
 class QDesktopServices:

@@ -4,22 +4,20 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+sources: list[SimpleNamespace] = []
+
 
 class SampleDataLogic:
     """The part of the original that modules call."""
 
     @staticmethod
     def registerCustomSampleDataSource(
-        category: str, sampleName: str, uris: list, fileNames: list, nodeNames: list, thumbnailFileName: str, **more
+        category, sampleName, uris, fileNames, nodeNames, thumbnailFileName, loadFileTypes, checksums
     ) -> None:
         """Write the source down; ValueError where lists differ in length or a thumbnail is missing."""
-        if len({len(items) for items in (uris, fileNames, nodeNames)}) > 1:
-            raise ValueError(f"sample {sampleName}: uris, fileNames and nodeNames differ in number")
-        if not Path(thumbnailFileName).is_file():
-            raise ValueError(f"sample {sampleName}: no thumbnail {thumbnailFileName}")
-        given = {"category": category, "sampleName": sampleName, "uris": uris, "fileNames": fileNames}
-        more |= {"nodeNames": nodeNames, "thumbnailFileName": thumbnailFileName}
-        sources.append(SimpleNamespace(**given, **more))
-
-
-sources: list[SimpleNamespace] = []
+        sample = SimpleNamespace(**locals())
+        if len({len(items) for items in (sample.uris, sample.fileNames, sample.nodeNames)}) > 1:
+            raise ValueError(f"sample {sample.sampleName}: uris, fileNames and nodeNames differ in number")
+        if not Path(sample.thumbnailFileName).is_file():
+            raise ValueError(f"sample {sample.sampleName}: no thumbnail {sample.thumbnailFileName}")
+        sources.append(sample)

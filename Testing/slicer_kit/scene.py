@@ -1,12 +1,12 @@
-# ruff: noqa: N802 - the names are those of Slicer and Qt
 """The MRML scene and the module logics on slicer-core, without Qt and without the application."""
 
 import atexit
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import slicer
 
@@ -14,24 +14,14 @@ from slicer_kit import i18n
 from slicer_kit.errors import silent_vtk, vtk_errors
 from slicer_kit.hierarchy import clear_hierarchy
 
-LOGIC_CLASSES = {
-    "Volumes": "vtkSlicerVolumesLogic",
-    "Markups": "vtkSlicerMarkupsLogic",
-    "CropVolume": "vtkSlicerCropVolumeLogic",
-    "Segmentations": "vtkSlicerSegmentationsModuleLogic",
-    "Transforms": "vtkSlicerTransformLogic",
-    "SubjectHierarchy": "vtkSlicerSubjectHierarchyModuleLogic",
-    "Units": "vtkSlicerUnitsLogic",
-    "Colors": "vtkSlicerColorLogic",
-    "Sequences": "vtkSlicerSequencesLogic",
-    "Tables": "vtkSlicerTablesLogic",
-    "Texts": "vtkSlicerTextsLogic",
-    "Plots": "vtkSlicerPlotsLogic",
-    "Terminologies": "vtkSlicerTerminologiesModuleLogic",
-    "Models": "vtkSlicerModelsLogic",
-    "VolumeRendering": "vtkSlicerVolumeRenderingLogic",
-}
-SINGLETONS = {
+_LOGICS = {
+    "Volumes": "vtkSlicerVolumesLogic", "Markups": "vtkSlicerMarkupsLogic", "Models": "vtkSlicerModelsLogic",
+    "Segmentations": "vtkSlicerSegmentationsModuleLogic", "Transforms": "vtkSlicerTransformLogic",
+    "SubjectHierarchy": "vtkSlicerSubjectHierarchyModuleLogic", "Units": "vtkSlicerUnitsLogic",
+    "Colors": "vtkSlicerColorLogic", "Tables": "vtkSlicerTablesLogic", "Texts": "vtkSlicerTextsLogic",
+    "Plots": "vtkSlicerPlotsLogic", "Terminologies": "vtkSlicerTerminologiesModuleLogic",
+}  # fmt: skip
+_SINGLETONS = {
     "vtkMRMLSelectionNode": "Singleton",
     "vtkMRMLInteractionNode": "Singleton",
     "vtkMRMLCrosshairNode": "default",
@@ -39,30 +29,30 @@ SINGLETONS = {
 
 
 class CoreModule:
-    """A C++ module as `slicer.modules.<name>` shows it: a name and a logic, no file and no widget here."""
+    """A C++ module as `slicer.modules.<name>` shows it: a logic, no file and no widget here."""
 
-    def __init__(self, name: str, logic=None) -> None:
-        self.name = self.title = name
-        self._logic = logic
-
-    def logic(self):
-        return self._logic
-
-    def widgetRepresentation(self):
-        return None
+    def __init__(self, logic) -> None:
+        self.logic = lambda: logic
 
 
-class Modules:
-    """`slicer.modules`: one attribute a loaded module, in lower case."""
-
-
-@dataclass
 class SlicerCore:
-    """The scene, the application logic and the module logics by module name."""
+    """The scene and the module logics by module name. One a process: `slicer.util` works on `slicer.mrmlScene`."""
 
-    scene: object
-    application_logic: object
-    logics: dict = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.scene = scene = slicer.vtkMRMLScene()
+        self.application_logic = application_logic = slicer.vtkSlicerApplicationLogic()
+        application_logic.SetMRMLScene(scene)
+        self.logics = {name: getattr(slicer, class_name)() for name, class_name in _LOGICS.items()}
+        for name, logic in self.logics.items():
+            logic.SetMRMLApplicationLogic(application_logic)
+            logic.SetMRMLScene(scene)
+            application_logic.SetModuleLogic(name, logic)
+        for class_name, tag in _SINGLETONS.items():
+            if scene.GetSingletonNode(tag, class_name) is None:
+                node = getattr(slicer, class_name)()
+                node.SetSingletonTag(tag)
+                scene.AddNode(node)
+        _set_cache_folder(scene)
 
     def clear(self) -> None:
         """Close the scene as File > Close Scene does, and drop what the application keeps across a close:
@@ -74,56 +64,21 @@ class SlicerCore:
         clear_hierarchy(self.scene)
 
 
-def make_scene() -> SlicerCore:
-    """A scene with the logics of the core modules; sets `slicer.mrmlScene` and `slicer.modules` (logics only).
+@cache
+def shared_core() -> SlicerCore:
+    """The scene with the logics of the core modules; sets `slicer.mrmlScene` and `slicer.modules` (logics only).
 
     Needs no Qt. Errors that VTK reports here are known and harmless (colour and terminology files of the application
     are absent) and are not shown.
     """
     errors = vtk_errors()
     with silent_vtk():
-        core = _make_core()
+        core = SlicerCore()
     errors.clear()
-    slicer.mrmlScene = core.scene
-    slicer.modules = Modules()
+    slicer.mrmlScene, slicer.modules = core.scene, SimpleNamespace()
     for name, logic in core.logics.items():
-        setattr(slicer.modules, name.lower(), CoreModule(name, logic))
+        setattr(slicer.modules, name.lower(), CoreModule(logic))
     slicer.i18n = sys.modules["slicer.i18n"] = i18n
-    return core
-
-
-_shared: SlicerCore | None = None
-
-
-def shared_core() -> SlicerCore:
-    """The one scene of this process (`slicer.util` works on `slicer.mrmlScene`, so tests share it and clear it)."""
-    global _shared
-    if _shared is None:
-        _shared = make_scene()
-    return _shared
-
-
-def _make_core() -> SlicerCore:
-    scene = slicer.vtkMRMLScene()
-    application_logic = slicer.vtkSlicerApplicationLogic()
-    application_logic.SetMRMLScene(scene)
-    core = SlicerCore(scene, application_logic)
-    for name, class_name in LOGIC_CLASSES.items():
-        logic_class = getattr(slicer, class_name, None)
-        if logic_class is None:
-            continue
-        logic = logic_class()
-        if hasattr(logic, "SetMRMLApplicationLogic"):
-            logic.SetMRMLApplicationLogic(application_logic)
-        logic.SetMRMLScene(scene)
-        application_logic.SetModuleLogic(name, logic)
-        core.logics[name] = logic
-    for class_name, tag in SINGLETONS.items():
-        if scene.GetSingletonNode(tag, class_name) is None:
-            node = getattr(slicer, class_name)()
-            node.SetSingletonTag(tag)
-            scene.AddNode(node)
-    _set_cache_folder(scene)
     return core
 
 
@@ -155,11 +110,11 @@ def write_mrb(scene, path: Path | str) -> Path:
     return Path(path)
 
 
-def read_mrb(scene, path: Path | str, clear: bool = True) -> None:
-    """Load a bundle, by default in place of what is in the scene.
+def read_mrb(scene, path: Path | str) -> None:
+    """Load a bundle in place of what is in the scene.
 
     Raises OSError where there is no such file; a broken bundle shows as VTK errors.
     """
     if not Path(path).is_file():
         raise OSError(f"{path}: no such file")
-    scene.ReadFromMRB(str(path), clear)
+    scene.ReadFromMRB(str(path), True)

@@ -2,6 +2,7 @@
 """Double of slicer.ScriptedLoadableModule: the base classes of a scripted module, of its widget, logic and test."""
 
 import logging
+import sys
 import unittest
 from pathlib import Path
 
@@ -23,20 +24,17 @@ class ScriptedLoadableModule:
         super().__init__()
         self.parent = parent
         self.moduleName = type(self).__name__
-        parent.title = ""
-        parent.categories = []
-        parent.dependencies = []
-        parent.contributors = []
-        parent.helpText = ""
-        parent.acknowledgementText = ""
         for extension in (".svg", ".png"):
             icon = Path(parent.path).parent / "Resources" / "Icons" / f"{self.moduleName}{extension}"
             if icon.is_file():
                 parent.icon = qt.QIcon(str(icon))
                 break
 
-    def resourcePath(self, filename: str) -> str:
-        return str(Path(self.parent.path).parent / "Resources" / filename)
+    def runTest(self, msec: int = 100) -> None:
+        """What Reload and Test calls. msec: how long messages of the test are shown."""
+        test = getattr(sys.modules[self.__module__], f"{self.moduleName}Test")()
+        test.messageDelay = msec
+        test.runTest()
 
 
 class ScriptedLoadableModuleWidget:
@@ -45,9 +43,7 @@ class ScriptedLoadableModuleWidget:
     def __init__(self, parent=None) -> None:
         super().__init__()
         self.moduleName = type(self).__name__.removesuffix("Widget")
-        self.developerMode = slicer.util.settingsValue("Developer/DeveloperMode", False, converter=slicer.util.toBool)
-        self.parent = parent
-        self.layout = parent.layout()
+        self.parent, self.layout = parent, parent.layout()
         slicer.app.moduleManager().connect("moduleAboutToBeUnloaded(QString)", self._onModuleAboutToBeUnloaded)
 
     def resourcePath(self, filename: str) -> str:
@@ -77,38 +73,26 @@ class ScriptedLoadableModuleLogic:
     def __init__(self, parent=None) -> None:
         super().__init__()
         self.moduleName = type(self).__name__.removesuffix("Logic")
-        self.isSingletonParameterNode = True
 
     def getParameterNode(self):
         """The module's parameter node, created where the scene has none."""
-        if self.isSingletonParameterNode:
-            node = slicer.mrmlScene.GetSingletonNode(self.moduleName, "vtkMRMLScriptedModuleNode")
-            if node is not None and node.GetAttribute("ModuleName") != self.moduleName:
-                node.SetAttribute("ModuleName", self.moduleName)  # closing the scene took it away
-        else:
-            node = next(iter(self.getAllParameterNodes()), None)
-        return node if node is not None else slicer.mrmlScene.AddNode(self.createParameterNode())
-
-    def getAllParameterNodes(self) -> list:
-        nodes = slicer.util.getNodesByClass("vtkMRMLScriptedModuleNode")
-        return [node for node in nodes if node.GetAttribute("ModuleName") == self.moduleName]
-
-    def createParameterNode(self):
-        """A parameter node that is not in the scene yet."""
-        node = slicer.vtkMRMLScriptedModuleNode()
-        if self.isSingletonParameterNode:
+        node = slicer.mrmlScene.GetSingletonNode(self.moduleName, "vtkMRMLScriptedModuleNode")
+        if node is None:
+            node = slicer.vtkMRMLScriptedModuleNode()
             node.SetSingletonTag(self.moduleName)
-        node.SetModuleName(self.moduleName)
-        node.SetAttribute("ModuleName", self.moduleName)
-        node.SetName(slicer.mrmlScene.GenerateUniqueName(self.moduleName))
+            node.SetName(slicer.mrmlScene.GenerateUniqueName(self.moduleName))
+            node = slicer.mrmlScene.AddNode(node)
+        node.SetAttribute("ModuleName", self.moduleName)  # closing the scene took it away
         return node
 
 
 class ScriptedLoadableModuleTest(unittest.TestCase):
     """The self test of a module, run by the application's Test button."""
 
+    messageDelay = 100  # noqa: N815
+
     def delayDisplay(self, message: str, requestedDelay=None, msec=None) -> None:
-        slicer.util.delayDisplay(message, requestedDelay or msec or 1000)
+        slicer.util.delayDisplay(message, self.messageDelay)
 
     def runTest(self) -> None:
         logging.warning("No test is defined in %s", type(self).__name__)

@@ -57,13 +57,27 @@ def _fresh(kit, folder: Path) -> None:
 def _picture(kit, panel) -> None:
     """What the panel shows once its timers have had their say, at the width of the picture."""
     name = panel.moduleName
-    kit.grab(panel, OUTPUT / f"{name}.png")
+    _grab(kit, panel, OUTPUT / f"{name}.png")
     panel.parent.show()
     end = time.monotonic() + 1.0
     while time.monotonic() < end:
         kit.process_events()
-    kit.grab(panel, OUTPUT / f"{name}.png")
+    _grab(kit, panel, OUTPUT / f"{name}.png")
     print(OUTPUT / f"{name}.png")
+
+
+def _grab(kit, widget, path: Path, width: int = 480) -> None:
+    """Screenshot of a module's panel, as high as its contents."""
+    panel = widget.parent
+    panel.resize(width, 200)
+    panel.show()
+    for _ in range(3):  # word wrap settles the height only after the width
+        kit.process_events()
+        panel.resize(width, panel.layout().totalHeightForWidth(width))
+    kit.process_events()
+    if not panel.grab().save(str(path)):
+        raise OSError(f"{path}: the screenshot could not be written")
+    panel.hide()
 
 
 def _prepare(kit, panel) -> None:
@@ -102,7 +116,7 @@ def _find(kit, panel) -> None:
     panel.ui.reportList.itemClicked.emit(panel.ui.reportList.item(0))
     kit.spin(lambda: not panel.words.busy, 60)
     path = OUTPUT / "AnatomicalLandmarks-find.png"
-    kit.grab(panel, path)  # the panel takes the height that it needs now
+    _grab(kit, panel, path)  # the panel takes the height that it needs now
     panel.parent.show()
     kit.process_events()
     panel.ui.findSection.grab().save(str(path))

@@ -3,6 +3,7 @@
 What the doubles do where nothing is wrong, the tests of the panels prove.
 """
 
+from types import SimpleNamespace
 from typing import Annotated
 
 import numpy as np
@@ -20,7 +21,7 @@ def test_attributes_that_do_not_exist_or_are_read_only_cannot_be_set(qt):
     import ctk
 
     table = qt.QTableWidget()
-    for widget in (qt.QPushButton(), ctk.ctkSliderWidget(), qt.QAction("x"), table.horizontalHeader()):
+    for widget in (qt.QPushButton(), ctk.ctkPathLineEdit(), qt.QAction("x"), table.horizontalHeader()):
         with pytest.raises(AttributeError, match="enable"):
             widget.enable = False
     with pytest.raises(AttributeError, match="read-only"):
@@ -33,7 +34,7 @@ def test_signals_that_do_not_exist_raise(qt):
     cases = [
         (qt.QPushButton(), "clickd()"),
         (qt.QComboBox(), "currentIndexChanged(QString)"),  # gone in Qt 6
-        (ctk.ctkSliderWidget(), "valueChanged(int)"),
+        (ctk.ctkPathLineEdit(), "currentPathChanged()"),
     ]
     for widget, signature in cases:
         with pytest.raises(ValueError, match="no signal"):
@@ -102,10 +103,10 @@ def test_a_parameter_of_the_wrong_type_or_without_a_connector_raises(kit, qt):
     for name, value, error in (("score", 2.0, ValueError), ("flag", "yes", TypeError)):
         with pytest.raises(error):
             setattr(wrapper, name, value)
-    with pytest.raises(RuntimeError):
-        wrapper.connectParametersToGui({"flag": qt.QRadioButton()})
-    with pytest.raises(ValueError, match="Cannot find"):
-        wrapper.connectParametersToGui({"flg": qt.QCheckBox()})
+    for widget, name, error in ((qt.QRadioButton(), "flag", RuntimeError), (qt.QCheckBox(), "flg", ValueError)):
+        widget.setProperty("SlicerParameterName", name)
+        with pytest.raises(error, match=r"GUI connector|Cannot find"):
+            wrapper.connectGui(SimpleNamespace(widget=widget))
     with pytest.raises(TypeError, match="cannot hold"):
         make({"what": dict})
 

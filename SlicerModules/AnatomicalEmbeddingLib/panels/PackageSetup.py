@@ -152,7 +152,9 @@ def _installFromNetwork(requirements: Sequence, names: str) -> None:
     packaging = _slicerPackaging()
     try:
         packaging.pip_ensure(requirements, requester=REQUESTER)
-    except RuntimeError:  # what it raises when the user declines
+    except RuntimeError as error:
+        if "declined" not in str(error):  # what it says of a user who does, and of nothing else
+            raise
         logging.info("AnatomicalEmbedding: installation of %s was declined", names)
         raise InstallError(
             _("{names} was not installed, as you declined; press Install when you want it.").format(names=names)

@@ -20,8 +20,8 @@ class ParameterNodeBinding(VTKObservationMixin):
 
     def __init__(self) -> None:
         super().__init__()
-        self._parameterNode = self._disconnectGui = None
-        self._changing = False
+        self._parameterNode = self._guiTag = None
+        self._changing = self._isStale = False
         self._scene = None
         self._steps: list[Callable[[], object]] = []
 
@@ -56,6 +56,7 @@ class ParameterNodeBinding(VTKObservationMixin):
         self._scene, self._getParameterNode = scene, getParameterNode
         self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
         self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
+        self.addObserver(scene, scene.EndImportEvent, self._onImported)
         self.addObserver(scene, scene.EndBatchProcessEvent, self._onBatchEnd)
         self.initializeParameterNode()
 
@@ -64,19 +65,18 @@ class ParameterNodeBinding(VTKObservationMixin):
         self.setParameterNode(self._getParameterNode())
 
     def setParameterNode(self, parameterNode) -> None:
-        """Bind the panel to a parameter node, or to none. Another wrapper of the same node changes nothing."""
+        """Bind the panel to a parameter node, or to none."""
         if self._parameterNode is not None:
-            if parameterNode is not None and parameterNode.parameterNode is self._parameterNode.parameterNode:
-                self._showAgain()
-                return
-            self._disconnectGui()
-            self._disconnectGui = None
+            self._parameterNode.disconnectGui(self._guiTag)
             self.removeObserver(self._parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
-        self._parameterNode = parameterNode
+        self._parameterNode, self._isStale = parameterNode, False
         if parameterNode is not None:
-            self._disconnectGui = connectGui(parameterNode, self.ui)
-            # the node, not its wrapper: what was once observed is kept alive
-            self.addObserver(parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+            self._guiTag = parameterNode.connectGui(self.ui)
+            # the node, not its wrapper: what was once observed is kept alive. After all others: the wrapper keeps what
+            # it has read until the node reports a change, and VTK calls the first observer of a priority last
+            self.addObserver(
+                parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters, priority=-1.0
+            )
             self._onParameters()
 
     def onSceneStartClose(self, caller, event) -> None:
@@ -89,7 +89,7 @@ class ParameterNodeBinding(VTKObservationMixin):
     @property
     def takesInput(self) -> bool:
         """Is a change in the panel the user's, and is there a parameter node to write it to?"""
-        return self._parameterNode is not None and not self._changing
+        return self._parameterNode is not None and not self._changing and not self._isStale
 
     @contextmanager
     def changingParameters(self) -> Iterator[None]:
@@ -104,43 +104,18 @@ class ParameterNodeBinding(VTKObservationMixin):
         """A scene joins the loaded subject hierarchy with its own only after this event: changes wait for it."""
         qt.QTimer.singleShot(0, self._showAgain)
 
+    def _onImported(self, caller, event) -> None:
+        """Nodes that the parameter node refers to may have come after it: it does not report that, and its wrapper
+        keeps what it read before, until it is made anew.
+        """
+        self._isStale = True
+
     def _showAgain(self) -> None:
-        """Nodes that the parameter node refers to may have come after it, which it does not report."""
         if self._parameterNode is not None:
-            self._parameterNode.parameterNode.InvokeEvent(vtk.vtkCommand.ModifiedEvent)
+            self.initializeParameterNode()
 
     def _onParameters(self, caller=None, event=None) -> None:
         """The parameter node, or what the scene holds, has changed."""
         if self.takesInput and not self._scene.IsBatchProcessing():  # else the scene may be half loaded
             with self.changingParameters():
                 self.showParameters(self._parameterNode)
-
-
-_PROPERTY = "SlicerParameterName"  # of a widget: the parameter that it shows
-
-
-def connectGui(parameterNode, ui) -> Callable[[], None]:
-    """Bind the widgets that name a parameter; returns the function that undoes it.
-
-    The node's own connectGui cannot be undone: it keeps the tag to itself that disconnectGui takes (Slicer issue 7547),
-    and an observer would stay on the node and keep `parameterNode` alive.
-    """
-    named = {widget.property(_PROPERTY): widget for widget in vars(ui).values()}
-    observers = []
-
-    def addObserver(*arguments):
-        observers.append(parameterNode.parameterNode.AddObserver(*arguments))
-        return observers[-1]
-
-    parameterNode.AddObserver = addObserver
-    try:
-        tag = parameterNode.connectParametersToGui({name: widget for name, widget in named.items() if name})
-    finally:
-        del parameterNode.AddObserver
-
-    def disconnect():
-        parameterNode.disconnectGui(tag)
-        for observer in observers:
-            parameterNode.RemoveObserver(observer)
-
-    return disconnect

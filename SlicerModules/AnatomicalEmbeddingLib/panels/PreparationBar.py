@@ -67,19 +67,18 @@ class PreparationBar:
         share = sum(state.share for _name, state in states) / len(states) if states else 0.0
         ready = sum(state.status == READY for _name, state in states)
         self.progressBar.value = round(100 * share)
-        self.progressBar.visible = bool(states)
+        self.progressBar.visible = ready < len(states)
+        self.button.visible = ready < len(states) or not states  # what is done needs no room
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
         self.button.enabled = ready < len(states)
-        self.button.toolTip = self._toolTip(states, ready)
+        self.button.toolTip = self._toolTip(states)
         self.label.text = "<br>".join([*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)])
 
-    def _toolTip(self, states: list[tuple[str, MapState]], ready: int) -> str:
+    def _toolTip(self, states: list[tuple[str, MapState]]) -> str:
         if not states:
             return _("Choose scans first.")
         if self._working:
             return _("Stop preparing; scans that are ready stay ready.")
-        if ready == len(states):
-            return _("All scans are ready.")
         return _("Embed the scans, which matching needs; done once a scan, in the background.")
 
     def _onClicked(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from unittest import SkipTest, TestCase
 
+_READING_MS = 4000
+
 
 def startSelfTest(test: TestCase, scene, missing: Sequence[str]) -> None:
     """An empty scene; the test is skipped where packages are missing, as on computers that only build extensions."""
@@ -22,6 +24,7 @@ def runSelfTests(test, *tests: Callable[[], None]) -> None:
             test.setUp()
             each()
         except SkipTest as why:
+            test.messageDelay = _READING_MS  # the user's own setting is shorter, and below 400 nothing is shown
             test.delayDisplay(str(why))
             return
         finally:

@@ -19,7 +19,7 @@ from .. import moduleResource
 from . import ModuleSettings
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
 from .Session import Session
-from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox
+from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, letShrink
 
 
 class SetupPanel:
@@ -29,6 +29,7 @@ class SetupPanel:
         self.session = session
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingSetup.ui")))
         self.ui = slicer.util.childWidgetVariables(self.widget)
+        letShrink(self.widget)
         parentLayout.addWidget(self.widget)
         self._ready: bool | None = None
         self._torchWasLoaded = _torchIsLoaded()

@@ -34,6 +34,13 @@ def connectPath(edit, slot: Callable[[str], None]) -> None:
         line.connect("textChanged(QString)", slot)
 
 
+def letShrink(panel) -> None:
+    """Let what is in a panel be narrower than its texts: several in a row would push the views off a small screen."""
+    for name in ("QPushButton", "QLineEdit", "QComboBox"):
+        for widget in slicer.util.findChildren(panel, className=name):
+            widget.setMinimumWidth(1)
+
+
 _INK = "#202020"  # on these colours, whatever the theme
 
 

@@ -39,7 +39,7 @@ def _source(sample: dict, folder: Path) -> dict:
         "uris": [file.get("uri") or (folder / file["path"]).resolve().as_uri() for file in files],
         "fileNames": [file.get("fileName") or f"{CATEGORY}-{file['path']}" for file in files],
         "nodeNames": [file["node"] for file in files],
-        "loadFileType": [file["type"] for file in files],
+        "loadFileTypes": [file["type"] for file in files],
         "checksums": [file["checksum"] for file in files],
         "thumbnailFileName": str(moduleResource("Icons") / sample["thumbnail"]),
     }

@@ -12,7 +12,7 @@ from .SceneNodes import nodesOf
 
 ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
 FIRST_VIEW_GROUP = 520  # of our views: those of one scan move together, scans do not
-_HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node: by us, while no view shows its volume
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node, while no view shows its volume: was it shown in 2-D, in 3-D
 
 
 def sliceNodes(scene) -> list:
@@ -123,10 +123,13 @@ def showEverywhere(displayNode) -> None:
 
 def _hide(displayNode, hidden: bool) -> None:
     """In 2-D and 3-D. What the user has hidden (the eye, which is another switch) stays so."""
-    if hidden != (displayNode.GetAttribute(_HIDDEN) is not None):
-        displayNode.SetVisibility2D(not hidden)
-        displayNode.SetVisibility3D(not hidden)
-        displayNode.SetAttribute(_HIDDEN, "1" if hidden else None)
+    before = displayNode.GetAttribute(_HIDDEN)
+    if hidden == (before is not None):
+        return
+    shown = (displayNode.GetVisibility2D(), displayNode.GetVisibility3D()) if hidden else before.rjust(2, "1")
+    displayNode.SetVisibility2D(not hidden and int(shown[0]))
+    displayNode.SetVisibility3D(not hidden and int(shown[1]))
+    displayNode.SetAttribute(_HIDDEN, f"{int(shown[0])}{int(shown[1])}" if hidden else None)
 
 
 def volumeIn3d(scene):

@@ -9,7 +9,7 @@ import qt
 import slicer
 
 _INTERVAL_MS = 250
-_PATIENCE = 12  # looks: Slicer's messages that close by themselves are gone by then
+_PATIENCE = 24  # looks: Slicer's messages that close by themselves are gone by then
 
 
 class DialogGuard:

@@ -33,3 +33,9 @@ def run(user):
     user.click(panel.ui.redoButton)
     assert points.GetNumberOfControlPoints() == 1
     user.picture("one-point-left")
+
+    # what was said of a click in another scan is gone with its list
+    place_point(user, panel, current, patient(1).points_ras["liver_dome"])
+    user.wait(lambda: "was found by matching" in panel.ui.statusLabel.text, 10, "the panel says where the click went")
+    new_list(panel)
+    user.wait(lambda: not panel.ui.statusLabel.text, 5, "nothing of it stays with another list")

@@ -75,6 +75,19 @@ def test_a_point_that_is_dragged_is_moved_and_can_be_undone(bench, pair):
     assert tuple(bench.list_in(current).GetNthControlPointPosition(0)) == (20.0, 20.0, 20.0)
 
 
+def test_what_is_written_at_an_axis_leaves_the_lesion_in_sight(bench, pair):
+    """Its length is at the end on the patient's left, where text leads away from it; MRML would write across."""
+    bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
+    bench.logic.setShown([bench.logic.volumes[pair[0]]])
+    for axis in (LONG, LONG[::-1]):
+        bench.logic.measure("L1", pair[0], axis, SHORT)
+        line = bench.line("L1 long")
+        left = int(np.argmin([line.GetNthControlPointPosition(n)[0] for n in range(2)]))
+        assert [line.GetNthControlPointLabel(n) for n in (left, 1 - left)] == ["20.0 mm", ""]
+        assert line.GetDisplayNode().GetPointLabelsVisibility()
+        assert not line.GetDisplayNode().GetPropertiesLabelVisibility()
+
+
 def test_carried_axes_go_with_a_point_that_is_dragged_and_accepted_ones_stay(bench, pair):
     prior, current = pair
     bench.logic.mark(prior, (0.0, 0.0, 0.0))

@@ -2,6 +2,7 @@
 
 import pytest
 import qt_labels
+import slicer.util
 from follow_up_actions import Reader, choose, column, entries
 from scans import add_patient
 
@@ -51,10 +52,12 @@ def test_a_study_moved_to_the_patient_in_the_data_module_appears(kit, panel, hie
 
 
 def test_undated_studies_come_last_with_a_sentence_and_can_be_dated(kit, panel, hierarchy, three):
+    assert panel.ui.studyArea.collapsed
     undated = add_patient(1, "U")
     hierarchy.CreateItem(hierarchy.GetItemByUID("DICOM", "Miller"), undated)
     kit.spin(lambda: column(panel.studyTable.widget, 1) == ["A", "B", "C", "U"])
     assert "U: has no study date" in qt_labels.plain(panel.ui.noteLabel.text)
+    assert not panel.ui.studyArea.collapsed
     panel.studyTable.widget.item(3, 0).setText("2023-06-15")
     assert column(panel.studyTable.widget, 1) == ["A", "U", "B", "C"]
     assert list(panel.logic.volumes.values()) == [three[0], undated, three[1], three[2]]
@@ -120,16 +123,20 @@ def test_side_by_side_shows_prior_and_current(kit, panel, three):
 def test_the_panel_leaves_room_for_the_views_on_a_small_screen(panel):
     """At 1280 pixels three slice views of 280 need what the panel leaves."""
     assert panel.parent.minimumSizeHint.width() <= 420
+    sections = slicer.util.findChildren(panel.parent, className="ctkCollapsibleButton")
+    for section in sections:
+        assert section.layout().totalMinimumSize().width() <= 420, f"{section.text} is cut off"
 
 
 def test_the_other_studies_views_go_to_a_new_lesion_once_it_is_proposed(kit, module, three):
     kit.open_window()
     panel = kit.open(module)
     reader = Reader(kit, panel)
-    reader.prepare()
     kit.click(panel.ui.showButton)
     reader.mark("carina")
     (lesion,) = panel.logic.record.lesions
+    assert panel.logic.placeOf(lesion.id, reader.keys[2]) is None, "the scans are not prepared yet"
+    kit.spin(lambda: not panel.session.store.busy, 60)
     for study, volume in ((reader.keys[0], three[0]), (reader.keys[2], three[2])):
         views = Views.viewsOf(kit.scene, volume)
         assert len(views) == 3

@@ -102,6 +102,16 @@ def test_what_was_cropped_is_shown_where_its_scan_was(kit, panel):
         assert slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3] == pytest.approx(middle)
 
 
+def test_what_is_pressed_and_read_next_lies_above_the_fold(kit, panel):
+    """Of 800 pixels Slicer's own bars and the data probe leave about 530."""
+    panel.parent.resize(420, 530)
+    panel.parent.show()
+    find(kit, panel, "Liver", "Spleen")
+    kit.process_events()
+    for widget in (panel.ui.findButton, panel.ui.cropButton, panel.ui.statusLabel):
+        assert widget.mapTo(panel.parent, widget.rect.bottomLeft()).y() < 530, widget.name
+
+
 # -- coverage
 
 
@@ -133,7 +143,7 @@ def test_a_saved_scene_keeps_choices_examples_and_boxes(kit, panel, tmp_path):
     panel.boxes.examples.add("stomach", add_roi(kit.scene, truth(0)["stomach"].box_ras, "mine"), node("Prior"))
     panel.ui.allTargetsCheckBox.checked = False
     panel.ui.targetSelector.setCheckState(node("Prior"), 0)
-    panel.ui.recallSlider.value = 0.9
+    panel.ui.recallSpinBox.value = 0.9
     panel.ui.marginSpinBox.value = 7.5
     panel.ui.separatelyCheckBox.checked = panel.ui.replaceEditedCheckBox.checked = True
     panel.ui.exampleVolumeSelector.setCurrentNode(node("Prior"))
@@ -144,7 +154,7 @@ def test_a_saved_scene_keeps_choices_examples_and_boxes(kit, panel, tmp_path):
     panel.enter()
     assert panel.structureList.chosen == ["liver", "spleen"]
     assert [volume.GetName() for volume in panel.ui.targetSelector.checkedNodes()] == ["Current"]
-    assert (panel.ui.recallSlider.value, panel.ui.marginSpinBox.value) == (0.9, 7.5)
+    assert (panel.ui.recallSpinBox.value, panel.ui.marginSpinBox.value) == (0.9, 7.5)
     assert panel.ui.separatelyCheckBox.checked
     assert panel.ui.replaceEditedCheckBox.checked
     assert panel.ui.exampleVolumeSelector.currentNode() is node("Prior")

@@ -102,10 +102,10 @@ def test_find_boxes_can_be_cancelled(kit, panel):
     assert boxes(kit) == []
 
 
-def test_the_recall_of_the_slider_is_asked_for(kit, panel):
-    slider = panel.ui.recallSlider
-    assert (slider.minimum, slider.maximum, slider.value) == (0.5, 0.995, 0.95)
-    slider.value = 0.8
+def test_the_recall_that_is_entered_is_asked_for(kit, panel):
+    box = panel.ui.recallSpinBox
+    assert (box.minimum, box.maximum, box.value) == (0.5, 0.995, 0.95)
+    box.value = 0.8
     find(kit, panel, "Liver")
     assert "recall of 0.8" in panel.ui.boxTable.item(0, 1).toolTip()
 

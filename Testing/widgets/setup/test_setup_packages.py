@@ -59,7 +59,7 @@ def test_an_old_torch_counts_as_missing(open_panel, monkeypatch):
 
 def test_opening_the_panel_installs_and_asks_nothing(kit, open_panel, engine):
     engine.missing = ["torch", "safetensors"]
-    extension = kit.packaging.install_pytorch_extension(torch_installed=False)
+    extension = kit.packaging.install_pytorch_extension()
     open_panel().refresh()
     assert extension.requested == []
     assert kit.packaging.installed == []
@@ -68,7 +68,7 @@ def test_opening_the_panel_installs_and_asks_nothing(kit, open_panel, engine):
 
 def test_torch_is_installed_by_the_pytorch_extension_only(kit, open_panel, engine):
     engine.missing = ["torch"]
-    extension = kit.packaging.install_pytorch_extension(torch_installed=False)
+    extension = kit.packaging.install_pytorch_extension()
     panel = open_panel()
     kit.click(panel.ui.installButton)
     assert extension.requested == [{"askConfirmation": True, "backend": None, "version": ">=2.4"}]
@@ -77,7 +77,7 @@ def test_torch_is_installed_by_the_pytorch_extension_only(kit, open_panel, engin
 
 def test_the_section_closes_when_all_is_there(kit, open_panel, engine, monkeypatch):
     engine.missing = ["torch"]
-    extension = kit.packaging.install_pytorch_extension(torch_installed=False)
+    extension = kit.packaging.install_pytorch_extension()
     install = extension.installTorch
 
     def and_it_is_there(self, **options):
@@ -102,7 +102,7 @@ def test_without_the_pytorch_extension_the_remedy_is_reported(kit, open_panel, e
 
 def test_a_declined_torch_is_reported(kit, open_panel, engine):
     engine.missing = ["torch", "safetensors"]
-    kit.packaging.install_pytorch_extension(torch_installed=False, agrees=False)
+    kit.packaging.install_pytorch_extension(agrees=False)
     panel = open_panel()
     kit.click(panel.ui.installButton)
     assert "PyTorch was not installed, as you declined" in shown(panel.ui.messageLabel)
@@ -133,9 +133,23 @@ def test_declined_packages_are_reported(kit, open_panel, engine, monkeypatch):
     assert "safetensors was not installed, as you declined" in shown(panel.ui.messageLabel)
 
 
+def test_what_else_keeps_packages_from_being_installed_is_no_refusal(kit, open_panel, engine, monkeypatch):
+    from slicer import packaging
+
+    def fail(requirements, requester):
+        raise RuntimeError("PythonSlicer could not be started")
+
+    engine.missing = ["safetensors"]
+    monkeypatch.setattr(packaging, "pip_ensure", fail)
+    panel = open_panel()
+    kit.click(panel.ui.installButton)
+    assert "PythonSlicer could not be started" in shown(panel.ui.messageLabel)
+    assert "declined" not in shown(panel.ui.messageLabel)
+
+
 def test_a_failing_installation_is_reported(kit, open_panel, engine, monkeypatch):
     engine.missing = ["torch"]
-    extension = kit.packaging.install_pytorch_extension(torch_installed=False)
+    extension = kit.packaging.install_pytorch_extension()
 
     def fail(self, **options):
         raise subprocess.CalledProcessError(1, "pip install torch")

@@ -229,27 +229,37 @@ def test_a_closed_panel_hears_nothing(kit, open_panel, settings):
     assert panel.ui.deviceSelector.currentText == "Automatic"
 
 
-def test_a_package_counts_as_imported_only_at_the_end_of_its_import(kit, tmp_path, monkeypatch):
-    """Whoever asks torch while a worker still imports it waits for the worker: the panel must not."""
+def test_a_package_counts_as_imported_only_at_the_end_of_its_import(tmp_path, monkeypatch):
+    """It is in sys.modules from the first instant on."""
     import importlib
     import sys
-    import threading
 
     from AnatomicalEmbeddingLib.panels.SetupPanel import isImported
 
-    (tmp_path / "half_imported.py").write_text("import builtins\nbuiltins.entered.set()\nbuiltins.go_on.wait(30)\n")
+    name = "asks_while_it_is_imported"
+    (tmp_path / f"{name}.py").write_text(
+        f"import sys\nfrom AnatomicalEmbeddingLib.panels.SetupPanel import isImported\n"
+        f"seen = '{name}' in sys.modules, isImported('{name}')\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
-    entered, go_on = threading.Event(), threading.Event()
-    monkeypatch.setattr("builtins.entered", entered, raising=False)
-    monkeypatch.setattr("builtins.go_on", go_on, raising=False)
-    worker = threading.Thread(target=lambda: importlib.import_module("half_imported"))
-    worker.start()
-    try:
-        assert entered.wait(30)
-        assert "half_imported" in sys.modules
-        assert not isImported("half_imported")
-    finally:
-        go_on.set()
-        worker.join()
-    assert isImported("half_imported")
-    sys.modules.pop("half_imported")
+    assert importlib.import_module(name).seen == (True, False)
+    assert isImported(name)
+    del sys.modules[name]
+
+
+def test_the_panel_asks_nothing_of_torch_while_a_worker_imports_it(session, open_panel, monkeypatch):
+    """Whoever asks then waits for the worker, and Slicer with it."""
+    import torch
+
+    from AnatomicalEmbeddingLib.panels import SetupPanel
+
+    asked = []
+    monkeypatch.setattr(SetupPanel, "deviceProblem", lambda device: asked.append(device) or "")
+    monkeypatch.setattr(torch.__spec__, "_initializing", True, raising=False)
+    panel = open_panel(True)
+    session.tick()
+    panel.refresh()
+    assert asked == []
+    monkeypatch.setattr(torch.__spec__, "_initializing", False)
+    session.tick()
+    assert asked == ["auto"]
