@@ -1,10 +1,10 @@
-"""From a loaded scan to its map: seconds, memory above the scan and size of the map, by height; and of two peers.
+"""From a loaded scan to its map: seconds, memory above the scan and size of the map, by slices; and of two peers.
 
 python Testing/benchmarks/embedding_speed.py SCAN [--slices 64,134,300,600,1200] [--peers] [--rounds 5] [--threads 2]
 
-Scans of more slices than SCAN are made of it and its mirror images, one on top of the other. Each line is a process of
-its own. Peers have random weights, for which time and memory are the same: the published network of APE (Goncharov
-2024) with its preparation, and one shaped as SAM's (Yan 2022): a 3-D ResNet-18 with a feature pyramid, 2 mm voxels.
+The scan is cut into as many slices as asked for, thinner or thicker ones. Each line is a process of its own. Peers have
+random weights, for which time and memory are the same: the published network of APE (Goncharov 2024) with its
+preparation, and one shaped as SAM's (Yan 2022): a 3-D ResNet-18 with a feature pyramid, 2 mm voxels.
 """
 
 from __future__ import annotations
@@ -94,20 +94,19 @@ def embed_like_sam(network: SamShaped, volume: Volume) -> int:
         return sum(y.numel() * y.element_size() for y in network(x[None, None]))
 
 
-def of_height(volume: Volume, slices: int) -> Volume:
-    """The scan cut, or continued by its mirror images."""
-    parts, held = [], 0
-    while held < slices:
-        parts.append(volume.voxels if len(parts) % 2 == 0 else volume.voxels[::-1])
-        held += len(volume.voxels)
-    return Volume(np.ascontiguousarray(np.concatenate(parts)[:slices]), volume.ijk_to_ras)
+def of_slices(volume: Volume, slices: int) -> Volume:
+    """The same body in more and thinner slices, or in fewer and thicker ones."""
+    index = np.minimum((np.arange(slices) + 0.5) * len(volume.voxels) / slices, len(volume.voxels) - 1).astype(int)
+    to_ras = volume.ijk_to_ras.copy()
+    to_ras[:3, 2] *= len(volume.voxels) / slices
+    return Volume(np.ascontiguousarray(volume.voxels[index]), to_ras)
 
 
 def measure(scan: Path, kind: str, slices: int, rounds: int, threads: int) -> dict:
     """One line of the table, in this process."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    volume = of_height(Volume.read(scan), slices)
+    volume = of_slices(Volume.read(scan), slices)
     if kind == "sam":
         network = SamShaped().eval()
 
