@@ -72,8 +72,10 @@ class Ribs:
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     """The ribs of a scan; None without a spine, without CT numbers, or with weights whose atlas has no ribs."""
+    if spine is None or grid.hu is None:
+        return None
     usual = _usual_ribs(atlas)
-    if spine is None or grid.hu is None or usual is None:
+    if usual is None:
         return None
     index, body, among = _bone_of_ribs(grid, usual)
     place = grid.origin + grid.step * index
@@ -106,7 +108,9 @@ def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
     number = number.copy()
     for each in range(1, RIBS + 1):
         of = number == each
-        if of.any() and not np.abs(np.nanmedian(error[of, each])) < _FARTHEST_MM:
+        known = error[of, each]
+        known = known[~np.isnan(known)]
+        if not len(known) or np.abs(np.median(known)) >= _FARTHEST_MM:
             number[of] = 0
     return number
 
@@ -126,19 +130,18 @@ class _Usual:
 def _usual_ribs(atlas: Atlas) -> _Usual | None:
     ribs, others = np.zeros(SHAPE, dtype=np.uint16), np.zeros(SHAPE, dtype=np.uint16)
     heights = np.full((2, RIBS + 1, SECTORS), np.nan)
+    numbered = {f"rib_{side}_{n}": (half, n) for half, side in enumerate(SIDES) for n in range(1, RIBS + 1)}
     for name, found in atlas.occupancies.items():
-        into = others if name.startswith(("scapula", "clavicula", "sternum", "humerus", "hip")) else None
-        if name.startswith("rib_"):
-            into = ribs
-            _, side, number = name.split("_")
+        box = tuple(slice(a, a + n) for a, n in zip(found.first[::-1], found.share.shape, strict=True))
+        if name in numbered:
+            ribs[box] += found.share
             points, weight = found.points_mm(20_000)
             sector = _sectors(points)
             total = np.bincount(sector, weight, SECTORS)
             mean = np.bincount(sector, weight * points[:, 2], SECTORS) / np.maximum(total, 1e-9)
-            heights[SIDES.index(side), int(number)] = np.where(total > 0.01, mean, np.nan)
-        if into is not None:
-            box = tuple(slice(a, a + n) for a, n in zip(found.first[::-1], found.share.shape, strict=True))
-            into[box] += found.share
+            heights[numbered[name]] = np.where(total > 0.01, mean, np.nan)
+        elif name.startswith(("scapula", "clavicula", "sternum", "humerus", "hip")):
+            others[box] += found.share
     if not ribs.any():
         return None
     image = sitk.GetImageFromArray((ribs > 0).astype(np.uint8))
