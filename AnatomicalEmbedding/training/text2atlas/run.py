@@ -85,14 +85,16 @@ class TextPlacer:
             about, weights = read_tensor_file(path, _KEY, _VERSION)
             for kind, key in ((TextRecipe, "recipe"), (TextSpec, "network")):
                 check_fields(kind, about[key])
-            network = made_for(partial(TextNetwork, TextSpec(**about["network"])), weights)
+            spec, recipe, names = TextSpec(**about["network"]), TextRecipe(**about["recipe"]), tuple(about["organs"])
+            if spec.classes not in (0, len(names)) or spec.heads < 1 or spec.width % spec.heads:
+                raise ValueError("no text network")
+            network = made_for(partial(TextNetwork, spec), weights)
             network.load_state_dict(weights)
-            recipe, same = TextRecipe(**about["recipe"]), tuple(about["organs"]) == shipped_organs().names
         except NewerFormatError:
             raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
         except DAMAGED as error:
             raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
-        if not same:
+        if names != shipped_organs().names:
             raise WeightsError(f"{path}: was trained for another list of places; train again.")
         return cls(network.eval(), recipe)
 
