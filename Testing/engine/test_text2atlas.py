@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -198,8 +199,9 @@ class TestTraining:
         with pytest.raises(AnatomicalEmbeddingError, match="other settings or reports; choose another folder"):
             train_text(QUICK, tmp_path)
 
-    def test_a_damaged_checkpoint_is_named(self, tmp_path):
-        (tmp_path / "checkpoint.pt").write_bytes(b"nothing")
+    @pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"nothing"), partial(torch.save, torch.zeros(2))])
+    def test_a_damaged_checkpoint_is_named(self, write, tmp_path):
+        write(tmp_path / "checkpoint.pt")
         with pytest.raises(AnatomicalEmbeddingError, match=r"checkpoint\.pt: is damaged; delete it"):
             train_text(QUICK, tmp_path)
 

@@ -70,7 +70,7 @@ class TextPlacer:
 
     def save(self, path: Path) -> None:
         """Write one file, complete or not at all."""
-        about = {"format_version": _VERSION, "recipe": asdict(self.recipe), "network": self.network.spec.to_dict()}
+        about = {"format_version": _VERSION, "recipe": asdict(self.recipe), "network": asdict(self.network.spec)}
         about["organs"] = self.organs.names
         with atomic_path(path) as temporary:
             save_file(self.network.state_dict(), str(temporary), {_KEY: json.dumps(about)})
@@ -184,6 +184,6 @@ def _resumed(path: Path, identity: str, network: TextNetwork, optimiser: torch.o
             optimiser.load_state_dict(state["optimiser"])
             torch.set_rng_state(state["rng"])
             return int(state["step"])
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError):
+    except (*DAMAGED, EOFError, pickle.UnpicklingError):
         raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it, and training begins anew.") from None
     raise AnatomicalEmbeddingError(f"{path}: belongs to a run with other settings or reports; choose another folder.")
