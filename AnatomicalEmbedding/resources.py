@@ -20,3 +20,9 @@ def weights_file(name: str = "auto") -> Path:
     if path.suffix in (".pt", ".safetensors"):
         return path
     return resource("Models") / f"{DEFAULT_MODEL if name == 'auto' else name}.safetensors"
+
+
+def list_weights() -> list[str]:
+    """Names of the weights that ship with the engine."""
+    files = resource("Models").glob("*.safetensors")
+    return sorted(path.stem for path in files if not path.stem.endswith(".calibration"))

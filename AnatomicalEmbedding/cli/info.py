@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import __version__
+from ..embedding.cache import default_folder
+from ..resources import DEFAULT_MODEL, list_weights
 from .console import complete, open_model, print_json, progress_bar, say
 
 if TYPE_CHECKING:
@@ -112,26 +116,26 @@ def _held(embedding: EmbeddingMap) -> dict[str, object]:
 
 
 def _installation() -> dict[str, object]:
-    import torch
-
-    from ..embedding.cache import default_folder
-    from ..embedding.models.registry import list_weights
-    from ..resources import DEFAULT_MODEL
-
-    devices = ["cpu"]
-    if torch.cuda.is_available():
-        devices += [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
-    if torch.backends.mps.is_available():
-        devices.append("mps")
+    torch_version = version("torch")
     return {
         "anatemb": __version__,
-        "torch": torch.__version__,
-        "devices": devices,
-        "cpu_threads": torch.get_num_threads(),
+        "torch": torch_version,
+        "devices": ["cpu", *_accelerators(torch_version)],
+        "cpu_cores": os.cpu_count(),
         "weights": list_weights(),
         "default_weights": DEFAULT_MODEL,
         "cache_folder": str(default_folder()),
     }
+
+
+def _accelerators(torch_version: str) -> list[str]:
+    """GPUs that PyTorch can use. A build for the processor has none, which saves the second that importing it takes."""
+    if torch_version.endswith("+cpu"):
+        return []
+    import torch
+
+    found = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    return [*found, "mps"] if torch.backends.mps.is_available() else found
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:

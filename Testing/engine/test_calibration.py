@@ -9,9 +9,10 @@ import pytest
 from made_outcomes import GAP, SPREAD, outcomes
 
 from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, Forest, calibration_file, find_calibration
-from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights, read_weights
+from AnatomicalEmbedding.embedding.models.registry import find_weights, read_weights
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
+from AnatomicalEmbedding.resources import list_weights
 from AnatomicalEmbedding.training.calibrate import grow
 
 

@@ -13,8 +13,9 @@ from small_models import analytic_map, small_network, write_small_weights
 
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec
-from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights, read_weights, write_weights
+from AnatomicalEmbedding.embedding.models.registry import find_weights, read_weights, write_weights
 from AnatomicalEmbedding.errors import WeightsError
+from AnatomicalEmbedding.resources import list_weights
 
 SPEC = NetworkSpec(
     widths=(4, 6, 8),
@@ -131,8 +132,7 @@ class TestRefused:
     def test_an_unknown_name_lists_what_there_is(self, name, tmp_path, monkeypatch):
         for shipped in ("first", "second"):
             write_small_weights(tmp_path, shipped)
-        for module in ("embedding.models.registry", "resources"):
-            monkeypatch.setattr(f"AnatomicalEmbedding.{module}.resource", lambda folder: tmp_path)
+        monkeypatch.setattr("AnatomicalEmbedding.resources.resource", lambda folder: tmp_path)
         assert list_weights() == ["first", "second"]
         assert find_weights("second").name == "second"
         with pytest.raises(WeightsError, match=r"no such weights; give a file or one of: first, second\.$") as refusal:

@@ -34,8 +34,8 @@ def main(flat: Path) -> dict:
     kit.verify()
 
     import AnatomicalEmbedding
-    from AnatomicalEmbedding.embedding.models.registry import find_weights, list_weights
-    from AnatomicalEmbedding.resources import resource
+    from AnatomicalEmbedding.embedding.models.registry import find_weights
+    from AnatomicalEmbedding.resources import list_weights, resource
     from AnatomicalEmbedding.structures.library import shipped_library
 
     weights = find_weights()

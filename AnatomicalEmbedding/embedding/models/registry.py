@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 
 from ...errors import WeightsError
 from ...files import atomic_path, file_sha256, parse_json
-from ...resources import resource, weights_file
-from ..calibration import SUFFIX, Calibration, calibration_file, find_calibration
+from ...resources import list_weights, weights_file
+from ..calibration import Calibration, calibration_file, find_calibration
 from ..tensor_files import DAMAGED, made_for, read_tensor_file
 from .network import EmbeddingNetwork, NetworkSpec
 from .published_ape import load_published_ape
@@ -32,12 +32,6 @@ class Weights:
     sha256: str
     card: dict
     calibration: Calibration | None = None
-
-
-def list_weights() -> list[str]:
-    """Names of the weights that ship with the engine."""
-    files = resource("Models").glob("*.safetensors")
-    return sorted(path.stem for path in files if not path.name.endswith(SUFFIX))
 
 
 def find_weights(name: str = "auto") -> Weights:
