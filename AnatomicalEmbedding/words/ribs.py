@@ -108,11 +108,15 @@ def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
     number = number.copy()
     for each in range(1, RIBS + 1):
         of = number == each
-        known = error[of, each]
-        known = known[~np.isnan(known)]
-        if not len(known) or np.abs(np.median(known)) >= _FARTHEST_MM:
+        if not np.abs(_known_median(error[of, each])) < _FARTHEST_MM:
             number[of] = 0
     return number
+
+
+def _known_median(values: np.ndarray) -> float:
+    """Of those that are not NaN; NaN where there are none."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +263,7 @@ def _followed(
     learnt = np.zeros(len(index))
     for each in np.unique(number[front]):
         begin = front[number[front] == each]
-        learnt[begin] = np.median(np.nan_to_num(error[begin, each]))
+        learnt[begin] = np.nan_to_num(_known_median(error[begin, each]))
     while len(front) and most:
         most -= 1
         near = row[tuple((at[front][:, None] + _TOUCHING).reshape(-1, 3).T)]

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from AnatomicalEmbedding.words import Atlas, shipped_atlas
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
-from AnatomicalEmbedding.words.rib_pieces import RIBS, SECTORS, BoneOfHalf, number_pieces
+from AnatomicalEmbedding.words.rib_pieces import (
+    _NO_NEIGHBOUR_COST,
+    RIBS,
+    SECTORS,
+    BoneOfHalf,
+    _Neighbour,
+    _Numbering,
+    number_pieces,
+)
 from AnatomicalEmbedding.words.ribs import _ABOVE_MM, _SKIPPED, Ribs, _aligned, _begun, _followed, find_ribs
 from AnatomicalEmbedding.words.scan_grid import make_scan_grid
 from AnatomicalEmbedding.words.spine import Spine, find_spine
@@ -55,6 +63,37 @@ def test_a_number_does_not_pass_to_a_rib_that_is_touched():
     assert (found[:40] == 4).all()
     assert (found[40:45] == 5).all()
     assert not (found[45:] == 4).any()
+
+
+def test_where_the_atlas_has_no_rib_nothing_is_learnt_of_its_coordinate():
+    """The patient's coordinate is off by 25 mm all along; at two cells of three of the beginning the atlas lacks it."""
+    index = np.stack([np.arange(40), np.zeros(40, int), np.full(40, 2)], axis=1)
+    number, error = np.r_[np.full(3, 4), np.full(37, -1)], np.full((40, RIBS + 1), np.nan)
+    error[2:, 4] = 25.0
+    assert (_followed(index, number, error, (6, 1, 40)) == 4).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_a_numbering_costs_what_its_pieces_and_each_pair_cost(seed):
+    rng = np.random.default_rng(seed)
+    nodes = RIBS + 1 + 4
+    price, near = rng.uniform(0, 5, (nodes, RIBS + 1)), [[] for _ in range(nodes)]
+    found = np.r_[np.arange(RIBS + 1), rng.integers(0, RIBS + 1, 4)]
+    expected = price[np.arange(nodes), found][RIBS + 1 :].sum()
+    for above, below in combinations(range(1, nodes), 2):
+        if below <= RIBS or rng.random() < 0.5:
+            continue
+        cells = float(rng.integers(1, 30))
+        near[above].append(_Neighbour(below, -1, cells))
+        near[below].append(_Neighbour(above, 1, cells))
+        a, b = found[[above, below]]
+        if a and b:
+            expected += cells * min(abs(b - a - 1), 2)
+        elif a or (b and above > RIBS):
+            expected += cells * _NO_NEIGHBOUR_COST
+    numbering = _Numbering(list(range(RIBS + 1, nodes)), np.ones(nodes, int), near, price)
+    assert numbering._total(found) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("coordinate_off", [0.0, 27.0])
