@@ -169,15 +169,15 @@ def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """An argparse type: a whole number of `least` or more."""
+    """An argparse type: a whole number of `least` or more, which fits into 63 bits: torch takes no larger seed."""
 
     def whole(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
             number = least - 1
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+        if not least <= number < 2**63:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more, or is too large")
         return number
 
     return whole

@@ -71,11 +71,15 @@ def terminated(number: int, _frame: object) -> None:
 
 @contextmanager
 def _cleaning_up_when_terminated() -> Iterator[None]:
-    """Turn SIGTERM (batch systems) and SIGHUP (a closed terminal) into exits that clean up."""
+    """Turn SIGTERM (batch systems) and SIGHUP (a closed terminal) into exits that clean up.
+
+    Afterwards all handlers are as before, that of SIGINT too, which training replaces.
+    """
     if threading.current_thread() is not threading.main_thread():  # an application handles signals itself
         yield
         return
     before = {number: signal.signal(number, terminated) for number in ending_signals()}
+    before[signal.SIGINT] = signal.getsignal(signal.SIGINT)
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..errors import AnatomicalEmbeddingError
 from . import console
 
 LOSSES = ("sod", "minimum", "mean-square", "cross-entropy")
@@ -49,9 +50,16 @@ def run_train(options: argparse.Namespace) -> None:
     from ..words.report_text import read_report
 
     console.check_folder(options.output)
-    lines = [line for path in options.reports for line in read_report(path).splitlines()]
-    examples = sentences_of(lines, shipped_organs())
+    examples = []
+    for path in options.reports:
+        lines = read_report(path).splitlines()
+        try:
+            examples += sentences_of(lines, shipped_organs())
+        except AnatomicalEmbeddingError as error:
+            raise AnatomicalEmbeddingError(f"{path}: {error}") from None
     if options.reports:
+        if not examples:
+            raise AnatomicalEmbeddingError(f"{', '.join(map(str, options.reports))}: no place is named that is known.")
         console.say(f"{len(examples)} sentences of the reports name places", options.json)
     console.make_folder(options.output)
     recipe = TextRecipe(options.loss, options.mask, options.steps, options.seed)

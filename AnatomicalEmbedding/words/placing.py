@@ -9,6 +9,7 @@ finder.name_at([12.0, -30.5, 410.0])
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from .occupancy import read_occupancy, sharpened, tissue_likelihood
 from .phrases import Mention
 from .presence import Presence, frame_fields, uses_atlas
 from .qualifiers import Qualifier
-from .ribs import find_ribs
+from .ribs import Ribs, find_ribs
 from .scan_grid import make_scan_grid
 from .spine import between_bounds, find_spine, numbered_place
 from .terms import load_terms
@@ -91,7 +92,6 @@ class PlaceFinder:
         self._terms = load_terms()
         self._fields: dict[str, Field] = {}
         self._spine = find_spine(self.grid, self._atlas, volume)
-        self._ribs = find_ribs(self.grid, self._atlas, self._spine)
 
     def find(self, mention: Mention) -> list[Place]:
         """The places of a mention: one, or both sides of a pair."""
@@ -139,6 +139,10 @@ class PlaceFinder:
         parents = {n for each in found for n in self._terms.ancestors(each.name)}
         found.sort(key=lambda each: (each.probability < 0.3, each.name in parents, -each.probability))
         return found[:most]
+
+    @cached_property
+    def _ribs(self) -> Ribs | None:
+        return find_ribs(self.grid, self._atlas, self._spine)
 
     def _field(self, name: str) -> Field:
         if name not in self._fields:

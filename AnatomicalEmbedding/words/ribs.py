@@ -72,8 +72,10 @@ class Ribs:
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     """The ribs of a scan; None without a spine, without CT numbers, or with weights whose atlas has no ribs."""
+    if spine is None or grid.hu is None:
+        return None
     usual = _usual_ribs(atlas)
-    if spine is None or grid.hu is None or usual is None:
+    if usual is None:
         return None
     index, body, among = _bone_of_ribs(grid, usual)
     place = grid.origin + grid.step * index
@@ -106,9 +108,15 @@ def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
     number = number.copy()
     for each in range(1, RIBS + 1):
         of = number == each
-        if of.any() and not np.abs(np.nanmedian(error[of, each])) < _FARTHEST_MM:
+        if not np.abs(_known_median(error[of, each])) < _FARTHEST_MM:
             number[of] = 0
     return number
+
+
+def _known_median(values: np.ndarray) -> float:
+    """Of those that are not NaN; NaN where there are none."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,19 +134,18 @@ class _Usual:
 def _usual_ribs(atlas: Atlas) -> _Usual | None:
     ribs, others = np.zeros(SHAPE, dtype=np.uint16), np.zeros(SHAPE, dtype=np.uint16)
     heights = np.full((2, RIBS + 1, SECTORS), np.nan)
+    numbered = {f"rib_{side}_{n}": (half, n) for half, side in enumerate(SIDES) for n in range(1, RIBS + 1)}
     for name, found in atlas.occupancies.items():
-        into = others if name.startswith(("scapula", "clavicula", "sternum", "humerus", "hip")) else None
-        if name.startswith("rib_"):
-            into = ribs
-            _, side, number = name.split("_")
+        box = tuple(slice(a, a + n) for a, n in zip(found.first[::-1], found.share.shape, strict=True))
+        if name in numbered:
+            ribs[box] += found.share
             points, weight = found.points_mm(20_000)
             sector = _sectors(points)
             total = np.bincount(sector, weight, SECTORS)
             mean = np.bincount(sector, weight * points[:, 2], SECTORS) / np.maximum(total, 1e-9)
-            heights[SIDES.index(side), int(number)] = np.where(total > 0.01, mean, np.nan)
-        if into is not None:
-            box = tuple(slice(a, a + n) for a, n in zip(found.first[::-1], found.share.shape, strict=True))
-            into[box] += found.share
+            heights[numbered[name]] = np.where(total > 0.01, mean, np.nan)
+        elif name.startswith(("scapula", "clavicula", "sternum", "humerus", "hip")):
+            others[box] += found.share
     if not ribs.any():
         return None
     image = sitk.GetImageFromArray((ribs > 0).astype(np.uint8))
@@ -256,7 +263,7 @@ def _followed(
     learnt = np.zeros(len(index))
     for each in np.unique(number[front]):
         begin = front[number[front] == each]
-        learnt[begin] = np.median(np.nan_to_num(error[begin, each]))
+        learnt[begin] = np.nan_to_num(_known_median(error[begin, each]))
     while len(front) and most:
         most -= 1
         near = row[tuple((at[front][:, None] + _TOUCHING).reshape(-1, 3).T)]

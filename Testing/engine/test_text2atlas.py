@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -107,6 +109,11 @@ class TestSentences:
         assert len({example.text for example in drawn}) > 300
         assert sum(map(len, FAMILIES.values())) > 10
 
+    def test_few_places_are_enough(self):
+        few = Organs(("liver", "spleen"), (cube(0), cube(100)), np.array([[0.0, 0, 0], [100, 0, 0]]))
+        maker, rng = SentenceMaker(few, {"near": FAMILIES["near"]}), np.random.default_rng(0)
+        assert set(maker.draw(rng).organs) == {"liver", "spleen"}
+
     def test_a_seed_gives_the_same_sentences(self):
         maker = SentenceMaker(shipped_organs())
         first, second = ([maker.draw(np.random.default_rng(5)) for _ in range(3)] for _ in range(2))
@@ -192,8 +199,9 @@ class TestTraining:
         with pytest.raises(AnatomicalEmbeddingError, match="other settings or reports; choose another folder"):
             train_text(QUICK, tmp_path)
 
-    def test_a_damaged_checkpoint_is_named(self, tmp_path):
-        (tmp_path / "checkpoint.pt").write_bytes(b"nothing")
+    @pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"nothing"), partial(torch.save, torch.zeros(2))])
+    def test_a_damaged_checkpoint_is_named(self, write, tmp_path):
+        write(tmp_path / "checkpoint.pt")
         with pytest.raises(AnatomicalEmbeddingError, match=r"checkpoint\.pt: is damaged; delete it"):
             train_text(QUICK, tmp_path)
 
@@ -204,6 +212,7 @@ class TestTraining:
             ({"organs": ["liver"]}, "another list of places"),
             ({"network": {"width": "wide"}}, "damaged"),
             ({"network": {"width": 32}}, "damaged"),
+            ({"network": {"heads": 5}}, "damaged"),  # of a width of 96
             ({"recipe": {"seed": []}}, "damaged"),
         ],
     )
@@ -213,6 +222,11 @@ class TestTraining:
         facts = {"format_version": 1, "recipe": {}, "network": {}, "organs": list(placer.organs.names)} | about
         save_file(placer.network.state_dict(), tmp_path / FILE, {"anatomical_text": json.dumps(facts)})
         with pytest.raises(WeightsError, match=says):
+            TextPlacer.load(tmp_path)
+
+    def test_classes_of_other_places_are_refused(self, tmp_path):
+        TextPlacer(TextNetwork(TextSpec(classes=7)), QUICK).save(tmp_path / FILE)
+        with pytest.raises(WeightsError, match="damaged"):
             TextPlacer.load(tmp_path)
 
     def test_a_folder_without_a_run_is_refused(self, tmp_path):
@@ -241,6 +255,25 @@ class TestCommand:
         outcome = anatemb("words", "train", "-o", tmp_path / "run", "--reports", tmp_path / "none.txt")
         assert_refused(outcome, "none.txt: no such file")
         assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize(
+        ("text", "says"), [("All is well.\n", "no place is named"), ("Cyst of the liver. " * 2000, "at most 30,000")]
+    )
+    def test_reports_that_teach_nothing_are_refused_by_name(self, text, says, anatemb, tmp_path):
+        (tmp_path / "report.txt").write_text(text)
+        outcome = anatemb("words", "train", "-o", tmp_path / "run", "--reports", tmp_path / "report.txt")
+        assert_refused(outcome, "report.txt: ", says)
+        assert not (tmp_path / "run").exists()
+
+    def test_an_interrupt_is_handled_as_before_once_training_ends(self, anatemb, tmp_path):
+        before = signal.getsignal(signal.SIGINT)
+        assert anatemb("words", "train", "-o", tmp_path / "run", "--steps", 1).code == 0
+        assert signal.getsignal(signal.SIGINT) is before
+
+    def test_a_seed_that_torch_does_not_take_is_refused(self, anatemb, tmp_path, capsys):
+        with pytest.raises(SystemExit):
+            anatemb("words", "train", "-o", tmp_path / "run", "--seed", 2**63)
+        assert "too large" in capsys.readouterr().err
 
     @pytest.mark.parametrize("share", ["1.5", "-0.1", "half"])
     def test_a_share_is_between_0_and_1(self, share, tmp_path, capsys):

@@ -44,5 +44,7 @@ def silent_vtk():
     """Context: VTK prints and reports nothing (for steps whose errors are known to be harmless)."""
     before = vtk.vtkObject.GetGlobalWarningDisplay()
     vtk.vtkObject.GlobalWarningDisplayOff()
-    yield
-    vtk.vtkObject.SetGlobalWarningDisplay(before)
+    try:
+        yield
+    finally:
+        vtk.vtkObject.SetGlobalWarningDisplay(before)

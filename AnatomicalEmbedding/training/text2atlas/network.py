@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -32,9 +32,6 @@ class TextSpec:
     layers: int = 1
     heads: int = 4
     pieces: int = 8192
-
-    def to_dict(self) -> dict[str, int]:
-        return asdict(self)
 
 
 def words_of(text: str) -> list[str]:

@@ -70,7 +70,7 @@ class TextPlacer:
 
     def save(self, path: Path) -> None:
         """Write one file, complete or not at all."""
-        about = {"format_version": _VERSION, "recipe": asdict(self.recipe), "network": self.network.spec.to_dict()}
+        about = {"format_version": _VERSION, "recipe": asdict(self.recipe), "network": asdict(self.network.spec)}
         about["organs"] = self.organs.names
         with atomic_path(path) as temporary:
             save_file(self.network.state_dict(), str(temporary), {_KEY: json.dumps(about)})
@@ -85,14 +85,16 @@ class TextPlacer:
             about, weights = read_tensor_file(path, _KEY, _VERSION)
             for kind, key in ((TextRecipe, "recipe"), (TextSpec, "network")):
                 check_fields(kind, about[key])
-            network = made_for(partial(TextNetwork, TextSpec(**about["network"])), weights)
+            spec, recipe, names = TextSpec(**about["network"]), TextRecipe(**about["recipe"]), tuple(about["organs"])
+            if spec.classes not in (0, len(names)) or spec.heads < 1 or spec.width % spec.heads:
+                raise ValueError("no text network")
+            network = made_for(partial(TextNetwork, spec), weights)
             network.load_state_dict(weights)
-            recipe, same = TextRecipe(**about["recipe"]), tuple(about["organs"]) == shipped_organs().names
         except NewerFormatError:
             raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
         except DAMAGED as error:
             raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
-        if not same:
+        if names != shipped_organs().names:
             raise WeightsError(f"{path}: was trained for another list of places; train again.")
         return cls(network.eval(), recipe)
 
@@ -182,6 +184,6 @@ def _resumed(path: Path, identity: str, network: TextNetwork, optimiser: torch.o
             optimiser.load_state_dict(state["optimiser"])
             torch.set_rng_state(state["rng"])
             return int(state["step"])
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError):
+    except (*DAMAGED, EOFError, pickle.UnpicklingError):
         raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it, and training begins anew.") from None
     raise AnatomicalEmbeddingError(f"{path}: belongs to a run with other settings or reports; choose another folder.")

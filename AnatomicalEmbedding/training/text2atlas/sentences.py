@@ -82,7 +82,7 @@ class SentenceMaker:
         template = self._templates[rng.integers(len(self._templates))]
         places = self._adjectival if "{adjective}" in template else self._organs.names
         place = places[rng.integers(len(places))]
-        tissue = load_terms()[place].tissue
+        near, tissue = self._organs.near(place), load_terms()[place].tissue
         findings = (*_FINDINGS, *_FINDINGS_OF.get(tissue, ()) * 3)
         text, organs, spans, after = "", [], [], 0
         for slot in _SLOT.finditer(template):
@@ -94,7 +94,7 @@ class SentenceMaker:
             elif kind == "finding":
                 text += findings[rng.integers(len(findings))]
             else:
-                of = self._organs.near(place)[rng.integers(12)] if kind == "near" else place
+                of = near[rng.integers(len(near))] if kind == "near" else place
                 words, span, names = _named(of, kind == "adjective", rng)
                 spans.append((len(text) + span[0], len(text) + span[1]))
                 text += words

@@ -9,7 +9,7 @@ from pathlib import Path
 from AnatomicalEmbedding.files import file_sha256, once_a_change
 
 _SIDES = ("left", "right")
-weightsHash = once_a_change(file_sha256)  # the panel asks at each move of a slider
+weightsHash = once_a_change(file_sha256)  # the panel asks at each change of the recall
 
 
 def readable(structure: str) -> str:
