@@ -6,9 +6,8 @@ VIEWS := .venv-views
 # PyTorch's threads spin while they wait: more of them than cores is slower than fewer
 export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
-# processes of tests, each with the files that it began: some keep an embedded scan for all of their tests. The
-# browser's tests wait for a third of their time: three processes on two cores
-PARALLEL := --dist loadfile -n
+# two processes of tests, each with the files that it began: some keep an embedded scan for all of their tests
+PARALLEL := -n 2 --dist loadfile
 # these run in an environment of their own
 NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
@@ -21,8 +20,8 @@ view: $(VIEWS)/stamp
 	$(VIEWS)/bin/anatemb view --demo
 
 test: system lint $(VIEWS)/stamp
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) 2 $(NO_VIEWS)
-	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(PARALLEL) 3 Testing/views Testing/viewer
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) $(NO_VIEWS)
+	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(PARALLEL) Testing/views Testing/viewer
 
 # make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
 ifneq ($(SLICER),)
@@ -38,7 +37,7 @@ endif
 
 # lines of the engine and of the modules that no test runs
 coverage: system $(VENV)/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) 2 $(NO_VIEWS) \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) $(NO_VIEWS) \
 	  --cov=AnatomicalEmbedding --cov=SlicerModules --cov-report=term-missing:skip-covered
 
 # libraries and programs that the tests need: installed as root, named otherwise
