@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import safe_open
 
 from ..embedding.map import check_matrices
-from ..embedding.tensor_files import DAMAGED, check_size
+from ..embedding.tensor_files import DAMAGED, check_size, write_tensor_file
 from ..errors import MapError
-from ..files import atomic_path, parse_json
+from ..files import parse_json
 from .facts import check_hash
 from .manifest import Row
 from .shard import COORDINATE_STEP_MM, Cells, read_cells
@@ -160,11 +159,7 @@ def _write(store: Store, number: int, hashes: Sequence[str]) -> None:
         "matrices": torch.from_numpy(np.stack([[cells.cell_to_ras, cells.scan_to_ras] for cells in scans])),
     }
     path = store.folder / _FOLDER / f"{number:04d}.safetensors"
-    try:
-        with atomic_path(path) as temporary:
-            save_file(tensors, str(temporary), {_KEY: json.dumps(list(hashes))})
-    except (SafetensorError, OSError):
-        raise MapError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+    write_tensor_file(path, tensors, {_KEY: json.dumps(list(hashes))}, MapError)
 
 
 def _unravelled(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:

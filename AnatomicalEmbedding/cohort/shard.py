@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import safe_open
 
 from ..embedding.calibration import find_calibration
 from ..embedding.coverage import apply_affine, body_points, find_coverage, robust_affine
 from ..embedding.map import EmbeddingMap, Provenance, check_matrices, check_scan_shape
-from ..embedding.tensor_files import DAMAGED, NewerFormatError, about_in, check_size
+from ..embedding.tensor_files import DAMAGED, NewerFormatError, about_in, check_size, write_tensor_file
 from ..errors import MapError
-from ..files import atomic_path
 from ..scan.boxes import boxes_from_json, boxes_to_json
 from .facts import check_facts
 
@@ -68,11 +66,7 @@ def write_shard(path: Path, embedding: EmbeddingMap, about: dict[str, Any], desc
         **scan_facts(embedding),
         **about,
     }
-    try:
-        with atomic_path(path) as temporary:
-            save_file(tensors, str(temporary), {_KEY: json.dumps(facts, sort_keys=True)})
-    except (SafetensorError, OSError):
-        raise MapError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+    write_tensor_file(path, tensors, {_KEY: json.dumps(facts, sort_keys=True)}, MapError)
 
 
 def scan_facts(embedding: EmbeddingMap) -> dict[str, Any]:

@@ -15,16 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from ..errors import MapError, PointsError
-from ..files import atomic_path
 from ..scan.boxes import boxes_from_json, boxes_to_json
 from ..scan.geometry import in_grid, transform_points
 from .calibration import Calibration, find_calibration
 from .grid_reading import in_rows, read_linear, read_rows, rows_of
-from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, read_tensor_file
+from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, read_tensor_file, write_tensor_file
 
 FORMAT_VERSION = 3  # 2: descriptors in addition to the coordinate; 3: boxes of organs, faults
 _METADATA_KEY = "anatomical_embedding_map"
@@ -233,11 +230,7 @@ class EmbeddingMap:
             "faults": list(self.faults),
             "organ_boxes": boxes_to_json(self.organ_boxes),
         }
-        try:
-            with atomic_path(Path(path)) as temporary:
-                save_file(tensors, str(temporary), {_METADATA_KEY: json.dumps(about)})
-        except (SafetensorError, OSError):
-            raise MapError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+        write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about)}, MapError)
 
     @classmethod
     def load(cls, path: str | Path) -> EmbeddingMap:

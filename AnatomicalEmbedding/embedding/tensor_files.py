@@ -1,4 +1,4 @@
-"""Files of tensors (safetensors) and what they are checked for when they are read, as anybody may have changed them."""
+"""Files of tensors: safetensors, checked when they are read, as anybody may have changed them; and checkpoints."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
-from ..files import parse_json
+from ..errors import AnatomicalEmbeddingError
+from ..files import atomic_path, parse_json
 
 # what a damaged file makes readers raise
 DAMAGED = (
@@ -103,3 +105,26 @@ def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) ->
     if any(name.endswith("running_var") and bool((values < 0).any()) for name, values in state.items()):
         raise ValueError("a variance below 0")
     return make()
+
+
+def write_tensor_file(
+    path: str | Path,
+    tensors: Mapping[str, torch.Tensor],
+    metadata: dict[str, str],
+    error: type[AnatomicalEmbeddingError],
+) -> None:
+    """Write tensors and texts as safetensors, complete or not at all. Raises `error` where they cannot be written."""
+    try:
+        with atomic_path(path) as temporary:
+            save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)
+    except (SafetensorError, OSError):
+        raise error(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+
+
+def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Write the state of a training, complete or not at all. Raises AnatomicalEmbeddingError where the disk is full."""
+    try:
+        with atomic_path(path) as temporary:
+            torch.save(state, temporary)
+    except RuntimeError as error:  # of torch, on a full disk
+        raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from ..embedding.inference import Model
+from ..embedding.tensor_files import write_checkpoint
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path, parse_json, write_text
+from ..files import parse_json, write_text
 from .carrying import guess_share
 from .examples import Example, Prepared, prepare
 from .grids import Group
@@ -219,8 +220,7 @@ def _checkpoint(folder: Path, number: int) -> Path:
 
 
 def _save_state(folder: Path, number: int, state: TrainingState) -> None:
-    with atomic_path(_checkpoint(folder, number)) as temporary:
-        torch.save(state.to_dict(), temporary)
+    write_checkpoint(_checkpoint(folder, number), state.to_dict())
 
 
 def _load_state(folder: Path, number: int, network: UNet | VoxelNet, device: torch.device) -> TrainingState | None:

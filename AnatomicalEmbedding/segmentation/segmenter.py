@@ -9,13 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import safe_open
 
 from ..embedding.map import EmbeddingMap
-from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, made_for, read_tensor_file
+from ..embedding.tensor_files import (
+    DAMAGED,
+    NewerFormatError,
+    check_size,
+    made_for,
+    read_tensor_file,
+    write_tensor_file,
+)
 from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
-from ..files import atomic_path
 from .carrying import CARRIED, Outlined
 from .examples import Prepared
 from .grids import Group
@@ -72,7 +77,9 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[Prepared])
             tensors[f"{number}.labels"] = (of.labels.float() * 255).round().to(torch.uint8)
             tensors[f"{number}.known"] = of.known
             tensors[f"{number}.to_ras"] = torch.from_numpy(of.crop.to_ras)
-        _save(folder / _EXAMPLES / f"{example.id}.labels.safetensors", tensors, {})
+        write_tensor_file(
+            folder / _EXAMPLES / f"{example.id}.labels.safetensors", tensors, {}, AnatomicalEmbeddingError
+        )
     about = {
         "format_version": FORMAT_VERSION,
         "weights": segmenter.weights,
@@ -88,7 +95,7 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[Prepared])
         f"{n}.{key}": tensor for n, network in enumerate(segmenter.networks)
         for key, tensor in network.state_dict().items()
     }  # fmt: skip
-    _save(folder / _FILE, weights, {_METADATA_KEY: json.dumps(about)})
+    write_tensor_file(folder / _FILE, weights, {_METADATA_KEY: json.dumps(about)}, AnatomicalEmbeddingError)
     return folder / _FILE
 
 
@@ -163,13 +170,3 @@ def _outlined(folder: Path, maps: dict[str, EmbeddingMap], number: int) -> tuple
                 check_size(to_ras, (4, 4), torch.float64)
                 found.append(Outlined(embedding, labels.half() / 255, to_ras.numpy().astype(np.float64), known))
     return tuple(found)
-
-
-def _save(path: Path, tensors: dict[str, torch.Tensor], about: dict[str, str]) -> None:
-    try:
-        with atomic_path(path) as temporary:
-            save_file({k: t.contiguous() for k, t in tensors.items()}, str(temporary), about)
-    except (SafetensorError, OSError):
-        raise AnatomicalEmbeddingError(
-            f"{path}: cannot be written; check that the folder is writable and not full."
-        ) from None

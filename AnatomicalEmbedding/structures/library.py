@@ -13,12 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 
-from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file
+from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
 from ..errors import WeightsError, did_you_mean
-from ..files import atomic_path
 from ..matching.query import StoredQuery
 from ..resources import resource
 from .locating import Example
@@ -105,13 +102,7 @@ class StructureLibrary:
             "example_margins": None if self.example_margins is None else self.example_margins.to_dict(),
             "about": self.about,
         }
-        try:
-            with atomic_path(Path(path)) as temporary:
-                save_file(
-                    {k: t.contiguous() for k, t in tensors.items()}, str(temporary), {_METADATA_KEY: json.dumps(about)}
-                )
-        except (SafetensorError, OSError):
-            raise WeightsError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+        write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about)}, WeightsError)
 
     @classmethod
     def load(cls, path: str | Path) -> StructureLibrary:

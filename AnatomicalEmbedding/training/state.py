@@ -16,8 +16,8 @@ from torch import nn
 from torch.distributed.nn.functional import all_reduce
 
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
+from ..embedding.tensor_files import write_checkpoint
 from ..errors import AnatomicalEmbeddingError
-from ..files import atomic_path
 from .objectives import Batch, FrameCorrections, Learner
 from .recipes import Recipe
 from .scans import PreparedScan
@@ -181,11 +181,7 @@ class TrainingState:
         state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
         state |= {"best": self.best, "best_error": self.best_error}
         if self.fabric.is_global_zero:
-            try:
-                with atomic_path(path) as temporary:
-                    torch.save(state, temporary)
-            except RuntimeError as error:  # of torch, on a full disk
-                raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error
+            write_checkpoint(path, state)
         self.fabric.barrier()
 
     def resume(self, path: Path) -> None:

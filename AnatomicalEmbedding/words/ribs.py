@@ -19,8 +19,8 @@ from .grid_weights import Field, Grid
 from .occupancy import faded
 from .rib_pieces import FEWEST, ONE_RIB_MM, RIBS, SECTORS, BoneOfHalf, number_pieces
 from .spine import Spine
+from .structure_names import SIDES
 
-SIDES = ("right", "left")
 _BONE_HU, _FIRM_HU = 130.0, 160.0  # mean of a cell; ribs touch less in firm bone
 _REACH = 3  # cells of the atlas around the places of ribs
 _VERTEBRA_MM = (30.0, 45.0)  # bone nearer to the side of the spine's middle, and less far ahead of it, is a vertebra
@@ -43,7 +43,7 @@ _SURE, _NEXT_TO, _ELSEWHERE = 0.95, 0.4, 0.4  # prior in a rib's bone; of it nex
 
 @dataclass(frozen=True, eq=False)
 class Ribs:
-    """index: (n, 3) cells i, j, k of bone. side: (n,) 0 right, 1 left. number: (n,) 1 to 12, or 0: bone of no rib."""
+    """index: (n, 3) cells i, j, k of bone. side: (n,) into SIDES. number: (n,) 1 to 12, or 0: bone of no rib."""
 
     index: np.ndarray
     side: np.ndarray
@@ -87,7 +87,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     among = among[kept]
     if len(index) < FEWEST:
         return None
-    side = (aside < 0).astype(int)
+    side = (aside > 0).astype(int)
     begins = (np.abs(aside) > _BEGIN_MM[0]) & (np.abs(aside) < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
     firm = grid.hu[tuple(index[:, ::-1].T)] > _FIRM_HU
     shift = np.stack([faded(spine.shift_of(f"T{max(n, 1)}"), body[:, 1]) for n in range(RIBS + 1)], axis=1)

@@ -184,6 +184,16 @@ class TestTraining:
             assert torch.equal(values, whole.network.state_dict()[name])
         assert len((tmp_path / "parts" / "loss.csv").read_text().splitlines()) == 5
 
+    def test_a_full_disk_is_reported(self, tmp_path, monkeypatch):
+        def full(state, path):
+            path.write_bytes(b"half")
+            raise RuntimeError("[enforce fail at inline_container.cc] . PytorchStreamWriter failed writing file")
+
+        monkeypatch.setattr(torch, "save", full)
+        with pytest.raises(AnatomicalEmbeddingError, match="could not be written whole; is the disk full"):
+            train_text(QUICK, tmp_path)
+        assert not [path for path in tmp_path.iterdir() if "checkpoint" in path.name]
+
     @pytest.mark.parametrize("loss", LOSSES)
     def test_what_was_trained_is_read_again(self, loss, tmp_path):
         texts = ["liver", "something else", ""]

@@ -24,7 +24,9 @@ from AnatomicalEmbedding.words.rib_pieces import (
 from AnatomicalEmbedding.words.ribs import _ABOVE_MM, _SKIPPED, Ribs, _aligned, _begun, _followed, find_ribs
 from AnatomicalEmbedding.words.scan_grid import make_scan_grid
 from AnatomicalEmbedding.words.spine import Spine, find_spine
+from AnatomicalEmbedding.words.structure_names import SIDES
 
+LEFT = SIDES.index("left")
 MIDDLES = {f"T{n}": 400.0 - 24.0 * n for n in range(5, 13)} | {"L1": 84.0, "L2": 56.0}
 
 
@@ -147,7 +149,7 @@ def test_a_rib_that_the_atlas_lacks_is_never_found(scan):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = find_ribs(grid, Atlas("", {n: of for n, of in held.items() if n != "rib_left_10"}), spine)
-    assert not (found.number[found.side == 1] == 10).any()
+    assert not (found.number[found.side == LEFT] == 10).any()
     assert (found.number > 0).any()
 
 
@@ -157,7 +159,7 @@ def test_the_prior_of_a_rib_is_its_own_bone_and_never_that_of_others():
     along = np.arange(5, 25)
     cells = [np.stack([along, 0 * along + 4, 0 * along + k], axis=1) for k in (2, 3, 6)]
     number = np.repeat([7, 8, 8], 20)
-    ribs = Ribs(np.concatenate(cells), np.ones(60, dtype=int), number)
+    ribs = Ribs(np.concatenate(cells), np.full(60, LEFT), number)
     usual = Field((0, 0, 0), np.full(shape, 0.5, dtype=np.float32))
     whole = Field((0, 0, 0), np.zeros(shape, dtype=np.float32))
     prior = grid.taken(ribs.prior(grid, "rib_left_8", usual), whole)

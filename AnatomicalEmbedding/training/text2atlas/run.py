@@ -14,11 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 
-from ...embedding.tensor_files import DAMAGED, NewerFormatError, check_fields, made_for, read_tensor_file
+from ...embedding.tensor_files import (
+    DAMAGED,
+    NewerFormatError,
+    check_fields,
+    made_for,
+    read_tensor_file,
+    write_checkpoint,
+    write_tensor_file,
+)
 from ...errors import AnatomicalEmbeddingError, CancelledError, WeightsError
-from ...files import atomic_path
 from ..log import StepLog
 from . import losses
 from .network import TextNetwork, TextSpec
@@ -69,11 +75,10 @@ class TextPlacer:
         return self.organs.best[found.argmax(1).numpy()] if self.network.spec.classes else found.double().numpy()
 
     def save(self, path: Path) -> None:
-        """Write one file, complete or not at all."""
+        """Write one file, complete or not at all. Raises WeightsError where it cannot be written."""
         about = {"format_version": _VERSION, "recipe": asdict(self.recipe), "network": asdict(self.network.spec)}
         about["organs"] = self.organs.names
-        with atomic_path(path) as temporary:
-            save_file(self.network.state_dict(), str(temporary), {_KEY: json.dumps(about)})
+        write_tensor_file(path, self.network.state_dict(), {_KEY: json.dumps(about)}, WeightsError)
 
     @classmethod
     def load(cls, folder: Path) -> TextPlacer:
@@ -125,8 +130,7 @@ def train_text(
 
     def save(step: int) -> None:
         state = {"network": network.state_dict(), "optimiser": optimiser.state_dict(), "rng": torch.get_rng_state()}
-        with atomic_path(checkpoint) as temporary:
-            torch.save(state | {"step": step, "identity": identity}, temporary)
+        write_checkpoint(checkpoint, state | {"step": step, "identity": identity})
 
     with StepLog(folder, first) as log:
         for step in range(first, recipe.steps):
