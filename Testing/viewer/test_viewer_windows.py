@@ -1,10 +1,12 @@
 """Two windows on one session, and browsers that are gone before they have sent all."""
 
+import re
 import socket
 import struct
 import time
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
@@ -12,6 +14,15 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 from browsing import TOKEN, Page
 
 VIEW = "scan0axial"
+PICTURE = (
+    "(() => {{ const cell = document.querySelector('[data-view={}]'), img = cell.querySelector('img'), "
+    "box = cell.getBoundingClientRect(); return {}; }})()"
+)
+# where a share of the picture's height is seen
+SHOWN = (
+    "[box.x + box.width / 2, box.y + box.height / 2 "
+    "+ ({} - 0.5) * img.naturalHeight * Math.min(box.width / img.naturalWidth, box.height / img.naturalHeight)]"
+)
 
 
 def test_two_windows_work_on_one_session(browser, running, page):
@@ -28,6 +39,40 @@ def test_two_windows_work_on_one_session(browser, running, page):
     assert other.faults == []
     page.add_point(VIEW, 0.4, 0.5)  # the window that stays goes on
     assert len(page.points()) == 3
+
+
+def use(window: Page, *others: Page) -> None:
+    """Move the mouse in a window, until its pictures are sharp there and whole in the others."""
+    window.page.mouse.move(*window.at(VIEW, 0.4, 0.5))
+    window.page.mouse.move(*window.at(VIEW, 0.5, 0.5))
+    for view in (VIEW, "scan1sagittal"):
+        window.wait(PICTURE.format(view, "Math.abs(img.naturalWidth - box.width * devicePixelRatio) < 2"))
+        window.wait(PICTURE.format(view, "Math.abs(img.naturalHeight - box.height * devicePixelRatio) < 2"))
+        for other in others:
+            other.wait(PICTURE.format(view, "getComputedStyle(img).objectFit === 'contain'"))
+            other.wait(PICTURE.format(view, "Math.abs(img.offsetHeight - box.height) < 2"))
+
+
+def test_pictures_are_sharp_in_the_window_that_is_used_and_true_in_the_other(browser, running, page):
+    """Windows of another shape and density: nothing is distorted, and a press means what lies under it."""
+    other = Page(browser, running, size=(900, 800), density=1.5)
+    other.wait_ready(2)
+    use(page, other)
+    page.add_point(VIEW, 0.5, 0.35)
+    before = len(page.points())
+    other.place_mode()
+    place = other.page.evaluate("() => " + PICTURE.format(VIEW, SHOWN.format(0.35)))
+    use(other, page)
+    other.page.mouse.move(*place)
+    use(page, other)
+    other.page.mouse.down()  # before any move there: its picture is still that of the first window, fitted in
+    other.page.mouse.up()
+    page.wait(f"document.querySelectorAll('[data-point]').length === {before + 1}")
+    second, first = (np.array([float(n) for n in re.findall(r"-?[\d.]+", p["place"])]) for p in page.points()[:2])
+    assert len(first) == 3
+    assert second == pytest.approx(first, abs=2.5)
+    other.close()
+    assert other.faults == []
 
 
 @pytest.mark.parametrize("path", ["/upload", "/follow-up"])

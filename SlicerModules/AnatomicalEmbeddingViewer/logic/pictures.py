@@ -38,6 +38,8 @@ _PERIOD = 1 / 30  # seconds between rounds, at least
 _EVENTS_MS = 10  # between the mouse's events, at least
 _TURNS = 6  # of the event loop between two pictures: what the page says is read, acted on and answered in so many
 _FILL = "position: relative; width: 100%; height: 100%; overflow: hidden"
+_FIT = "{width: '100%', height: '100%', objectFit: 'contain'}"  # in a window of another shape: whole, and not distorted
+_WINDOW = "String(utils.get('performance.timeOrigin'))"  # differs from window to window
 
 
 class Painter:
@@ -143,6 +145,7 @@ class PictureFactory(IViewFactory):
     def __init__(self, server, painter: Painter) -> None:
         super().__init__()
         self._server, self._painter = server, painter
+        self._areas: list[_Area] = []
 
     def picture(self, view_name: str) -> Picture:
         """Of a view that was made here."""
@@ -162,7 +165,8 @@ class PictureFactory(IViewFactory):
         window = RcaWindow(made.render_window(), self._server.state, cursor)
         picture = Picture(self._painter, made, window)
         self._lay_out(name, cursor)
-        adapter = _Area(made, window, name, scheduler=picture, do_schedule_render_on_interaction=False)
+        adapter = _Area(made, self._areas, window, name, scheduler=picture, do_schedule_render_on_interaction=False)
+        self._areas.append(adapter)
         create_task(self._register(adapter))
         made.set_scheduled_render(_Asking(picture))
         return made, picture
@@ -174,7 +178,9 @@ class PictureFactory(IViewFactory):
         with ViewLayout(self._server, template_name=name), html.Div(style=(f"`{_FILL}; cursor: ${{{cursor}}}`",)):
             RemoteControlledArea(
                 name=name,
+                origin=(_WINDOW,),
                 display="image",
+                image_style=(_FIT,),
                 style="position: relative; width: 100%; height: 100%",
                 send_mouse_move=True,
                 event_throttle_ms=_EVENTS_MS,
@@ -187,17 +193,41 @@ class PictureFactory(IViewFactory):
 
 
 class _Area(RcaViewAdapter):
-    """Where the page shows a view."""
+    """Where the page shows a view.
 
-    def __init__(self, view: ScanView, *args, **kwargs) -> None:
+    All windows on a session show one picture. It has the size of the window that was last used or sized, where it is
+    sharp; the others show it fitted in, until the mouse moves in one of them.
+    """
+
+    def __init__(self, view: ScanView, areas: list[_Area], *args, **kwargs) -> None:
         super().__init__(*args, **kwargs)
         self._node = view.get_view_node()
         self._usual = self._node.GetScreenScaleFactor()
+        self._areas = areas
+        self._sizes: dict[str, dict] = {}  # by window
+        self._window = ""
 
     def update_size(self, origin: str, size: dict) -> None:
         """Markers and labels are as large on screens of small pixels."""
+        self._window, self._sizes[origin] = origin, size
         self._node.SetScreenScaleFactor(self._usual * size.get("p", 1))
         super().update_size(origin, size)
+
+    def on_interaction(self, origin: str, event: dict) -> None:
+        super().on_interaction(origin, self._fitted(event))
+        if origin != self._window and event["type"] == "MouseMove":
+            for area in self._areas:
+                if origin in area._sizes:
+                    area.update_size(origin, area._sizes[origin])
+
+    def _fitted(self, event: dict) -> dict:
+        """A place in a window of another size, as the place in the picture that is seen there."""
+        if self._current_size is None or not {"x", "y", "w", "h"} <= event.keys() or not event["w"] * event["h"]:
+            return event
+        (x, y), (w, h), (width, height) = (event["x"], event["y"]), (event["w"], event["h"]), self._current_size[:2]
+        scale = min(w / width, h / height)
+        x, y = (x - w / 2) / scale + width / 2, (y - h / 2) / scale + height / 2
+        return event | {"x": x, "y": y, "w": width, "h": height}
 
 
 def _attempt(action: Callable):
