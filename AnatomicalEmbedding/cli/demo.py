@@ -10,6 +10,7 @@ from .console import complete, embed, make_folder, open_model, print_json, print
 from .match import Answer, write_answers
 
 TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
+SPACING_MM = (2.0, 2.0, 3.0)
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
 _POINTS = "template.mrk.json"
 _OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
@@ -38,8 +39,8 @@ def run(options: argparse.Namespace) -> None:
 
     _check_own(options.output)
     say("Making two synthetic patients ...", options.json)
-    template = make_phantom(TEMPLATE_SEED, coverage_mm=TEMPLATE_MM)
-    target = make_phantom(TARGET_SEED, coverage_mm=TARGET_MM)
+    template = make_phantom(TEMPLATE_SEED, SPACING_MM, coverage_mm=TEMPLATE_MM)
+    target = make_phantom(TARGET_SEED, SPACING_MM, coverage_mm=TARGET_MM)
     names = [name for name in SHOWN if name in template.points_ras]
     points = PointList(tuple(names), np.array([template.points_ras[name] for name in names]))
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
