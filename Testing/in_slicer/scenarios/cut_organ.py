@@ -1,4 +1,4 @@
-"""A scan that ends in the middle of an organ: its box is never called whole."""
+"""A scan that ends in the middle of an organ: its box is never called whole. A scan stored upside down is pointed out."""
 
 import qt
 import slicer
@@ -10,6 +10,8 @@ ENDS_MM = (257.0, 480.0)  # the height of the kidneys' middles
 
 def run(user):
     scan = add_patient(0, "Cut", ENDS_MM)
+    turned = add_patient(1, "Turned")
+    slicer.util.updateVolumeFromArray(turned, slicer.util.arrayFromVolume(turned)[::-1].copy())
     panel = user.open("AnatomicalROI")
     ui = panel.ui
     user.prepare(panel)
@@ -28,4 +30,5 @@ def run(user):
     boxes, absent = boxesIn(slicer.mrmlScene, scan), absentIn(scan)
     for kidney in kidneys:
         assert kidney in absent or boxes[kidney].found.status == "cut", f"{kidney} is called whole"
+    assert "Turned: head and feet are swapped" in panel.preparation.label.text
     user.picture("cut")
