@@ -53,7 +53,7 @@ class Viewer:
         self.boxes = Boxes(session)
         self.follow_up = FollowUps(session, self.views)
         self.outlines = None if segmenter is None else Outlines(session, segmenter)
-        self.exports = Exports(session, self.landmarks)
+        self.exports = Exports(session, self.landmarks, self.outlines)
         self.tab = TABS[0] if segmenter is None else "outlines"
         self._told = 0.0
         self.gallery = Gallery(options.cohort, session, self.scans) if options.cohort else None

@@ -81,6 +81,15 @@ class Outlines:
         for scan in self._session.scans:
             self._look(scan)
 
+    def files(self) -> dict[str, bytes]:
+        """Of each node of outlines, by its ID, its content as .seg.nrrd."""
+        scene, scans = self._session.scene, [scan for scan in self._session.scans if scan.GetID() in self._found]
+        return {
+            node.GetID(): self._found[scan.GetID()].file
+            for scan in scans
+            for node in OutlineNodes.nodesOver(scene, scan)
+        }
+
     def export(self) -> bytes:
         """A zip of the files that `anatemb segment run` writes: a .seg.nrrd of each scan, and the table.
 
@@ -251,7 +260,7 @@ def _shown(row: OutlineNodes.OutlineRow, colour: Sequence[float]) -> dict:
         "colour": f"rgb({', '.join(str(round(255 * part)) for part in colour)})",
     }  # fmt: skip
     if row.dice is None:
-        return {**about, "status": "absent", "remark": f"Not in this scan: {row.remark}.", "tip": ""}
+        return {**about, "status": "absent", "remark": f"Absent: {row.remark}.", "tip": ""}
     dice, low, high = row.dice
     remark = row.remark or ("cut by the border of the scan" if row.status == OutlineNodes.CUT else "")
     return {
