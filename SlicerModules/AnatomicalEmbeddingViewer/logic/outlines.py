@@ -83,12 +83,8 @@ class Outlines:
 
     def files(self) -> dict[str, bytes]:
         """Of each node of outlines, by its ID, its content as .seg.nrrd."""
-        scene, scans = self._session.scene, [scan for scan in self._session.scans if scan.GetID() in self._found]
-        return {
-            node.GetID(): self._found[scan.GetID()].file
-            for scan in scans
-            for node in OutlineNodes.nodesOver(scene, scan)
-        }
+        over = {key: OutlineNodes.nodesOver(self._session.scene, self._session.scan(key)) for key in self._found}
+        return {node.GetID(): self._found[key].file for key, nodes in over.items() for node in nodes}
 
     def export(self) -> bytes:
         """A zip of the files that `anatemb segment run` writes: a .seg.nrrd of each scan, and the table.
