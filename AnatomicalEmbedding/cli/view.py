@@ -52,7 +52,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="secret in the page's address, 16 characters or more (default: random)",
     )
     add("--no-browser", action="store_true", help="print the address only")
-    add("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
+    add(
+        "--model",
+        default="auto",
+        metavar="NAME|FILE|RUN",
+        help="weights by name or file (default: auto), or the folder that `anatemb segment train` wrote: the page then "
+        "outlines its structures in the scans",
+    )
     add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads to embed with (default: all cores but one)")
     add("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")

@@ -26,8 +26,8 @@ _TRAME_OPTIONS = "--server --no-ws-compress --nosignalhandlers"
 
 @dataclass(frozen=True)
 class Options:
-    """Of `anatemb view`. cohort: its folder, for the gallery. port: 0 for a free one. token: "" for a random one.
-    threads: of torch while embedding.
+    """Of `anatemb view`. cohort: its folder, for the gallery. segmenter: folder of one, whose weights go before
+    the choice's. port: 0 for a free one. token: "" for a random one. threads: of torch while embedding.
     """
 
     scans: tuple[Path, ...] = ()
@@ -39,6 +39,7 @@ class Options:
     port: int = 0
     token: str = ""
     browser: bool = True
+    segmenter: Path | None = None
     choice: Choice = field(default_factory=Choice)
     threads: int = 0
     limits: Limits = field(default_factory=Limits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
 
@@ -13,6 +14,8 @@ from .app import Options, run
 
 def serve(options: argparse.Namespace, say: Callable[[str], None]) -> None:
     """Serve the page until it is ended. Raises AnatomicalEmbeddingError where it cannot start."""
+    segmenter = Path(options.model) if Path(options.model).is_dir() else None
+    weights = "auto" if segmenter is not None else options.model
     run(
         Options(
             scans=tuple(options.scans),
@@ -24,7 +27,8 @@ def serve(options: argparse.Namespace, say: Callable[[str], None]) -> None:
             port=options.port,
             token=options.token,
             browser=not options.no_browser,
-            choice=Choice(options.model, options.device, None if options.no_cache else ""),
+            segmenter=segmenter,
+            choice=Choice(weights, options.device, None if options.no_cache else ""),
             threads=options.threads or max(1, (os.cpu_count() or 2) - 1),
         ),
         say,

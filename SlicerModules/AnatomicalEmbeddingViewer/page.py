@@ -17,6 +17,7 @@ from .logic.exports import Exports
 from .logic.follow_up import FollowUps
 from .logic.gallery import Gallery
 from .logic.landmarks import Landmarks
+from .logic.outlines import Outlines, open_segmenter
 from .logic.scans import Scans
 from .logic.session import Session
 from .logic.views import Views
@@ -26,7 +27,7 @@ from .web.gallery import PAGE as GALLERY_PAGE
 from .web.gallery import add_gallery
 from .web.guard import Guard
 
-TABS = ("points", "organs", "lesions")
+TABS = ("points", "organs", "lesions", "outlines")
 _DRAWING_S = 0.25  # between two updates while pictures are drawn
 
 
@@ -37,7 +38,11 @@ class Viewer:
         import trame_rca.module
 
         self.options = options
-        self.session = session = Session(options.choice, options.limits)
+        choice = options.choice
+        segmenter = None if options.segmenter is None else open_segmenter(options.segmenter, choice.device)
+        if segmenter is not None:
+            choice = choice._replace(weights=segmenter.weights)
+        self.session = session = Session(choice, options.limits)
         self.server = get_server("anatemb-view", client_type="vue3")
         self.server.enable_module(trame_rca.module)
         self.scans = Scans(session)
@@ -47,8 +52,9 @@ class Viewer:
         self.words = Words(session, self.crosshair)
         self.boxes = Boxes(session)
         self.follow_up = FollowUps(session, self.views)
-        self.exports = Exports(session, self.landmarks)
-        self.tab = TABS[0]
+        self.outlines = None if segmenter is None else Outlines(session, segmenter)
+        self.exports = Exports(session, self.landmarks, self.outlines)
+        self.tab = TABS[0] if segmenter is None else "outlines"
         self._told = 0.0
         self.gallery = Gallery(options.cohort, session, self.scans) if options.cohort else None
         self.guard = Guard(options.host, options.token, GALLERY_PAGE if options.cohort else "/index.html")
@@ -149,6 +155,13 @@ class Viewer:
             "words_sentence": self.words.sentence,
             "dismiss": self.session.dismiss,
         }
+        if self.outlines is not None:
+            actions |= {
+                "outlines_run": self.outlines.run,
+                "outlines_cancel": self.outlines.cancel,
+                "outlines_jump": self.outlines.jump,
+                "outlines_show": self.outlines.show,
+            }
         for name, action in actions.items():
             self.server.trigger(name)(self._guarded(action))
 
@@ -190,6 +203,8 @@ class Viewer:
         self.crosshair.poll()
         self.words.poll()
         self.boxes.poll()
+        if self.outlines is not None:
+            self.outlines.poll()
         if self.views.painter.busy and monotonic() - self._told < _DRAWING_S:
             return  # pictures first: an update costs as much as drawing one
         self._publish()
@@ -202,6 +217,7 @@ class Viewer:
             state.trame__title = "Anatomical Embedding"
             state.windows = list(PRESETS)
             state.cohort = "" if self.gallery is None else self.gallery.name
+            state.outlines = None
             state.update({"sought": "", "wanted": [], "recall": "0.95", "margin": 0, "sayings": "", "report_text": ""})
             state.client_only("sought", "wanted", "recall", "margin", "sayings", "report_text")
         state.tab = self.tab
@@ -213,5 +229,7 @@ class Viewer:
         self.crosshair.publish(state)
         self.words.publish(state)
         self.boxes.publish(state)
+        if self.outlines is not None:
+            self.outlines.publish(state)
         self.exports.publish(state)
         state.sentences = self.session.sentences

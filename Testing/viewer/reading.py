@@ -13,8 +13,8 @@ def read_bundle(path: Path, folder: Path):
     logic = slicer.vtkSlicerApplicationLogic()
     logic.SetMRMLScene(scene)
     kept = [logic]
-    for name in ("vtkSlicerVolumesLogic", "vtkSlicerMarkupsLogic", "vtkSlicerSubjectHierarchyModuleLogic"):
-        each = getattr(slicer, name)()
+    for name in ("VolumesLogic", "MarkupsLogic", "SubjectHierarchyModuleLogic", "SegmentationsModuleLogic"):
+        each = getattr(slicer, f"vtkSlicer{name}")()
         each.SetMRMLApplicationLogic(logic)
         each.SetMRMLScene(scene)
         kept.append(each)

@@ -51,6 +51,11 @@ def freeName(scene, name: str) -> str:
     return name if scene.GetFirstNodeByName(name) is None else scene.GenerateUniqueName(name)
 
 
+def naming(node, sentence: str) -> str:
+    """A sentence that names the node."""
+    return sentence if node.GetName() in sentence else f"{node.GetName()}: {sentence}"
+
+
 def parentName(scene, node) -> str:
     """Name of the item that holds the node's; "" at the top."""
     hierarchy = _hierarchy(scene)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -27,9 +27,11 @@ _REFUSED = "could not be written; check the space on the disk."
 _NAME = "scene"  # of the folder in the bundle, and of the description in it
 
 
-def begin(scene, folder: Path) -> Callable[[Callable[[str], None]], BinaryIO]:
+def begin(scene, folder: Path, files: Mapping[str, bytes] | None = None) -> Callable[[Callable[[str], None]], BinaryIO]:
     """Write the first part into a new folder below `folder`; returns what writes the second and gives the bundle, a
     file that goes when it is closed. The function takes `report`, which receives what is being written.
+
+    files: by node ID, what is to be the file of a node that VTK would take seconds to write.
 
     Raises AnatomicalEmbeddingError, as the function does, when something cannot be written.
     """
@@ -37,12 +39,14 @@ def begin(scene, folder: Path) -> Callable[[Callable[[str], None]], BinaryIO]:
     from AnatomicalEmbedding.scan.volume import Volume
 
     work = Path(tempfile.mkdtemp(prefix="bundle-", dir=folder))
-    top, volumes = work / _NAME, []
+    top, volumes, contents = work / _NAME, [], []
     (top / "Data").mkdir(parents=True)
     try:
         with _stored_below(scene, top) as stored:
             for node, path in stored:
-                if node.IsA("vtkMRMLScalarVolumeNode") and hasVoxels(node):
+                if files and node.GetID() in files:
+                    contents.append((files[node.GetID()], path))
+                elif node.IsA("vtkMRMLScalarVolumeNode") and hasVoxels(node):
                     voxels = slicer.util.arrayFromVolume(node)
                     volumes.append((Volume(voxels, ijkToRas(node), name=node.GetName()), path))
                 elif not node.GetStorageNode().WriteData(node):
@@ -55,6 +59,8 @@ def begin(scene, folder: Path) -> Callable[[Callable[[str], None]], BinaryIO]:
 
     def finish(report: Callable[[str], None]) -> BinaryIO:
         try:
+            for content, path in contents:
+                path.write_bytes(content)
             for number, (volume, path) in enumerate(volumes, 1):
                 report(f"writing scan {number} of {len(volumes)} for Slicer")
                 volume.write(path)

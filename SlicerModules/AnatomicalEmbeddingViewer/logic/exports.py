@@ -23,6 +23,7 @@ from .session import file_name
 
 if TYPE_CHECKING:
     from .landmarks import Landmarks
+    from .outlines import Outlines
     from .session import Session
 
 
@@ -31,8 +32,8 @@ class Exports:
     thread. Publishes `exporting`: what is being written, or "".
     """
 
-    def __init__(self, session: Session, landmarks: Landmarks) -> None:
-        self._session, self._landmarks = session, landmarks
+    def __init__(self, session: Session, landmarks: Landmarks, outlines: Outlines | None) -> None:
+        self._session, self._landmarks, self._outlines = session, landmarks, outlines
         self._doing = ""
 
     def publish(self, state) -> None:
@@ -144,7 +145,8 @@ class Exports:
 
     def scene(self) -> Callable[[], BinaryIO]:
         """What finishes the scene as a bundle (.mrb) that Slicer opens; see `bundle`."""
-        finish = bundle.begin(self._session.scene, self._session.folder)
+        files = None if self._outlines is None else self._outlines.files()
+        finish = bundle.begin(self._session.scene, self._session.folder, files)
 
         def write() -> BinaryIO:
             try:

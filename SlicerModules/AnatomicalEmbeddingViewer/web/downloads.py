@@ -43,9 +43,15 @@ def add_downloads(app: web.Application, viewer: Viewer) -> None:
             raise web.HTTPNotFound(text="This crop is not there any more.")
         return f"{file_name(node.GetName())}.nii.gz", await asyncio.to_thread(exports.volume(node))
 
+    async def outlines(_request: web.Request) -> tuple[str, bytes]:
+        if viewer.outlines is None:
+            raise web.HTTPNotFound(text="The viewer was started without a segmenter.")
+        return "outlines.zip", viewer.outlines.export()
+
     made = {
         "points.zip": points, "points.mrk.json": points_of, "matches.csv": table, "report.html": report,
         "scene.mrb": scene, "crop.nii.gz": crop, "follow-up.zip": follow_up,
+        "outlines.zip": outlines,
     }  # fmt: skip
     for name, make in made.items():
         app.router.add_get(f"/export/{name}", _answer(viewer, make))

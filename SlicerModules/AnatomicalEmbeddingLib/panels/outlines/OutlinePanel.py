@@ -21,7 +21,6 @@ from .. import ModuleSettings
 from ..Widgets import StatusLines, connectPath, putCell
 
 _FOLDER = "outlineFolder"  # key of the setting
-_DOUBTFUL_DICE = 0.7
 _YIELD_SECONDS = 0.01
 
 
@@ -111,7 +110,7 @@ class OutlinePanel:
         table.setVisible(bool(self._rows))
         for n, row in enumerate(self._rows):
             for column, text in enumerate(_texts(row)):
-                doubtful = row.dice is not None and row.dice[0] < _DOUBTFUL_DICE
+                doubtful = row.dice is not None and row.dice[0] < OutlineNodes.DOUBTFUL_DICE
                 colour = NOTHING if row.dice is None else DOUBTFUL if doubtful else None
                 putCell(table, n, column, text, _tip(row), colour if column == 3 else None)
         self._showButton()

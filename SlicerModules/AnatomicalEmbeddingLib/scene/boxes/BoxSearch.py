@@ -167,7 +167,7 @@ class BoxSearch:
         for node in list(search.targets):
             state = self.store.state(node)
             if state.status == FAILED:
-                self._finish(search, node.GetID(), _naming(node, state.sentence))
+                self._finish(search, node.GetID(), SceneNodes.naming(node, state.sentence))
             elif state.status == EMPTY:
                 stopped = f"{node.GetName()}: was changed, or its preparation stopped; find boxes again."
                 self._finish(search, node.GetID(), stopped)
@@ -209,7 +209,7 @@ class BoxSearch:
                 return None
             elif volume.GetID() not in search.failed:
                 search.failed.add(volume.GetID())
-                why = _naming(volume, state.sentence or "its preparation was stopped.")
+                why = SceneNodes.naming(volume, state.sentence or "its preparation was stopped.")
                 self.reported.emit(f"{why} Its examples were left out.")
         return marked
 
@@ -279,11 +279,6 @@ class BoxSearch:
 
     def _isGone(self, node) -> bool:
         return self.scene.GetNodeByID(node.GetID()) is not node
-
-
-def _naming(node, sentence: str) -> str:
-    """A sentence that names the volume."""
-    return sentence if node.GetName() in sentence else f"{node.GetName()}: {sentence}"
 
 
 def _keptSentence(volumeNode, structures: Sequence[str]) -> str:

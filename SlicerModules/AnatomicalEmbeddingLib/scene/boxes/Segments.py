@@ -75,17 +75,24 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
 
     toRas: (4, 4) voxel i, j, k -> the node's own RAS. colour: red, green and blue, 0..1.
     """
-    block = tuple(_used(mask.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)) if mask.any() else None
-    part = np.ascontiguousarray(mask[block] if block else mask[:1, :1, :1], dtype=np.uint8)
+    part, matrix = trimmed(mask, toRas)
+    voxels = np.ascontiguousarray(part, dtype=np.uint8)
     image = slicer.vtkOrientedImageData()
-    image.SetDimensions(*part.shape[::-1])
+    image.SetDimensions(*voxels.shape[::-1])
     image.AllocateScalars(vtk.VTK_UNSIGNED_CHAR, 1)
-    vtk_to_numpy(image.GetPointData().GetScalars())[:] = part.ravel()
-    matrix = np.array(toRas, dtype=np.float64)
-    first = [each.start for each in reversed(block)] if block else [0, 0, 0]
-    matrix[:3, 3] += matrix[:3, :3] @ first
+    vtk_to_numpy(image.GetPointData().GetScalars())[:] = voxels.ravel()
     image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(matrix))
     segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(each) for each in colour])
+
+
+def trimmed(mask: np.ndarray, toRas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The part of a mask (k, j, i) without its empty margins, one voxel where it is empty, and the matrix (4, 4) of its
+    own i, j, k.
+    """
+    block = _block(mask) if mask.any() else (slice(0, 1),) * 3
+    matrix = np.array(toRas, dtype=np.float64)
+    matrix[:3, 3] += matrix[:3, :3] @ [each.start for each in reversed(block)]
+    return mask[block], matrix
 
 
 def _sides() -> Iterator[tuple[int, int]]:
@@ -119,13 +126,17 @@ def _labelmap(segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray]
     mask = vtk_to_numpy(image.GetPointData().GetScalars()).reshape(size[::-1]) != 0
     if not mask.any():
         return None
-    block = tuple(_used(mask.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3))
+    block = _block(mask)
     matrix = vtk.vtkMatrix4x4()
     image.GetImageToWorldMatrix(matrix)
     toNode = slicer.util.arrayFromVTKMatrix(matrix)
     first = low + [part.start for part in reversed(block)]
     toNode[:3, 3] += toNode[:3, :3] @ first
     return mask[block], toNode
+
+
+def _block(mask: np.ndarray) -> tuple[slice, ...]:
+    return tuple(_used(mask.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3))
 
 
 def _used(line: np.ndarray) -> slice:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from .. import SceneNodes, Views
 from ..boxes.Segments import addSegment, extremesIn, segmentIds, segmentName
@@ -19,6 +21,18 @@ VOLUME_ROLE = "AnatomicalEmbedding.OutlinedVolume"
 _ATTRIBUTE = "AnatomicalEmbedding.Outlines"  # JSON: rows of the table of results
 _COLOURLESS = (0.9, 0.7, 0.3)
 ABSENT, CUT = "absent", "cut"
+DOUBTFUL_DICE = 0.7  # expected; outlines below it are marked
+
+
+class Shape(NamedTuple):
+    """A structure to be drawn. mask: (k, j, i) bool. toRas: (4, 4) voxel i, j, k -> the scan's own RAS mm. colour: red,
+    green and blue, 0..1.
+    """
+
+    mask: np.ndarray
+    toRas: np.ndarray
+    title: str
+    colour: Sequence[float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +60,27 @@ def bringIn(
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 
-    rows = json.dumps([{key: value for key, value in row.items() if key != "look"} for row in folder.rows(name)])
-    earlier = [node for node in _nodes(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode]
+    rows, earlier = rowsText(folder.rows(name)), nodesOver(scene, volumeNode)
     if any(node.GetAttribute(_ATTRIBUTE) == rows for node in earlier):
         return
     labels = read_segments(folder.labels(name))
     for node in earlier:
         node.RemoveAttribute(_ATTRIBUTE)
         node.GetDisplayNode().SetVisibility(False)
+
+    def shape(structure: str) -> Shape:
+        title, colour = looks.get(structure, (readable(structure), _COLOURLESS))
+        return Shape(labels.voxels == labels.values[structure], labels.ijk_to_ras, title, colour)
+
+    inOrder = sorted(labels.values, key=[*looks, *labels.values].index)  # that of the examples
+    draw(scene, volumeNode, rows, map(shape, inOrder))
+
+
+def draw(scene, volumeNode, rows: str, shapes: Iterable[Shape]):
+    """A new segmentation node next to a scan, in that scan's views alone; shapes without voxels are left out.
+
+    rows: as `rowsText` gives them.
+    """
     node = scene.AddNewNodeByClass(
         "vtkMRMLSegmentationNode", SceneNodes.freeName(scene, f"{volumeNode.GetName()} outlined")
     )
@@ -61,14 +88,18 @@ def bringIn(
     node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
     node.SetReferenceImageGeometryParameterFromVolumeNode(volumeNode)
     node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
-    for structure in sorted(labels.values, key=[*looks, *labels.values].index):  # in the order of the examples
-        title, colour = looks.get(structure, (readable(structure), _COLOURLESS))
-        mask = labels.voxels == labels.values[structure]
-        if mask.any():
-            addSegment(node, mask, labels.ijk_to_ras, title, colour)
+    for shape in shapes:
+        if shape.mask.any():
+            addSegment(node, *shape)
     node.SetAttribute(_ATTRIBUTE, rows)
     SceneNodes.placeNextTo(scene, node, volumeNode)
     Views.showOnlyIn(node.GetDisplayNode(), scene, volumeNode)
+    return node
+
+
+def rowsText(rows: Iterable[Mapping[str, object]]) -> str:
+    """What a node keeps of its scan's rows in the table of results (`AnatomicalEmbedding.segmentation.table`)."""
+    return json.dumps([{key: str(value) for key, value in row.items() if key != "look"} for row in rows])
 
 
 def rowsIn(scene) -> list[OutlineRow]:
@@ -83,6 +114,11 @@ def showOnlyInOwnViews(scene) -> None:
         volume = node.GetNodeReference(VOLUME_ROLE)
         if volume is not None and node.GetDisplayNode() is not None:
             Views.showOnlyIn(node.GetDisplayNode(), scene, volume)
+
+
+def nodesOver(scene, volumeNode) -> list:
+    """The outlines of a scan."""
+    return [node for node in _nodes(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode]
 
 
 def jumpTo(scene, row: OutlineRow) -> None:
