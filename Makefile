@@ -11,7 +11,7 @@ PARALLEL := -n 2 --dist loadfile
 # these run in an environment of their own
 NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test test-slicer bench-slicer coverage system lint bench docs docs-pictures package sbom clean
+.PHONY: demo view test test-long test-slicer bench-slicer coverage system lint bench docs docs-pictures package sbom clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -22,6 +22,10 @@ view: $(VIEWS)/stamp
 test: system lint $(VIEWS)/stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) $(NO_VIEWS)
 	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(PARALLEL) Testing/views Testing/viewer
+
+# what takes long and proves from end to end what shorter tests prove in parts
+test-long: system lint
+	LONG_TESTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) $(NO_VIEWS)
 
 # make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
 ifneq ($(SLICER),)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
 from .console import at_least, complete, open_model, progress_bar, say
+from .segment import STARTS
 
 if TYPE_CHECKING:
     from ..evaluation.protocol import Matcher
@@ -101,11 +102,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     segmentation = kinds.add_parser(
         "segmentation",
         help="outlines learned from 1, 2, 5 and 10 scans: overlap, volumes, whether the predicted Dice is true",
-        description="Half of the patients of LABELLED are tested; M = 1, 2, 5, 10 of the others, as far as there are "
-        "so many, are the examples. Beside it stand labels carried over by registration alone.",
+        description="Some patients of LABELLED are tested, M of the others, as far as there are so many, are the "
+        "examples. Labels carried over by registration alone are measured as well.",
     )
     segmentation.add_argument("folder", type=Path, metavar="LABELLED")
     segmentation.add_argument("--structures", metavar="A,B,...", help="default: all that the scans outline")
+    segmentation.add_argument("--shots", default="1,2,5,10", metavar="M,...", help="examples (default: 1,2,5,10)")
+    segmentation.add_argument("--tests", type=at_least(1), metavar="N", help="patients to test (default: half of all)")
+    segmentation.add_argument("--start", choices=STARTS, default=STARTS[0], help=f"as in `segment train` ({STARTS[0]})")
     segmentation.add_argument("--seed", type=at_least(0), default=0, help="of the split and of training (default: 0)")
 
     for part in (phantoms, confidence, lesions):
@@ -249,10 +253,18 @@ def run_segmentation(options: argparse.Namespace) -> None:
     from ..segmentation.examples import read_examples
 
     names = [name.strip() for name in (options.structures or "").split(",") if name.strip()] or None
+    try:
+        shots = sorted({int(text) for text in options.shots.split(",")})
+    except ValueError:
+        shots = [0]
+    if shots[0] < 1:
+        raise AnatomicalEmbeddingError(f"--shots {options.shots}: give numbers of examples, 1 or more: 1,5.")
     examples = read_examples(options.folder, names)
     model = open_model(options)
     with progress_bar("segmentation", options.json) as progress:
-        result = evaluate_segmentation(examples, model, options.seed, progress=progress)
+        result = evaluate_segmentation(
+            examples, model, options.seed, shots, options.tests, options.start, progress=progress
+        )
     finish(result, options)
 
 

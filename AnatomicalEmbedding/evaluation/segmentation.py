@@ -1,6 +1,6 @@
 """Few-shot segmentation measured: Dice, HD95 and volume error, and whether the predicted Dice is true.
 
-Patients are split once by the seed: half of them, or as many as the largest number of examples leaves, are the test.
+Patients are split once by the seed: half of them, or as many as are asked for, are the test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..errors import PointsError
 from ..scan.volume import Volume
 from ..segmentation.examples import Example
 from ..segmentation.outlining import ABSENT, outline
-from ..segmentation.runs import train_segmenter
+from ..segmentation.runs import EMBEDDING, train_segmenter
 from ..segmentation.segmenter import Segmenter, new_network
 from .results import Section, Tables
 
@@ -111,17 +111,26 @@ def evaluate_segmentation(
     examples: Sequence[Example],
     model: Model,
     seed: int = 0,
+    shots: Sequence[int] = SHOTS,
+    tests: int | None = None,
+    start: str = EMBEDDING,
     minutes: float | None = None,
-    start: str = "embedding",
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> SegmentationResult:
-    """Train with M of SHOTS examples and outline the test patients. Raises PointsError for fewer than two patients."""
+    """Train with M of `shots` patients, as far as there are so many, and outline `tests` others (None: half of all).
+
+    start, minutes: as `train_segmenter` has them. Raises PointsError where no patient is left to learn from or to test.
+    """
     patients = sorted({example.patient for example in examples})
-    if len(patients) < 2:
-        raise PointsError("segmentation needs outlined scans of two patients or more, one of them to test on.")
     order = np.random.default_rng(seed).permutation(patients).tolist()
-    pool, test = order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]
-    shots = [m for m in SHOTS if m <= len(pool)]
+    tests = len(order) // 2 if tests is None else tests
+    pool, test = order[: len(order) - tests], order[len(order) - tests :]
+    shots = [m for m in shots if m <= len(pool)]
+    if not shots or not test:
+        raise PointsError(
+            f"segmentation: outlined scans of {len(patients)} patients are too few; at least one is learned from, and "
+            "at least one tested."
+        )
     measured: list[Measured] = []
     seconds: list[float] = []
     for number, m in enumerate(shots):

@@ -172,6 +172,7 @@ def trained(examples, network):
     return joined, losses
 
 
+@pytest.mark.long
 def test_a_trained_head_finds_the_organs_and_leaves_the_rest_of_the_network_alone(labelled, examples, network, trained):
     joined, losses = trained
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
@@ -241,6 +242,7 @@ def test_neighbourhood_is_the_share_of_cells_near_the_other(examples):
     assert near[1, 1] == 1
 
 
+@pytest.mark.long
 def test_descriptors_of_one_organ_are_alike_and_those_of_another_are_not(labelled, examples, trained):
     coded = with_organ_codes(trained[0], examples, channels=3)
     one, two = (Model(coded, "coded", "0" * 64).embed(case.volume) for case in labelled[:2])

@@ -13,6 +13,8 @@ import torch
 
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.evaluation.segmentation import CARRIED, OURS, evaluate_segmentation
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.volume import Volume
@@ -71,6 +73,19 @@ def trained(work: Path, anatemb, kept_maps) -> Path:
     outcome = anatemb("segment", "train", work / "examples", "-o", run, "--minutes", "0", "--device", "cpu")
     assert outcome.code == 0, outcome.err
     return run
+
+
+def test_evaluation_learns_from_some_patients_and_tests_others(work):
+    examples, model = read_examples(work / "examples"), load_model("auto", "cpu", MapCache(work / "cache"))
+    result = evaluate_segmentation(examples, model, shots=(1, 2), tests=1, minutes=0.01)
+    assert {m.shots for m in result.measured} == {1}  # one patient is left to learn from
+    assert len({m.patient for m in result.measured}) == 1
+    for method in (OURS, CARRIED):
+        found = {m.structure: m.dice for m in result.measured if m.method == method}
+        assert set(found) == set(NAMES)
+        assert 0.6 < found["liver"] < 1
+    with pytest.raises(PointsError, match="patients are too few"):
+        evaluate_segmentation(examples, model, tests=2)
 
 
 def rows_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:

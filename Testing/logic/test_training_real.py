@@ -105,6 +105,7 @@ def test_stop_resume_and_finish_count_on_and_leave_weights(run, watch):
     assert inspectRun(run.runFolder).weights == result.weights
 
 
+@pytest.mark.long
 def test_killed_run_goes_on_and_other_settings_are_refused_by_the_trainer_too(run, watch):
     first = watch()
     first.process.start(run)

@@ -11,10 +11,13 @@ from run import Scenario
 
 IN_SLICER = Path(__file__).resolve().parents[1] / "in_slicer"
 SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
-# of Slicer's Extensions Manager; the others take half a minute each and are played where ALL_SCENARIOS is set
-NOT_ON_KIT, LONG = {"install"}, {"align", "enter_and_leave", "main_thread", "self_tests", "train_weights"}
-LEFT_OUT = NOT_ON_KIT if os.environ.get("ALL_SCENARIOS") else NOT_ON_KIT | LONG
-DRIVEN = [path.stem for path in SCENARIOS if path.stem not in LEFT_OUT]
+NOT_ON_KIT = {"install"}  # of Slicer's Extensions Manager
+LONG = {"align", "enter_and_leave", "follow_up", "main_thread", "outline_the_rest", "self_tests", "train_weights"}
+DRIVEN = [
+    pytest.param(path.stem, marks=pytest.mark.long if path.stem in LONG else ())
+    for path in SCENARIOS
+    if path.stem not in NOT_ON_KIT
+]
 
 ON_KIT = {"MOST_MS": 60_000.0, "STEPS": 20}  # how quick this machine is shows nothing about Slicer
 

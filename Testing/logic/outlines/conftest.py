@@ -28,7 +28,8 @@ def examples(scene, patients):
 
 
 @pytest.fixture
-def logic(scene):
+def logic(scene, map_folder, monkeypatch):
+    monkeypatch.setenv("ANATEMB_CACHE", str(map_folder))
     made = OutlineLogic(scene, [sys.executable])
     made.process.mostMinutes = 0.01
     made.said = []
