@@ -24,7 +24,7 @@ EVIDENCE = (
 )  # fmt: skip
 _PRESENT = 0.85  # least probability that the point is in the scan, of a match
 _WITHIN = 0.2  # least probability that the answer is within 10 mm, of a match
-_NEAR = 0.5  # and within 20 mm: beyond that, the answer is probably further off
+_MOST_MM = 20.0  # largest expected error of a match: half of the answers beyond it are wrong by more than that
 _SURE = 0.99  # the highest probability that about a thousand similar matches can support
 _FAR_MM = 60.0  # from the edge; beyond it an edge has no influence
 
@@ -85,6 +85,7 @@ def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) ->
         return None
     present, within, near, error = calibration.forests[effort].predict(evidence).T
     within, near = (np.clip(share, 1 - _SURE, _SURE) for share in (within, near))
-    doubtful = (present < _PRESENT) | (within < _WITHIN) | (near < _NEAR)
+    expected = error / np.maximum(present, 1e-3)
+    doubtful = (present < _PRESENT) | (within < _WITHIN) | (expected > _MOST_MM)
     status = np.where(present < 0.5, ABSENT, np.where(doubtful, UNCERTAIN, MATCHED))
-    return Verdicts(status, error / np.maximum(present, 1e-3), within, near)
+    return Verdicts(status, expected, within, near)

@@ -95,11 +95,11 @@ class TestVerdicts:
         assert found.expected_error_mm[0] < 4
         assert found.expected_error_mm[2] > 12
 
-    @pytest.mark.parametrize(("near", "status"), [(0.4, "uncertain"), (0.6, "matched")])
-    def test_an_answer_that_is_probably_beyond_20_mm_is_no_match(self, near, status):
+    @pytest.mark.parametrize(("expected", "status"), [(25.7, "uncertain"), (15.0, "matched")])
+    def test_an_answer_that_is_beyond_20_mm_on_average_is_no_match(self, expected, status):
         """As probably as not it is within 10 mm, and yet 25 mm off on average: "matched" would contradict that."""
         node = np.zeros(1, np.int64)
-        leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, near, 25.7]]))
+        leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, 0.6, expected]]))
         found = judge(np.zeros((1, len(EVIDENCE)), np.float32), Calibration("", EVIDENCE, {"fast": leaf}), "fast")
         assert found.status.tolist() == [status]
 

@@ -24,8 +24,11 @@ def new_list(panel):
 
 
 def answer(panel, volume, row: int = 0):
-    """The answer to a point in a scan, or None."""
+    """The answer to a point in a scan, or None. None that is called matched may expect an error of over 20 mm."""
     rows = panel.logic.rows()
+    for each in rows:
+        for given in each.answers.values():
+            assert given.status != "matched" or (given.errorMm or 0.0) <= 20.0, f"matched, {given.errorMm:.1f} mm"
     return rows[row].answers.get(volume.GetID()) if row < len(rows) else None
 
 
