@@ -121,9 +121,8 @@ class PlaceFinder:
         """What lies at a point (3,) RAS mm, the likeliest first. Raises PointsError for a point outside the scan."""
         point = as_points(point_ras)[0]
         if not self.embedding.contains(point[None])[0]:
-            raise PointsError(
-                f"point {', '.join(f'{x:g}' for x in np.round(point, 1))} lies outside the scan; choose a point inside it."
-            )
+            shown = ", ".join(f"{x:g}" for x in np.round(point, 1))
+            raise PointsError(f"point {shown} lies outside the scan; choose a point inside it.")
         cell = self.grid.nearest(point)
         i, j, k = (int(np.clip(n, 0, size - 1)) for n, size in zip(cell, self.grid.shape[::-1], strict=True))
         index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
