@@ -19,9 +19,13 @@ demo: $(VENV)/run.stamp
 view: $(VIEWS)/stamp
 	$(VIEWS)/bin/anatemb view --demo
 
+# views and viewer are tested at the same time, as a browser's tests wait for most of theirs; what they print follows
 test: system lint $(VIEWS)/stamp
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) $(NO_VIEWS)
-	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider $(PARALLEL) Testing/views Testing/viewer
+	@mkdir -p build
+	@OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -p no:cacheprovider Testing/views Testing/viewer \
+	  >build/test-views.log 2>&1 & views=$$!; trap 'kill $$views 2>/dev/null' INT TERM; \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) $(NO_VIEWS); rest=$$?; \
+	wait $$views; status=$$?; cat build/test-views.log; exit $$((rest | status))
 
 # what takes long and proves from end to end what shorter tests prove in parts
 test-long: system lint

@@ -134,6 +134,7 @@ def draw_confidence(folder: Path, phantoms: tuple[Phantom, Phantom], maps: tuple
     ):
         hu, _, extent = coronal(phantom, float(middle))
         show(axes, hu, extent, title)
+        axes.autoscale(False)  # a circle may reach beyond the scan
     for n, status in enumerate(answers.status):
         colour = COLOURS[status]
         every[0].plot(-points[n, 0], points[n, 2], "o", ms=5, color=colour)
