@@ -1,0 +1,128 @@
+"""Confidence on sources that its calibration has never seen: each source of labelled scans is left out in turn.
+
+    python Testing/benchmarks/confidence_by_source.py LABELLED... --scans SCANS... [--model auto] [--fewest 2]
+
+A source is what a file's name begins with, up to a digit, "-" or "_". For each, forests are grown from the matches
+between scans of the other sources, from bent scans (all that are not of that source) and from synthetic patients, as
+`anatemb calibrate` grows them, and judge the matches whose target is of the source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from AnatomicalEmbedding import Volume, load_model
+from AnatomicalEmbedding.embedding.calibration import Calibration
+from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.evaluation.confidence import Judged, summarise_confidence
+from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
+from AnatomicalEmbedding.structures.labelled_scans import Case, list_scans, load_case
+from AnatomicalEmbedding.training.calibrate import BENT, LABELLED, PHANTOMS, WEIGHTS, Outcomes, grow, try_matching
+from AnatomicalEmbedding.training.known_matches import Trial, bent_trials, labelled_trials, phantom_trials
+
+_EFFORT = "standard"
+_PATIENTS = range(70_000, 70_010)
+# head-and-neck radiotherapy draws the upper part of the oesophagus, which no match can know
+_DRAWN_IN_PART = {"kbp": "esophagus"}
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Matches of one trial, the sources of its two scans, and what its points are."""
+
+    outcomes: Outcomes
+    template: str
+    target: str
+    groups: np.ndarray
+    whole: bool
+
+
+def source_of(name: str) -> str:
+    return re.split(r"[\d_-]", name)[0]
+
+
+def labelled_cases(folders: Iterable[Path]) -> list[Case]:
+    """Labelled scans without the structures that their source draws in part."""
+    found = [case for folder in folders for path in list_scans(folder) if (case := load_case(path)) is not None]
+    return [
+        replace(
+            case, structures={n: s for n, s in case.structures.items() if n != _DRAWN_IN_PART.get(source_of(case.id))}
+        )
+        for case in found
+    ]
+
+
+def tried(trials: Iterable[Trial]) -> list[Tried]:
+    return [
+        Tried(
+            try_matching(trial, _EFFORT),
+            source_of(trial.template.provenance.scan),
+            source_of(trial.target.provenance.scan),
+            np.array(trial.groups),
+            trial.whole,
+        )
+        for trial in trials
+        if len(trial.template_ras)
+    ]
+
+
+def judged(of: list[Tried], calibration: Calibration) -> Judged:
+    """What the calibration says of the matches."""
+    every = Outcomes.joined(each.outcomes for each in of)
+    verdicts = judge(every.evidence, calibration, _EFFORT)
+    assert verdicts is not None
+    return Judged(
+        every.errors_mm,
+        np.concatenate([each.groups for each in of]),
+        np.concatenate([np.full(len(each.groups), each.whole) for each in of]),
+        verdicts.status,
+        verdicts.expected_error_mm,
+        verdicts.probability,
+        verdicts.probability_20,
+    )
+
+
+def without(source: str, labelled: list[Tried], bent: list[Tried], phantoms: list[Tried], model: Model) -> Calibration:
+    """A calibration by all that is not of a source; "": by everything."""
+    outcomes = {
+        LABELLED: Outcomes.joined(each.outcomes for each in labelled if source not in (each.template, each.target)),
+        BENT: Outcomes.joined(each.outcomes for each in bent if source != each.template),
+        PHANTOMS: Outcomes.joined(each.outcomes for each in phantoms),
+    }
+    return Calibration(model.weights_hash, EVIDENCE, {_EFFORT: grow(outcomes, WEIGHTS)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("labelled", nargs="+", type=Path)
+    parser.add_argument("--scans", nargs="*", type=Path, default=[], help="folders of scans to be bent as well")
+    parser.add_argument("--model", default="auto")
+    parser.add_argument("--fewest", type=int, default=2, help="scans of a source that is left out")
+    options = parser.parse_args()
+    model = load_model(options.model, "cpu")
+    cases = labelled_cases(options.labelled)
+    labelled = tried(labelled_trials(cases, model.embed))
+    paths = {path.name: path for folder in [*options.labelled, *options.scans] for path in list_scans(folder)}
+    bent = tried(bent_trials((Volume.read(path) for path in paths.values()), model.embed))
+    phantoms = tried(phantom_trials(_PATIENTS, model.embed))
+    print(f"{len(cases)} labelled scans, {len(paths)} bent, {len(_PATIENTS)} synthetic patients", flush=True)
+    names = [source_of(case.id) for case in cases]
+    parts: list[Judged] = []
+    for source in sorted({name for name in names if names.count(name) >= options.fewest}):
+        tested = [each for each in labelled if each.target == source]
+        if not tested:
+            continue
+        parts.append(judged(tested, without(source, labelled, bent, phantoms, model)))
+        print(summarise_confidence(parts[-1], f"{source} left out").table(), flush=True)
+    every = Judged(*(np.concatenate(values) for values in zip(*(vars(p).values() for p in parts), strict=True)))
+    print(summarise_confidence(every, "every source, each by a calibration without it").table(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
