@@ -31,8 +31,7 @@ from .terms import load_terms
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
-_SEEN = 0.8  # chance somewhere in the scan that outweighs a share of next to nothing; see RESULTS
-_SEEN_SHARE = 0.3  # of a vertebra by its coordinates, which together with that outweighs the spine's fit
+_SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows what hardly lies in the scan; beyond the last vertebra
 _PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point
 _REGION_MM = 3.0  # by how much regions are blurred, so that they hold what they say
 _TRUST = 0.85  # of a probability; see RESULTS
@@ -113,11 +112,14 @@ class PlaceFinder:
             title = f"{qualifier.text} {title}"
         share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
-        seen = qualifier is None and self._of_atlas(name) is not None and float(field.values.max()) >= _SEEN
+        largest = float(field.values.max()) if qualifier is None and self._of_atlas(name) is not None else 0.0
+        seen = largest >= _SEEN
         if self._spine is not None and qualifier is None:
             level = numbered_place(self._spine, name)
-            if level is not None and (level.share > 0 or not seen or share < _SEEN_SHARE):
-                share, point, chance, seen = level.share, level.point_ras, _TRUST * level.chance, False
+            if level is not None:
+                seen = level.share == 0 and largest >= _SEEN_BEYOND
+                if not seen:
+                    share, point, chance = level.share, level.point_ras, _TRUST * level.chance
         region = self._blurred(field)
         if (share <= _OUTSIDE_SHARE and not seen) or point is None:
             return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid, negated)

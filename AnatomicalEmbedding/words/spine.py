@@ -141,10 +141,19 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 
 
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
-    """A vertebra's field, less beyond its boundaries; its processes reach below it."""
-    if vertebra not in spine.names:
-        return field
-    bottom, top = spine.bounds_s[spine.names.index(vertebra)]
+    """A vertebra's field, less beyond its boundaries; its processes reach below it.
+
+    The next one beyond those whose middles the scan holds may reach into it; a further one does not.
+    """
+    place = VERTEBRAE.index(vertebra)
+    if vertebra in spine.names:
+        bottom, top = spine.bounds_s[spine.names.index(vertebra)]
+    elif place == VERTEBRAE.index(spine.names[0]) - 1:
+        bottom, top = spine.bounds_s[0, 1], np.inf
+    elif place == VERTEBRAE.index(spine.names[-1]) + 1:
+        bottom, top = -np.inf, spine.bounds_s[-1, 0]
+    else:
+        return grid.with_values(field, np.zeros_like(field.values))
     height = grid.position(field, 2)
     below, above = np.maximum(bottom - height, 0), np.maximum(height - top, 0)
     return grid.with_values(field, field.values * np.exp(-((below / 8) ** 2) / 2 - (above / 4) ** 2 / 2))
