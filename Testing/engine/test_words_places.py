@@ -13,9 +13,10 @@ from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.words import INSIDE, OUTSIDE, PARTLY, Atlas, PlaceFinder, load_terms, parse, shipped_atlas
 from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy, with_discriminants
 from AnatomicalEmbedding.words.descriptor_evidence import _RIDGE, learn_discriminant, weighed
-from AnatomicalEmbedding.words.grid_weights import Field
+from AnatomicalEmbedding.words.grid_weights import Field, Grid
+from AnatomicalEmbedding.words.occupancy import sharpened
 from AnatomicalEmbedding.words.organ_parts import whole_name
-from AnatomicalEmbedding.words.spine import _HEIGHT_MM, _fitted
+from AnatomicalEmbedding.words.spine import _HEIGHT_MM, Spine, _fitted, between_bounds
 from AnatomicalEmbedding.words.structure_names import VERTEBRAE
 
 
@@ -259,3 +260,43 @@ def test_a_discriminant_is_the_log_ratio_of_two_normal_densities():
     points = rng.normal(0.2, 0.3, (50, 3))
     expected = (((points - other) ** 2 - (points - one) ** 2) / (2 * (sigma**2 + _RIDGE))).sum(axis=1)
     assert np.allclose(points @ discriminant[:-1] + discriminant[-1], expected, atol=0.08)
+
+
+SMALL = (20, 20, 20)  # cells of 4 mm
+
+
+def small_grid(hu=None) -> Grid:
+    return Grid(np.zeros(3), np.full(3, 4.0), SMALL, np.ones(SMALL, dtype=bool), None, hu)
+
+
+def test_an_artery_is_told_from_a_vein_by_the_aorta():
+    hu = np.random.default_rng(5).normal(40, 10, SMALL).astype(np.float32)
+    artery, vein, aorta = (np.zeros(SMALL, dtype=bool) for _ in range(3))
+    artery[:, 12:14, 4:6] = vein[:, 12:14, 7:10] = aorta[:, 2:7, 2:7] = True
+    hu[artery | aorta] += 260
+    hu[vein] += 120
+    grid = small_grid(hu)
+    prior = np.zeros(SMALL, dtype=np.float32)
+    prior[:, 10:16, 2:12] = 0.1
+    prior[vein] = 0.3  # where the atlas expects the artery
+    chance = sharpened(grid, Field((0, 0, 0), prior), "artery", Field((0, 0, 0), 0.9 * aorta.astype(np.float32))).values
+    assert chance[artery].min() > 0.5
+    assert chance[vein].max() < 0.1
+
+
+def test_of_vertebrae_beyond_those_found_the_next_reaches_into_the_scan_with_its_processes():
+    heights = np.arange(0.0, 78.0, 2.0)
+    course = np.stack([np.full_like(heights, 40.0), np.full_like(heights, 50.0), heights], axis=1)
+    bounds = np.array([[44.0, 68.0], [20.0, 44.0]])
+    names = ("T12", "L1")
+    ones = np.ones(2)
+    spine = Spine(names, np.array([[40, 50, 56.0], [40, 50, 32.0]]), bounds, ones > 0, ones, 0 * ones, course)
+    grid, everywhere = small_grid(), Field((0, 0, 0), np.ones(SMALL, dtype=np.float32))
+    kept = {name: between_bounds(grid, everywhere, spine, name).values for name in ("T10", "T11", "T12", "L2", "L3")}
+    body, arch, above, below = (15, 12, 10), (15, 5, 10), (19, 12, 10), (2, 12, 10)  # k, j, i: heights 60, 76, 8 mm
+    assert not kept["T10"].any()
+    assert not kept["L3"].any()
+    assert kept["T12"][body] == kept["T11"][above] == kept["L2"][below] == 1
+    assert kept["T11"][body] == 0
+    assert kept["T11"][arch] > 0.3
+    assert kept["L2"][body] < 1e-3
