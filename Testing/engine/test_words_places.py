@@ -273,7 +273,7 @@ def test_an_artery_is_told_from_a_vein_by_the_aorta():
     hu = np.random.default_rng(5).normal(40, 10, SMALL).astype(np.float32)
     artery, vein, aorta = (np.zeros(SMALL, dtype=bool) for _ in range(3))
     artery[:, 12:14, 4:6] = vein[:, 12:14, 7:10] = aorta[:, 2:7, 2:7] = True
-    hu[artery | aorta] += 260
+    hu[artery | aorta] += 235
     hu[vein] += 120
     grid = small_grid(hu)
     prior = np.zeros(SMALL, dtype=np.float32)
