@@ -1,4 +1,5 @@
-"""How often each structure is found at each place of the common body frame: one small file, statistics of many bodies.
+"""How often each structure is found at each place of the common body frame, and what its descriptors are like: one
+small file, statistics of many bodies.
 
 Places are those that the network states, so that what it usually gets wrong is in them. No scan is in the file, and
 none can be had from it.
@@ -133,7 +134,8 @@ def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray |
         raise ValueError("no occupancy")
     if any(n < 0 or n + size > most for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)):
         raise ValueError("outside the frame")
-    if discriminant is not None and (discriminant.ndim != 1 or not np.isfinite(discriminant).all()):
+    weights = np.zeros(1, np.float32) if discriminant is None else discriminant
+    if weights.ndim != 1 or weights.dtype != np.float32 or not np.isfinite(weights).all():
         raise ValueError("no weights of descriptors")
     return Occupancy(tuple(first), share, *counts, volume_ml, discriminant)
 

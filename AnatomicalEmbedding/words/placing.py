@@ -113,17 +113,15 @@ class PlaceFinder:
         share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
         largest = float(field.values.max()) if qualifier is None and self._of_atlas(name) is not None else 0.0
-        seen = largest >= _SEEN
-        if self._spine is not None and qualifier is None:
-            level = numbered_place(self._spine, name)
-            if level is not None:
-                seen = level.share == 0 and largest >= _SEEN_BEYOND
-                if not seen:
-                    share, point, chance = level.share, level.point_ras, _TRUST * level.chance
+        level = None if self._spine is None or qualifier is not None else numbered_place(self._spine, name)
+        beyond = level is not None and level.share == 0 and largest >= _SEEN_BEYOND
+        if level is not None and not beyond:
+            share, point, chance = level.share, level.point_ras, _TRUST * level.chance
+        seen = beyond or (level is None and largest >= _SEEN)
         region = self._blurred(field)
         if (share <= _OUTSIDE_SHARE and not seen) or point is None:
             return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid, negated)
-        status = INSIDE if share >= _INSIDE_SHARE else PARTLY
+        status = INSIDE if share >= _INSIDE_SHARE and not beyond else PARTLY
         return Place(name, title, status, "" if status == INSIDE else side, chance, point, region, self.grid, negated)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:
