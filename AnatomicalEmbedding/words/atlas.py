@@ -1,4 +1,5 @@
-"""How often each structure is found at each place of the common body frame: one small file, statistics of many bodies.
+"""How often each structure is found at each place of the common body frame, and what its descriptors are like: one
+small file, statistics of many bodies.
 
 Places are those that the network states, so that what it usually gets wrong is in them. No scan is in the file, and
 none can be had from it.
@@ -37,7 +38,7 @@ SHAPE = (173, 66, 83)  # k, j, i
 class Occupancy:
     """One structure. first: (3,) index i, j, k in the frame of the first cell of `share`. share: uint8 (k, j, i), how
     often, of 255, a place in the cell lies in the structure. examples: bodies it was counted in. real: of these, real
-    patients. volume_ml: usual size, in the frame.
+    patients. volume_ml: usual size, in the frame. discriminant: float32 (d + 1,), see `descriptor_evidence`, or None.
     """
 
     first: tuple[int, int, int]
@@ -45,6 +46,7 @@ class Occupancy:
     examples: int
     real: int
     volume_ml: float
+    discriminant: np.ndarray | None = None
 
     def points_mm(self, most: int) -> tuple[np.ndarray, np.ndarray]:
         """Cell centres (n, 3) in the frame and their shares (n,) of the whole, evenly thinned to about `most`."""
@@ -93,6 +95,9 @@ class Atlas:
             "about": self.about,
         }
         arrays = {f"share_{n}": self.occupancies[name].share for n, name in enumerate(names)}
+        for n, name in enumerate(names):
+            if self.occupancies[name].discriminant is not None:
+                arrays[f"discriminant_{n}"] = self.occupancies[name].discriminant
         try:
             with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
                 np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **arrays)
@@ -113,14 +118,15 @@ class Atlas:
                 if about["format_version"] > FORMAT_VERSION:
                     raise WeightsError(f"{path}: written by a newer version of this program; update it.")
                 found = {
-                    str(of["name"]): _occupancy(of, file[f"share_{n}"]) for n, of in enumerate(about["structures"])
+                    str(of["name"]): _occupancy(of, file[f"share_{n}"], file.get(f"discriminant_{n}"))
+                    for n, of in enumerate(about["structures"])
                 }
             return cls(str(about["weights_sha256"]), found, dict(about["about"]))
         except _DAMAGED:
             raise WeightsError(f"{path}: not an atlas of words, or damaged; fetch it again.") from None
 
 
-def _occupancy(of: dict[str, Any], share: np.ndarray) -> Occupancy:
+def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
     """Raises ValueError for one that does not lie in the frame, or whose facts are no numbers."""
     first, counts, volume_ml = of["first"], (of["examples"], of["real"]), of["volume_ml"]
     whole = len(first) == 3 and all(type(n) is int for n in (*first, *counts)) and type(volume_ml) in (int, float)
@@ -128,7 +134,10 @@ def _occupancy(of: dict[str, Any], share: np.ndarray) -> Occupancy:
         raise ValueError("no occupancy")
     if any(n < 0 or n + size > most for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)):
         raise ValueError("outside the frame")
-    return Occupancy(tuple(first), share, *counts, volume_ml)
+    weights = np.zeros(1, np.float32) if discriminant is None else discriminant
+    if weights.ndim != 1 or weights.dtype != np.float32 or not np.isfinite(weights).all():
+        raise ValueError("no weights of descriptors")
+    return Occupancy(tuple(first), share, *counts, volume_ml, discriminant)
 
 
 @lru_cache(maxsize=2)

@@ -8,7 +8,7 @@ structures that too few real ones show.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_
 from ..scan.volume import Volume, transform_points
 from ..structures.label_names import reason_left_out
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
+from .descriptor_evidence import learn_discriminant
 from .drawn_scan import draw_pseudo_scan
 from .organ_parts import whole_name
 from .structure_names import SUMS
@@ -37,6 +38,8 @@ _LEAST_SHARE = 0.02
 _FIT_MM, _FIT_REACH_MM, _FIT_NOISE_MM = 14.0, 90.0, 8.0
 _SCALE_SPREAD = 0.12
 _CUT_VOXELS = 40
+_FEWEST_DESCRIBED = 2  # bodies that a discriminant of descriptors is learnt from
+_FEWEST_POINTS, _MOST_POINTS = 5, 2000  # of one body, inside or about a structure
 _SPREAD = (
     "body_other",
     "subcutaneous_fat",
@@ -52,7 +55,7 @@ PHANTOM_SEED = 73_000
 @dataclass(frozen=True, eq=False)
 class LabelledBody:
     """Points (n, 3) of one body: places in the frame, mm, and label (n,). names: label -> canonical name. whole: names
-    that no border of the scan cuts. kind: "real", "drawn", "laid" or "synthetic".
+    that no border of the scan cuts. kind: "real", "drawn", "laid" or "synthetic". descriptor: float16 (n, d) or None.
     """
 
     name: str
@@ -61,6 +64,7 @@ class LabelledBody:
     names: dict[int, str]
     whole: frozenset[str]
     kind: str
+    descriptor: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +89,8 @@ def build_atlas(
     """
     bodies = collect_bodies(folders, model, phantoms, progress)
     progress(0.92, "counting")
-    return Atlas(model.weights_hash, count_occupancy(bodies), _about(bodies, model))
+    occupancies = with_discriminants(count_occupancy(bodies), bodies)
+    return Atlas(model.weights_hash, occupancies, _about(bodies, model))
 
 
 def collect_bodies(
@@ -154,8 +159,10 @@ def _embedded(given: _LabelFile, model: Model) -> LabelledBody:
     ras, label = _samples(given)
     inside = embedding.in_body(ras)
     inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)  # tissue without a name is plenty
-    body = embedding.sample(ras[inside])
-    return _body(given, body, label[inside], "drawn" if given.scan is None else "real")
+    found = _body(given, embedding.sample(ras[inside]), label[inside], "drawn" if given.scan is None else "real")
+    if embedding.local is None:
+        return found
+    return replace(found, descriptor=embedding.describe(ras[inside])[0].half().numpy())
 
 
 def _synthetic(seed: int, model: Model) -> LabelledBody:
@@ -246,16 +253,54 @@ def count_occupancy(bodies: list[LabelledBody]) -> dict[str, Occupancy]:
         flat, label = np.ravel_multi_index((k, j, i), SHAPE), body.label[held]
         points = np.bincount(flat, minlength=np.prod(SHAPE)).astype(np.float32)
         shown[body.name] = points
-        parts = dict.fromkeys(body.names.values())
-        wanted = {name: (name,) for name in parts} | {
-            name: of for name, of in SUMS.items() if name not in parts and any(part in parts for part in of)
-        }
-        for name, of in wanted.items():
-            values = [value for value, n in body.names.items() if n in of]
+        for name, values in _labels_of(body).items():
             cells, number = np.unique(flat[np.isin(label, values)], return_counts=True)
             if len(cells):
                 counted.setdefault(name, []).append((body, cells, number.astype(np.float32)))
     return {name: found for name, of in sorted(counted.items()) if (found := _occupancy(of, shown)) is not None}
+
+
+def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[LabelledBody]) -> dict[str, Occupancy]:
+    """The same with what the descriptors of bodies say, where two bodies that have any show the structure."""
+    patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
+    for body in bodies:
+        if body.descriptor is None:
+            continue
+        index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
+        for name, values in _labels_of(body).items():
+            if name not in occupancies:
+                continue
+            first, share = occupancies[name].first, occupancies[name].share
+            near = ((index >= first) & (index < np.add(first, share.shape[::-1]))).all(axis=1)
+            i, j, k = (index[near] - first).T
+            weight = share[k, j, i] / 255.0
+            label, descriptor = body.label[near], body.descriptor[near].astype(np.float32)
+            inside = np.isin(label, values)
+            weight = np.where(label == 0, 2, 1) * weight * ~inside  # every second point without a name is kept
+            if inside.sum() >= _FEWEST_POINTS and (weight > 0).sum() >= _FEWEST_POINTS:
+                about = _most(np.flatnonzero(weight > 0))
+                inside = _most(np.flatnonzero(inside))
+                patients.setdefault(name, []).append((descriptor[inside], descriptor[about], weight[about]))
+    return {
+        name: replace(of, discriminant=learn_discriminant(patients[name]))
+        if len(patients.get(name, [])) >= _FEWEST_DESCRIBED
+        else of
+        for name, of in occupancies.items()
+    }
+
+
+def _most(index: np.ndarray) -> np.ndarray:
+    """Evenly thinned to about so many that a structure's descriptors have a mean and a covariance."""
+    return index[:: max(len(index) // _MOST_POINTS, 1)]
+
+
+def _labels_of(body: LabelledBody) -> dict[str, list[int]]:
+    """Labels of each structure that a body has, and of sums of them."""
+    parts = set(body.names.values())
+    wanted = {name: (name,) for name in parts} | {
+        name: of for name, of in SUMS.items() if name not in parts and any(part in parts for part in of)
+    }
+    return {name: [value for value, n in body.names.items() if n in of] for name, of in wanted.items()}
 
 
 def _occupancy(of: list[tuple[LabelledBody, np.ndarray, np.ndarray]], shown: dict[str, np.ndarray]) -> Occupancy | None:

@@ -20,6 +20,7 @@ _MARGIN_MM = 24.0
 _EDGES = np.array(
     [
         *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0, *range(10, 110, 10)),
+        # wide for enhanced vessels: cells that a thin one fills in part are darker (narrow bins found fewer)
         *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
     ],
     dtype=np.float32,
@@ -34,6 +35,7 @@ _TISSUES: dict[str, tuple[float, float, float]] = {
     "fat": (-150, -30, 30),
     "soft": (-5, 200, 25),
     "vessel": (10, 420, 20),
+    "artery": (10, 420, 20),
     "muscle": (5, 130, 25),
     "fluid": (-20, 130, 20),
     "brain": (0, 90, 20),
@@ -41,9 +43,10 @@ _TISSUES: dict[str, tuple[float, float, float]] = {
 _ROUNDS = 3
 _MOST_LEARNT = 30_000  # cells that CT numbers are learnt from
 _LEAST = 0.004
-_UNIFORM = ("soft", "vessel", "muscle", "fluid", "brain")
+_UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
+_FEWEST_SURE = 20  # cells
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
@@ -85,15 +88,19 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
 
-def sharpened(grid: Grid, prior: Field, tissue: str) -> Field:
-    """The chance of each cell to be in the structure, by the atlas's share and the scan's CT numbers."""
+def sharpened(grid: Grid, prior: Field, tissue: str, alike: Field | None = None) -> Field:
+    """The chance of each cell to be in the structure, by the atlas's share and the scan's CT numbers.
+
+    alike: of another structure, whose CT numbers it has.
+    """
     if grid.hu is None or prior.total < 0.5:
         return prior
     crop = grid.crop(prior)
     counted = grid.tissue[crop] & (prior.values > _LEAST)
     if not counted.any():
         return prior
-    known = _Numbers(grid.hu[crop][counted], prior.values[counted], tissue)
+    usual = None if alike is None else _usual(grid, alike)
+    known = _Numbers(grid.hu[crop][counted], prior.values[counted], tissue, usual)
     learnt = known.thinned_and_sorted()
     r = learnt.p * learnt.plausible
     for _ in range(_ROUNDS):
@@ -105,10 +112,10 @@ def sharpened(grid: Grid, prior: Field, tissue: str) -> Field:
 
 
 class _Numbers:
-    """CT numbers and atlas shares of some cells, in bins."""
+    """CT numbers and atlas shares of some cells, in bins. usual: density of the structure's CT numbers, if known."""
 
-    def __init__(self, hu: np.ndarray, share: np.ndarray, tissue: str) -> None:
-        self.hu, self.p, self.tissue = hu, share.clip(0, 0.98), tissue
+    def __init__(self, hu: np.ndarray, share: np.ndarray, tissue: str, usual: np.ndarray | None) -> None:
+        self.hu, self.p, self.tissue, self.usual = hu, share.clip(0, 0.98), tissue, usual
         self.bins = (np.digitize(hu, _EDGES) - 1).clip(0, len(_EDGES) - 2)
         self.plausible = tissue_likelihood(_MIDDLES, tissue)[self.bins]
 
@@ -116,19 +123,17 @@ class _Numbers:
         """A part of the cells where they are many, by rising CT number: medians are then quick."""
         every = max(len(self.hu) // _MOST_LEARNT, 1)
         order = np.argsort(self.hu[::every])
-        return _Numbers(self.hu[::every][order], self.p[::every][order], self.tissue)
+        return _Numbers(self.hu[::every][order], self.p[::every][order], self.tissue, self.usual)
 
     def table(self, r: np.ndarray) -> np.ndarray:
         """Log likelihood ratio, inside against outside, of each bin, when cells are inside with chance r."""
         size = len(_EDGES) - 1
         outside = np.bincount(self.bins, 1 - r, size)
         outside = outside / outside.sum() / _WIDTHS + 1e-6
-        if self.tissue in _UNIFORM:
-            weight = r**2  # the sure places count
-            middle = _weighted_median(self.hu, weight)
-            spread = 1.48 * _weighted_median(np.abs(self.hu - middle), weight)
-            sigma = float(np.clip(spread, *_UNIFORM_SIGMA))
-            inside = np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
+        if self.usual is not None:
+            inside = self.usual
+        elif self.tissue in _UNIFORM:
+            inside = _one_tissue(self.hu, r**2)  # the sure places count
         else:
             counts = np.bincount(self.bins, r, size)
             padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
@@ -138,6 +143,20 @@ class _Numbers:
 
     def posterior(self, ratio: np.ndarray) -> np.ndarray:
         return 1 / (1 + np.exp(-(np.log((self.p + 1e-4) / (1 - self.p)) + ratio[self.bins])))
+
+
+def _usual(grid: Grid, field: Field) -> np.ndarray | None:
+    """Density of the CT numbers where a structure surely is; None where it hardly is anywhere."""
+    sure = field.values > 0.5
+    return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
+
+
+def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Density of the CT numbers of one tissue at the middles of the bins, from cells that are mostly in it."""
+    middle = _weighted_median(hu, weight)
+    spread = 1.48 * _weighted_median(np.abs(hu - middle), weight)
+    sigma = float(np.clip(spread, *_UNIFORM_SIGMA))
+    return np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
 
 
 def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:

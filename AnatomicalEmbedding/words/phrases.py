@@ -22,6 +22,7 @@ from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 _SILENT = frozenset(["of", "the", "a", "an", "in", "its", "this", "that", "both", "bilateral", "left", "right"])
 _BOTH = frozenset(("both", "bilateral"))
 _BREAKS = frozenset(",:()[]")
+_LISTED = frozenset(",:")  # after an organ, whose part follows
 _SIDE_REACH = 4  # words between a side and its noun
 _NO = frozenset(("no", "without", "not", "absent", "absence", "denies", "negative", "free", "non", "neither", "nor"))
 _NOT_THERE = frozenset(("not", "n't"))
@@ -187,7 +188,7 @@ class _Reading:
         return result
 
     def sentence(self) -> Sentence:
-        found = self._matches()
+        found = self._with_organs(self._matches())
         found = self._with_sides(found)
         found = self._between(self._most_specific(found))
         mentions = tuple(m for each in found if (m := self._mention(each)) is not None)
@@ -302,6 +303,43 @@ class _Reading:
             if self._words[n] not in _SILENT:
                 words.append(self._words[n])
         return words[::-1]
+
+    def _with_organs(self, found: list[_Found]) -> list[_Found]:
+        """A segment that is named with an organ is that organ's: not every posterior segment is a lung's."""
+        result: list[_Found] = []
+        for each in found:
+            last = result.pop() if result else None
+            joined = None if last is None else self._part_of(last, each) or self._part_of(each, last)
+            if joined is None and last is not None:
+                result.append(last)
+            result.append(joined or each)
+        return result
+
+    def _part_of(self, part: _Found, whole: _Found) -> _Found | None:
+        """A bare "... segment" read again as a part of another organ next to it; None for what is none."""
+        first, second = sorted((part, whole), key=lambda each: each.first)
+        between = set(self._words[first.last + 1 : second.first]) - _SILENT
+        if self._words[part.last] != "segment" or between - (_LISTED if first is whole else set()):
+            return None
+        organs = self._organs(whole)
+        if not organs or set(organs) & set(self._organs(part)):
+            return None
+        words = tuple(w for w in self._words[part.first : part.last + 1] if w not in _SILENT)
+        sides = {"", *(entry.side for entry in whole.places), *self._words[whole.first - 1 : whole.last + 1]}
+        for said in (said for organ in organs for said in self._dictionary.terms[organ].words):
+            phrase = words + tuple(w for token in tokenise(said) if (w := _singular(token.word)) not in _SILENT)
+            entries = tuple(e for e in self._dictionary.phrases.get(phrase, ()) if e.side in sides)
+            if entries:
+                return _Found(entries, first.first, second.last)
+        if whole.qualifier is None and words[0] in ZONES:
+            return replace(whole, first=first.first, last=second.last, qualifier=Qualifier("zone", ZONES[words[0]]))
+        return None
+
+    def _organs(self, each: _Found) -> list[str]:
+        """What a mention may be and what that is part of, regions apart."""
+        terms = self._dictionary.terms
+        every = [name for entry in each.places for name in (entry.name, *terms.ancestors(entry.name))]
+        return [name for name in dict.fromkeys(every) if terms[name].group != "regions"]
 
     def _with_sides(self, found: list[_Found]) -> list[_Found]:
         sides: dict[int, str] = {}

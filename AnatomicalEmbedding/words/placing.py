@@ -8,7 +8,7 @@ finder.name_at([12.0, -30.5, 410.0])
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,8 +16,9 @@ import numpy as np
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
 from ..scan.volume import Volume
-from .atlas import LOW_MM, STEP_MM, Atlas, shipped_atlas
+from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, cook, qualify
+from .descriptor_evidence import weighed
 from .grid_weights import Field, Grid
 from .occupancy import read_occupancy, sharpened, tissue_likelihood
 from .phrases import Mention
@@ -30,10 +31,13 @@ from .terms import load_terms
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
-_PEAK_MM = 3.5  # over which the chance of being right is averaged to find the best point
+_SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows what hardly lies in the scan; beyond the last vertebra
+_PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point
+_REGION_MM = 3.0  # by how much regions are blurred, so that they hold what they say
 _TRUST = 0.85  # of a probability; see RESULTS
 _NAMED = 0.05
 _DISC_MM = 7.0
+_AORTA = "aorta"  # whose CT numbers all arteries have
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +56,8 @@ class Place:
     side: str
     probability: float
     point_ras: np.ndarray | None
-    region: Field
-    grid: Grid
+    region: Field = field(repr=False)
+    grid: Grid = field(repr=False)
     negated: bool = False
 
     def mask(self, share: float) -> Field:
@@ -108,14 +112,17 @@ class PlaceFinder:
             title = f"{qualifier.text} {title}"
         share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
-        if self._spine is not None and qualifier is None:
-            level = numbered_place(self._spine, name)
-            if level is not None:
-                share, point, chance = level.share, level.point_ras, _TRUST * level.chance
-        if share <= _OUTSIDE_SHARE or point is None:
-            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, field, self.grid, negated)
-        status = INSIDE if share >= _INSIDE_SHARE else PARTLY
-        return Place(name, title, status, "" if status == INSIDE else side, chance, point, field, self.grid, negated)
+        largest = float(field.values.max()) if qualifier is None and self._of_atlas(name) is not None else 0.0
+        level = None if self._spine is None or qualifier is not None else numbered_place(self._spine, name)
+        beyond = level is not None and level.share == 0 and largest >= _SEEN_BEYOND
+        if level is not None and not beyond:
+            share, point, chance = level.share, level.point_ras, _TRUST * level.chance
+        seen = beyond or (level is None and largest >= _SEEN)
+        region = self._blurred(field)
+        if (share <= _OUTSIDE_SHARE and not seen) or point is None:
+            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid, negated)
+        status = INSIDE if share >= _INSIDE_SHARE and not beyond else PARTLY
+        return Place(name, title, status, "" if status == INSIDE else side, chance, point, region, self.grid, negated)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:
         """What lies at a point (3,) RAS mm, the likeliest first. Raises PointsError for a point outside the scan."""
@@ -153,15 +160,17 @@ class PlaceFinder:
     def _made(self, name: str) -> Field:
         term = self._terms.by_name.get(name)
         tissue = "any" if term is None else term.tissue
-        occupancy = self._atlas.occupancies.get(name)
-        if occupancy is not None and uses_atlas(term, occupancy.real):
+        occupancy = self._of_atlas(name)
+        if occupancy is not None:
             prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
             if name.startswith("rib_"):
                 followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
                 prior = self._apart(name, prior) if followed is None else followed
             if name.startswith("vertebrae_") and self._spine is not None:
                 prior = between_bounds(self.grid, prior, self._spine, name[10:])
-            return sharpened(self.grid, prior, tissue)
+            if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
+                prior = weighed(self.grid, prior, self.embedding, occupancy.discriminant)
+            return sharpened(self.grid, prior, tissue, self._field(_AORTA) if tissue == "artery" else None)
         if name.startswith("disc_") and self._spine is not None:
             level = numbered_place(self._spine, name)
             if level.point_ras is not None:
@@ -173,6 +182,17 @@ class PlaceFinder:
             return field
         likely = 0.05 + 0.95 * tissue_likelihood(self.grid.hu[self.grid.crop(field)], tissue)
         return self.grid.with_values(field, field.values * likely)
+
+    def _of_atlas(self, name: str) -> Occupancy | None:
+        """Where the atlas has a place that is read from it."""
+        occupancy = self._atlas.occupancies.get(name)
+        used = occupancy is not None and uses_atlas(self._terms.by_name.get(name), occupancy.real)
+        return occupancy if used else None
+
+    def _blurred(self, field: Field) -> Field:
+        """The chance of each cell, as far as places are known."""
+        wide = self.grid.grown(field, 2 * _REGION_MM)
+        return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
         """What this patient's coordinates along the body lack, at a rib or vertebra, to be the usual ones, mm."""

@@ -25,6 +25,7 @@ _END_PLATE_MM = (4.5, 6.0)  # from a disc's middle
 _BLUR_MM = 1.5
 # Usual height of a vertebra with its disc, mm, and the error of a coordinate along the spine there, mm: medians and
 # spreads over the label maps of the atlas, rounded.
+_BEHIND_MM = 16.0  # from the middle of a vertebra's body to its arch
 _HEIGHT_MM = dict(
     zip(
         VERTEBRAE,
@@ -141,13 +142,25 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 
 
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
-    """A vertebra's field, less beyond its boundaries; its processes reach below it."""
-    if vertebra not in spine.names:
-        return field
-    bottom, top = spine.bounds_s[spine.names.index(vertebra)]
-    height = grid.position(field, 2)
+    """A vertebra's field, less beyond its boundaries; its processes reach below it.
+
+    The next one beyond those whose middles the scan holds may reach into it, from above with its processes, which lie
+    behind the spine's middle; a further one does not.
+    """
+    place = VERTEBRAE.index(vertebra)
+    height, behind = grid.position(field, 2), 1.0
+    if vertebra in spine.names:
+        bottom, top = spine.bounds_s[spine.names.index(vertebra)]
+    elif place == VERTEBRAE.index(spine.names[0]) - 1:
+        bottom, top = spine.bounds_s[0, 1], np.inf
+        middle = np.interp(height, spine.course[:, 2], spine.course[:, 1])
+        behind = (height > bottom) | (grid.position(field, 1) < middle - _BEHIND_MM)
+    elif place == VERTEBRAE.index(spine.names[-1]) + 1:
+        bottom, top = -np.inf, spine.bounds_s[-1, 0]
+    else:
+        return grid.with_values(field, np.zeros_like(field.values))
     below, above = np.maximum(bottom - height, 0), np.maximum(height - top, 0)
-    return grid.with_values(field, field.values * np.exp(-((below / 8) ** 2) / 2 - (above / 4) ** 2 / 2))
+    return grid.with_values(field, field.values * behind * np.exp(-((below / 8) ** 2) / 2 - (above / 4) ** 2 / 2))
 
 
 def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:

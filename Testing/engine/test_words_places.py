@@ -1,24 +1,33 @@
 """Places by words in synthetic patients whose coordinates are known exactly, and an atlas of others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from exact_patients import exact_map, labelled, patient
 
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.words import INSIDE, OUTSIDE, PARTLY, Atlas, PlaceFinder, load_terms, parse, shipped_atlas
-from AnatomicalEmbedding.words.atlas_building import count_occupancy
+from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy, with_discriminants
+from AnatomicalEmbedding.words.descriptor_evidence import _RIDGE, learn_discriminant, weighed
+from AnatomicalEmbedding.words.grid_weights import Field, Grid
+from AnatomicalEmbedding.words.occupancy import sharpened
 from AnatomicalEmbedding.words.organ_parts import whole_name
-from AnatomicalEmbedding.words.spine import _HEIGHT_MM, _fitted
+from AnatomicalEmbedding.words.spine import _HEIGHT_MM, Spine, _fitted, between_bounds
 from AnatomicalEmbedding.words.structure_names import VERTEBRAE
 
 
 @pytest.fixture(scope="module")
-def atlas() -> Atlas:
-    return Atlas(
-        "exact", count_occupancy([labelled(patient(seed, None)) for seed in (401, 402, 403)]), {"made": "here"}
-    )
+def bodies() -> list[LabelledBody]:
+    return [labelled(patient(seed, None)) for seed in (401, 402, 403)]
+
+
+@pytest.fixture(scope="module")
+def atlas(bodies) -> Atlas:
+    return Atlas("exact", count_occupancy(bodies), {"made": "here"})
 
 
 @pytest.fixture(scope="module")
@@ -159,9 +168,13 @@ def test_maps_without_a_common_frame_are_refused(target, atlas):
 
 
 def test_an_atlas_is_read_as_it_was_written(atlas, tmp_path):
-    atlas.save(tmp_path / "a.atlas.npz")
+    weights = np.arange(41, dtype=np.float32)
+    liver = replace(atlas.occupancies["liver"], discriminant=weights)
+    replace(atlas, occupancies=atlas.occupancies | {"liver": liver}).save(tmp_path / "a.atlas.npz")
     read = Atlas.load(tmp_path / "a.atlas.npz")
     assert read.occupancies.keys() == atlas.occupancies.keys()
+    assert np.array_equal(read.occupancies["liver"].discriminant, weights)
+    assert read.occupancies["spleen"].discriminant is None
     assert np.array_equal(read.occupancies["liver"].share, atlas.occupancies["liver"].share)
     assert (read.weights_hash, read.about) == (atlas.weights_hash, atlas.about)
 
@@ -178,3 +191,112 @@ def test_the_shipped_atlas_knows_every_structure_without_a_recipe():
     held = shipped_atlas("").occupancies
     for term in load_terms().by_name.values():
         assert term.recipe or term.name in held, term.name
+
+
+ORGANS_OF_DESCRIPTORS = ("kidney_right", "kidney_left", "spleen")
+
+
+def described(names: dict[int, str], labels: np.ndarray) -> np.ndarray:
+    """(n, 4) noisy descriptors of unit length: a direction for each of these organs, another for all else."""
+    direction = np.full(max(labels.max(), *names) + 1, 3)
+    for value, name in names.items():
+        name = whole_name(name)
+        direction[value] = ORGANS_OF_DESCRIPTORS.index(name) if name in ORGANS_OF_DESCRIPTORS else 3
+    found = np.eye(4)[direction[labels]] + np.random.default_rng(2).normal(0, 0.2, (len(labels), 4))
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float16)
+
+
+@pytest.fixture(scope="module")
+def atlas_of_descriptors(atlas, bodies) -> Atlas:
+    some = slice(None, None, 9)
+    thinned = [
+        replace(b, body_mm=b.body_mm[some], label=b.label[some], descriptor=described(b.names, b.label[some]))
+        for b in bodies[:2]
+    ]
+    organs = {name: atlas.occupancies[name] for name in ORGANS_OF_DESCRIPTORS}
+    return replace(atlas, occupancies=with_discriminants(organs, thinned))
+
+
+@pytest.fixture(scope="module")
+def astray(target) -> EmbeddingMap:
+    """A map whose coordinates are centimetres off and whose descriptors are right."""
+    made = exact_map(target, lambda body: body + [0.0, 0.0, 60.0])
+    shape = tuple(2 * n for n in made.body.shape)
+    k, j, i = np.indices(shape).reshape(3, -1)
+    ras = transform_points(made.cell_to_ras, (np.stack([i, j, k], axis=1) + 0.5) / 2 - 0.5)
+    index = np.rint(transform_points(target.volume.ras_to_ijk, ras)).astype(int)
+    i, j, k = np.clip(index, 0, np.array(target.volume.shape[::-1]) - 1).T
+    local = described(target.label_names, target.labels[k, j, i]).T.reshape(4, *shape)
+    return replace(made, local=torch.from_numpy(local.copy()))
+
+
+@pytest.mark.parametrize("name", ORGANS_OF_DESCRIPTORS)
+def test_an_organ_is_found_by_its_descriptors_where_coordinates_are_off(astray, atlas_of_descriptors, target, name):
+    bare = PlaceFinder(replace(astray, local=None), None, atlas_of_descriptors).place(name).point_ras
+    assert label_at(target, bare) != name
+    assert label_at(target, PlaceFinder(astray, None, atlas_of_descriptors).place(name).point_ras) == name
+    others = replace(atlas_of_descriptors, weights_hash="others")  # whose descriptors mean something else
+    assert np.array_equal(PlaceFinder(astray, None, others).place(name).point_ras, bare)
+
+
+@pytest.mark.parametrize("ratio", [2.0, -2.0])
+def test_a_cell_is_as_likely_as_its_descriptor_says(astray, atlas_of_descriptors, ratio):
+    grid = PlaceFinder(astray, None, atlas_of_descriptors).grid
+    prior = Field((1, 2, 3), np.full((9, 8, 7), 0.5, dtype=np.float32))
+    weighted = weighed(grid, prior, astray, np.array([0, 0, 0, 0, ratio], dtype=np.float32))
+    assert weighted.first == prior.first
+    assert ((weighted.values - 0.5) * ratio > 0.2).all()
+
+
+def test_a_discriminant_is_the_log_ratio_of_two_normal_densities():
+    rng = np.random.default_rng(3)
+    one, other, sigma = np.array([0.5, 0.2, -0.1]), np.array([0.1, 0.4, 0.0]), np.array([0.2, 0.3, 0.25])
+    far = rng.normal(90, 1, (1000, 3))  # which do not count
+    patients = []
+    for _ in range(2):
+        inside, about = (rng.normal(mean, sigma, (40_000, 3)) for mean in (one, other))
+        patients.append((inside, np.concatenate([about, far]), np.append(np.ones(40_000), np.zeros(1000))))
+    discriminant = learn_discriminant(patients)
+    points = rng.normal(0.2, 0.3, (50, 3))
+    expected = (((points - other) ** 2 - (points - one) ** 2) / (2 * (sigma**2 + _RIDGE))).sum(axis=1)
+    assert np.allclose(points @ discriminant[:-1] + discriminant[-1], expected, atol=0.08)
+
+
+SMALL = (20, 20, 20)  # cells of 4 mm
+
+
+def small_grid(hu=None) -> Grid:
+    return Grid(np.zeros(3), np.full(3, 4.0), SMALL, np.ones(SMALL, dtype=bool), None, hu)
+
+
+def test_an_artery_is_told_from_a_vein_by_the_aorta():
+    hu = np.random.default_rng(5).normal(40, 10, SMALL).astype(np.float32)
+    artery, vein, aorta = (np.zeros(SMALL, dtype=bool) for _ in range(3))
+    artery[:, 12:14, 4:6] = vein[:, 12:14, 7:10] = aorta[:, 2:7, 2:7] = True
+    hu[artery | aorta] += 235
+    hu[vein] += 120
+    grid = small_grid(hu)
+    prior = np.zeros(SMALL, dtype=np.float32)
+    prior[:, 10:16, 2:12] = 0.1
+    prior[vein] = 0.3  # where the atlas expects the artery
+    chance = sharpened(grid, Field((0, 0, 0), prior), "artery", Field((0, 0, 0), 0.9 * aorta.astype(np.float32))).values
+    assert chance[artery].min() > 0.5
+    assert chance[vein].max() < 0.1
+
+
+def test_of_vertebrae_beyond_those_found_the_next_reaches_into_the_scan_with_its_processes():
+    heights = np.arange(0.0, 78.0, 2.0)
+    course = np.stack([np.full_like(heights, 40.0), np.full_like(heights, 50.0), heights], axis=1)
+    bounds = np.array([[44.0, 68.0], [20.0, 44.0]])
+    names = ("T12", "L1")
+    ones = np.ones(2)
+    spine = Spine(names, np.array([[40, 50, 56.0], [40, 50, 32.0]]), bounds, ones > 0, ones, 0 * ones, course)
+    grid, everywhere = small_grid(), Field((0, 0, 0), np.ones(SMALL, dtype=np.float32))
+    kept = {name: between_bounds(grid, everywhere, spine, name).values for name in ("T10", "T11", "T12", "L2", "L3")}
+    body, arch, above, below = (15, 12, 10), (15, 5, 10), (19, 12, 10), (2, 12, 10)  # k, j, i: heights 60, 76, 8 mm
+    assert not kept["T10"].any()
+    assert not kept["L3"].any()
+    assert kept["T12"][body] == kept["T11"][above] == kept["L2"][below] == 1
+    assert kept["T11"][body] == 0
+    assert kept["T11"][arch] > 0.3
+    assert kept["L2"][body] < 1e-3

@@ -33,10 +33,12 @@ _FINDINGS = (
     "lesion", "mass", "nodule", "abnormality", "metastasis", "swelling", "calcification", "tumour", "collection",
     "enhancing focus", "asymmetry",
 )  # fmt: skip
+_OF_VESSELS = ("thrombus", "stenosis", "aneurysm", "dissection", "occlusion")
 _FINDINGS_OF = {
     "bone": ("fracture", "lytic lesion", "sclerotic focus", "erosion", "marrow change"),
     "lung": ("consolidation", "ground-glass opacity", "atelectasis", "emphysema", "infiltrate"),
-    "vessel": ("thrombus", "stenosis", "aneurysm", "dissection", "occlusion"),
+    "vessel": _OF_VESSELS,
+    "artery": _OF_VESSELS,
     "muscle": ("haematoma", "atrophy", "strain", "fatty infiltration"),
     "soft": ("cyst", "abscess", "infarct", "hypodense area"),
     "fluid": ("stone", "wall thickening", "distension"),

@@ -156,7 +156,10 @@ def _use_library(folder: Path) -> object:
 def _make_atlas(folder: Path) -> None:
     share = np.zeros((4, 5, 6), np.uint8)
     share[1:3, 1:4, 1:5] = 200
-    found = {name: Occupancy((30, 20, 40 + n), share, 5, 3, 100.0) for n, name in enumerate(("liver", "spleen"))}
+    weights = np.linspace(-1, 1, 41, dtype=np.float32)
+    found = {
+        name: Occupancy((30, 20, 40 + n), share, 5, 3, 100.0, weights) for n, name in enumerate(("liver", "spleen"))
+    }
     Atlas("ab" * 32, found, {"made": "for a test"}).save(folder / "x.atlas.npz")
 
 
@@ -168,6 +171,7 @@ def _use_atlas(folder: Path) -> object:
         places, weights = found.points_mm(50)
         assert np.isfinite(places).all()
         assert np.isfinite(weights).all()
+        assert found.discriminant is None or np.isfinite(found.discriminant).all()
         if name in ("liver", "spleen"):
             assert np.isfinite(frame.field(name).values).all()
     return sorted(atlas.occupancies)

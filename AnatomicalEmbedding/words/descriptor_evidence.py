@@ -1,0 +1,62 @@
+"""What local descriptors say of a place: do cells look like the structure in other patients, or like what surrounds it?
+
+Fisher's linear discriminant (1936): for two classes with means m, n and a common covariance C, the log likelihood ratio
+of a descriptor x is w.(x - (m + n) / 2) with w = C^-1 (m - n). A discriminant is (d + 1,): w, then the constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..embedding.map import EmbeddingMap
+from .grid_weights import Field, Grid
+
+_RIDGE = 0.005  # added to each variance, of descriptors of unit length
+_TRUST = 0.6  # of the ratio, as neighbouring cells say nearly the same, and CT numbers a part of it; see RESULTS
+_LIMIT = 3.0  # of the ratio
+
+
+def learn_discriminant(patients: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The discriminant of one structure; each patient counts alike.
+
+    patients: of each, descriptors inside it (n, d), those about it (m, d), and how much each of the latter counts (m,).
+    """
+    means, covariances = [], []
+    for inside, about, weight in patients:
+        pair = [inside.mean(axis=0), np.average(about, axis=0, weights=weight)]
+        means.append(pair)
+        covariances += [np.cov(inside.T, bias=True), np.cov(about.T, bias=True, aweights=weight)]
+    one, other = np.mean(means, axis=0)
+    covariance = np.mean(covariances, axis=0) + _RIDGE * np.eye(len(one))
+    weights = np.linalg.solve(covariance, one - other)
+    return np.append(weights, -weights @ (one + other) / 2).astype(np.float32)
+
+
+def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
+    """The chance of each cell to be in a structure once its descriptor is seen; without descriptors, as before."""
+    local = embedding.local
+    if local is None or discriminant is None or len(discriminant) != len(local) + 1:
+        return prior
+    # the local cells about the prior's box: their ratio, read linearly at the grid's cells
+    first = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4
+    size = np.array(prior.values.shape[::-1])
+    low, high = (
+        (grid.origin + grid.step * n - first) / (embedding.cell_mm / 2) for n in (prior.first, prior.first + size - 1)
+    )
+    start = np.clip(np.floor(low).astype(int), 0, np.array(local.shape[:0:-1]) - 1)
+    stop = np.clip(np.ceil(high).astype(int) + 1, start + 1, local.shape[:0:-1])
+    crop = local[(slice(None), *(slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True)))].float()
+    weights = torch.from_numpy(discriminant[:-1])
+    ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(discriminant[-1])
+    axes = [
+        torch.from_numpy((2 * (np.linspace(a, b, n) - begin) + 1) / (end - begin) - 1).float()
+        for a, b, n, begin, end in zip(low, high, size, start, stop, strict=True)
+    ]
+    at = torch.stack(torch.meshgrid(*axes[::-1], indexing="ij")[::-1], dim=-1)
+    read = F.grid_sample(ratio[None, None], at[None], align_corners=False, padding_mode="border")[0, 0].numpy()
+    odds = prior.values / (1 - prior.values.clip(0, 0.98)) * np.exp(_TRUST * read.clip(-_LIMIT, _LIMIT))
+    return grid.with_values(prior, odds / (1 + odds))
