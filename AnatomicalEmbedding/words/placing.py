@@ -8,7 +8,8 @@ finder.name_at([12.0, -30.5, 410.0])
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -56,8 +57,8 @@ class Place:
     side: str
     probability: float
     point_ras: np.ndarray | None
-    region: Field = field(repr=False)
-    grid: Grid = field(repr=False)
+    region: Field = dataclasses.field(repr=False)
+    grid: Grid = dataclasses.field(repr=False)
     negated: bool = False
 
     def mask(self, share: float) -> Field:
