@@ -1,6 +1,6 @@
 """Batches: which scan, where in the body, how large. Batch `step` depends on (seed, step) only, so runs can resume."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 from ..errors import AnatomicalEmbeddingError
 from .augmentation import augment
 from .crops import cell_positions, cut_crop, draw_geometry
+from .frames import FrameGuess
 from .recipes import Recipe
 from .scans import PreparedScan
 
@@ -130,8 +131,19 @@ class CoordinateSampler(BatchSampler):
         )
 
 
+class LevelSampler(CoordinateSampler):
+    """Batches for the objective "levels": as for "coordinates", with RAS mm of each scan in place of its body mm."""
+
+    def __init__(
+        self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share: tuple[int, int] = (0, 1)
+    ):
+        super().__init__(scans, recipe, seed, steps, share)  # which still aims by body height
+        own = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
+        self.scans = [replace(scan, frame=own, body_field=None) for scan in scans]
+
+
 class PairSampler(BatchSampler):
-    """Batches for the objective "distances": overlapping pairs of crops, all of one image (paper, section 2.1).
+    """Batches for "distances" and "offsets": overlapping pairs of crops, all of one image (APE, section 2.1).
 
     Its loss couples all pairs, so processes that train together take an image each.
     """

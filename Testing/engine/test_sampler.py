@@ -21,7 +21,7 @@ def equal(a, b):
     return all(torch.equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
 
 
-@pytest.mark.parametrize("objective", ["coordinates", "distances"])
+@pytest.mark.parametrize("objective", ["coordinates", "distances", "levels"])
 def test_batch_depends_on_seed_and_step_alone(objective):
     recipe = tiny_recipe(objective, augmentation={"noise_probability": 1.0, "noise_level": 0.05})
     scans = scans_of_two_patients()
