@@ -13,7 +13,15 @@ from ..embedding.grid_reading import read_linear
 from ..embedding.models.network import STRIDE, EmbeddingNetwork, Features
 from .contrast import near_loss, sam_loss
 from .recipes import Recipe
-from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, LevelSampler, PairBatch, PairSampler
+from .sampler import (
+    SLICES_PER_SCAN,
+    BatchSampler,
+    CoordinateBatch,
+    CoordinateSampler,
+    LevelSampler,
+    PairBatch,
+    PairSampler,
+)
 from .scans import PreparedScan
 from .views import ViewBatch, ViewSampler
 
@@ -46,7 +54,7 @@ def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tenso
 def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     """Body part regression: L = mean_ij (sigmoid(s_j - s_i) - sigmoid(h_j - h_i))^2 + mean_i l1(s_i+1 - 2 s_i + s_i-1).
 
-    score, height: (b, n) of n equally spaced slices in each of b crops, upwards. Heights are in units of the score:
+    score, height: (b, n) of n equally spaced slices of each of b scans, upwards. Heights are in units of the score:
     100 mm is the beta of 0.01 of Schuhegger 2021 (order loss). l1, smooth: equal steps for equal distances (Yan 2018).
     seen: (b, n) bool, slices that show body; pairs, and triples, with another one do not count.
     """
@@ -170,11 +178,7 @@ def batch_loss(
     with precision:
         found = network(batch.image)
     if recipe.objective == "levels":
-        cells = batch.inside.sum((2, 3))
-        score, height_mm = (
-            (x[:, 2] * batch.inside).sum((2, 3)) / cells.clamp_min(1) for x in (found.coordinate, batch.body_mm)
-        )
-        return level_loss(score, height_mm / recipe.network.unit_mm, cells > 0)
+        return _of_middles(found.coordinate, batch, recipe.network.unit_mm)
     if isinstance(batch, CoordinateBatch):
         return _in_frame(found, frames, batch, recipe)
     if recipe.objective == "descriptors":
@@ -191,6 +195,17 @@ def _in_frame(
     target = frames(batch.body_mm / unit, batch.scan)
     loss = coordinate_loss(found.coordinate, target, batch.inside, spec.beta_mm / unit)
     return loss + spec.frame_prior * frames.prior(batch.scan)
+
+
+def _of_middles(coordinate: torch.Tensor, batch: CoordinateBatch, unit_mm: float) -> torch.Tensor:
+    """Error of the levels of crops: their scores are the mean over the body cells of their middle slice, or two."""
+    depth = coordinate.shape[2]
+    middle = slice((depth - 1) // 2, depth // 2 + 1)
+    inside = batch.inside[:, middle]
+    cells = inside.sum((1, 2, 3))
+    score = (coordinate[:, 2, middle] * inside).sum((1, 2, 3)) / cells.clamp_min(1)
+    height = batch.body_mm[:, 2, middle].mean((1, 2, 3)) / unit_mm
+    return level_loss(*(x.unflatten(0, (-1, SLICES_PER_SCAN)) for x in (score, height, cells > 0)))
 
 
 def _in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:

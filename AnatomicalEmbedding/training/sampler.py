@@ -14,6 +14,9 @@ from .recipes import Recipe
 from .scans import PreparedScan
 
 KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
+SLICES_PER_SCAN = 4
+_SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
+_STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
 _FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is redrawn
 
 
@@ -131,15 +134,35 @@ class CoordinateSampler(BatchSampler):
         )
 
 
-class LevelSampler(CoordinateSampler):
-    """Batches for the objective "levels": as for "coordinates", with RAS mm of each scan in place of its body mm."""
+class LevelSampler(BatchSampler):
+    """Batches for the objective "levels": SLICES_PER_SCAN crops of each scan drawn, at equal steps upwards.
 
-    def __init__(
-        self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share: tuple[int, int] = (0, 1)
-    ):
-        super().__init__(scans, recipe, seed, steps, share)  # which still aims by body height
-        own = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
-        self.scans = [replace(scan, frame=own, body_field=None) for scan in scans]
+    Only the middle of a crop is scored (see objectives): what lies between two crops cannot be read from their borders.
+    body_mm are RAS mm of the scan.
+    """
+
+    def __getitem__(self, step: int) -> CoordinateBatch:
+        batch = self.recipe.batch
+        size = self.crop_size(step)
+        rows: dict[str, list] = {name: [] for name in ("image", "body_mm", "inside", "scan")}
+        for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
+            rng = self.rng(step, part)
+            index, aimed = self.aim(rng)
+            scan = replace(self.scans[index], frame=_STILL, body_field=None)
+            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
+            last = np.array(scan.hu.shape[::-1]) - 1.0
+            intervals = SLICES_PER_SCAN - 1
+            gap = min(rng.uniform(*_SLICE_STEP_MM) / scan.grid_to_ras[2, 2], last[2] / intervals)
+            lowest = np.clip(aimed[2] - gap * intervals / 2, 0, last[2] - gap * intervals)
+            for n in range(SLICES_PER_SCAN):
+                crop = cut_crop(scan, np.array([last[0] / 2, last[1] / 2, lowest + n * gap]), lattice, size)
+                position, inside = cell_positions(scan, crop)
+                rows["image"].append(augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng))
+                rows["body_mm"].append(position)
+                rows["inside"].append(inside)
+                rows["scan"].append(torch.tensor(index))
+        stacked = {name: torch.stack(values) for name, values in rows.items()}
+        return CoordinateBatch(stacked.pop("image")[:, None], **stacked)
 
 
 class PairSampler(BatchSampler):

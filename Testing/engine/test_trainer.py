@@ -238,7 +238,7 @@ def test_progress_reports_every_step(scans, tmp_path):
         ("descriptors", 120, 0.9),
         ("hybrid", 70, 0.85),
         ("offsets", 40, 0.8),
-        ("levels", 40, 0.8),
+        ("levels", 70, 0.8),
     ],
 )
 def test_loss_falls(objective, steps, share, scans, tmp_path):

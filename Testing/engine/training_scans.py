@@ -75,7 +75,7 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         values["network"] |= {"unit_mm": unit_mm, "frame": frame_name}
         values["optimiser"]["gradient_clip"] = 1e9
     if objective == "levels":
-        values["batch"]["voxels_per_batch"] = 2 * 24 * 20 * 16
+        values["batch"]["voxels_per_batch"] = 8 * 24 * 20 * 16
     elif objective != "coordinates":
         values["batch"] |= {"pairs": 2, "points_per_pair": 40}
     if objective == "distances":
