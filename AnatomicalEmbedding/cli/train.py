@@ -51,7 +51,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="weights whose smoothed map of a scan becomes its body coordinates (default: a scale and shift an axis)",
     )
     add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
-    add("--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, ape-paper, sam-paper or a .toml file")
+    add(
+        "--recipe",
+        default="ape",
+        metavar="NAME|FILE",
+        help="ape, hybrid, ape-paper, sam-paper, rpr-paper, bpr-paper or a .toml file",
+    )
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
     add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
     add("--minutes", type=not_negative, metavar="N", help="end after this time with the weights so far")
@@ -117,6 +122,9 @@ def run(options: argparse.Namespace) -> None:
     if recipe.objective in ("coordinates", "hybrid"):
         scans = tie_by_labels(scans)
     validation = Validation(options.validate, str(device)) if options.validate_every > 0 else None
+    if validation is not None and recipe.network.frame == "level":
+        _report(f"{recipe.name}: is not validated, as it learns levels and no points; the last weights are kept")
+        validation = None
     if validation is not None:
         apart = validation.keep_apart(scans)
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):

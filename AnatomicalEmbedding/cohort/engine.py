@@ -101,7 +101,7 @@ def settled(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool
         raise AnatomicalEmbeddingError(
             f"{store.folder}: was embedded by other weights ({about['model']}); use these, or make a new cohort."
         )
-    if found.network.unit_mm is None:
+    if not found.network.metric:
         raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm, which cohorts need.")
     name = str(Path(name).absolute()) if Path(name).is_file() else found.name
     kept = about.get("descriptors", "yes" if descriptors else "no")

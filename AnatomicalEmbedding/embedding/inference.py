@@ -38,6 +38,7 @@ class Backbone(Protocol):
     stride: int
     spacing_mm: tuple[float, float, float]
     unit_mm: float | None
+    metric: bool
     lattice: int
     size_step: int
     bytes_per_voxel: float
@@ -113,7 +114,7 @@ class Model:
 
         step(0.0, "looking in the cache")
         scan_hash = volume_hash(volume)
-        provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.unit_mm is not None)
+        provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.metric)
         result = self.cache.get(provenance) if self.cache is not None else None
         if result is not None:  # the same content may be cached under another name
             result = replace(result, provenance=provenance, notes=volume.notes, calibration=self.calibration)

@@ -35,7 +35,7 @@ _CHUNK_POINTS = 512  # points whose distances to all body cells are in memory at
 @dataclass(frozen=True)
 class Provenance:
     """What made a map. model, weights_hash: the network. scan, scan_hash: the volume's name and content hash.
-    metric: whether coordinates are mm of a common body frame (ours) or have no unit (published and paper recipes)."""
+    metric: whether coordinates are mm of a common body frame (ours) or not (published weights and paper recipes)."""
 
     model: str
     weights_hash: str
@@ -71,6 +71,11 @@ class EmbeddingMap:
     calibration: Calibration | None = None
     organ_boxes: Mapping[str, np.ndarray] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
+
+    @cached_property
+    def levels_alone(self) -> bool:
+        """Whether coordinates are heights along the body alone (body part regression): those along R and A are zero."""
+        return self.coordinate is not None and not self.coordinate[:2].any()
 
     @property
     def cell_mm(self) -> np.ndarray:

@@ -65,7 +65,7 @@ def match_all(
     times as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
     Every answer lies in its target scan and in one of its body cells, even where the point is reported as absent.
     Raises PointsError for a point outside the template, MapError when the maps are of different weights or a target
-    holds no body, AnatomicalEmbeddingError for another effort.
+    holds no body, or levels alone, AnatomicalEmbeddingError for another effort.
     """
     if effort not in EFFORTS:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS)}.")
@@ -75,7 +75,7 @@ def match_all(
                 f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
                 f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
             )
-        _check_body(target)
+        _check(target)
     points_ras = as_points(points_ras)
     size = max(1, min(len(points_ras), _AT_ONCE))
     together = max(1, _AT_ONCE // size)
@@ -124,7 +124,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
             )
         if target.coordinate is None:
             raise MapError(f"{target.provenance.model}: has no body coordinates, which this needs.")
-        _check_body(target)
+        _check(target)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if query.descriptors is None or any(target.local is None for target in targets):
@@ -176,9 +176,11 @@ def _judged(
     return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
 
 
-def _check_body(target: EmbeddingMap) -> None:
+def _check(target: EmbeddingMap) -> None:
     if not len(target.body_index):
         raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
+    if target.levels_alone:
+        raise MapError(f"{target.provenance.model}: states levels along the body alone; find points by other weights.")
 
 
 def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:

@@ -1,6 +1,7 @@
 """The objectives of the recipes: the batches each needs, and the loss of a batch.
 
-The paper's distances (equations 1-2), and ours, the coordinate itself.
+The paper's distances (equations 1-2), relative positions (Lei 2021), levels of slices (body part regression), and
+ours, the coordinate itself.
 """
 
 import numpy as np
@@ -12,7 +13,15 @@ from ..embedding.grid_reading import read_linear
 from ..embedding.models.network import STRIDE, EmbeddingNetwork, Features
 from .contrast import near_loss, sam_loss
 from .recipes import Recipe
-from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, PairBatch, PairSampler
+from .sampler import (
+    SLICES_PER_SCAN,
+    BatchSampler,
+    CoordinateBatch,
+    CoordinateSampler,
+    LevelSampler,
+    PairBatch,
+    PairSampler,
+)
 from .scans import PreparedScan
 from .views import ViewBatch, ViewSampler
 
@@ -30,6 +39,33 @@ def distance_loss(
     predicted = _distances(first, second)
     loss = (predicted - _distances(standard, standard)).square().mean()
     return loss + equivariance * (first - second).square().sum(1).mean()
+
+
+def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tensor, reach_mm: float) -> torch.Tensor:
+    """Relative position regression (Lei 2021): L = 1/(3 N^2) sum_ij |r tanh(b_j - a_i) - (x_j - x_i)|^2, in mm^2.
+
+    first, second: (N, 3) outputs a_i, b_i at the same N places of one scan, seen in different crops. position: (N, 3)
+    their RAS mm x_i. reach_mm: r, the longest offset that can be stated; short ones are r times the difference.
+    """
+    stated = reach_mm * torch.tanh(second[None] - first[:, None])
+    return F.mse_loss(stated, position[None] - position[:, None])
+
+
+def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Body part regression: L = mean_ij (sigmoid(s_j - s_i) - sigmoid(h_j - h_i))^2 + mean_i l1(s_i+1 - 2 s_i + s_i-1).
+
+    score, height: (b, n) of n equally spaced slices of each of b scans, upwards. Heights are in units of the score:
+    100 mm is the beta of 0.01 of Schuhegger 2021 (order loss). l1, smooth: equal steps for equal distances (Yan 2018).
+    seen: (b, n) bool, slices that show body; pairs, and triples, with another one do not count.
+    """
+    upper = torch.ones(score.shape[1], score.shape[1], dtype=torch.bool, device=score.device).triu(1)
+    pairs = seen[:, :, None] & seen[:, None] & upper
+    rise, true_rise = score[:, None] - score[:, :, None], height[:, None] - height[:, :, None]
+    order = (torch.sigmoid(rise) - torch.sigmoid(true_rise)).square() * pairs
+    bend = score.diff(n=2, dim=1)
+    triples = seen[:, 2:] & seen[:, 1:-1] & seen[:, :-2]
+    steps = F.smooth_l1_loss(bend, torch.zeros_like(bend), reduction="none") * triples
+    return order.sum() / pairs.sum().clamp_min(1) + steps.sum() / triples.sum().clamp_min(1)
 
 
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
@@ -95,6 +131,8 @@ _SAMPLERS = {
     "distances": PairSampler,
     "descriptors": ViewSampler,
     "hybrid": ViewSampler,
+    "offsets": PairSampler,
+    "levels": LevelSampler,
 }
 
 
@@ -133,9 +171,14 @@ def batch_loss(
         pairs = len(batch.first)
         a = read_linear(maps[:pairs], _in_cells(batch.first_ijk)).flatten(0, 1)
         b = read_linear(maps[pairs:], _in_cells(batch.second_ijk)).flatten(0, 1)
-        return distance_loss(a, b, batch.position_mm.flatten(0, 1), recipe.loss.equivariance)
+        position = batch.position_mm.flatten(0, 1)
+        if recipe.objective == "offsets":
+            return offset_loss(a, b, position, recipe.network.unit_mm)
+        return distance_loss(a, b, position, recipe.loss.equivariance)
     with precision:
         found = network(batch.image)
+    if recipe.objective == "levels":
+        return _of_middles(found.coordinate, batch, recipe.network.unit_mm)
     if isinstance(batch, CoordinateBatch):
         return _in_frame(found, frames, batch, recipe)
     if recipe.objective == "descriptors":
@@ -152,6 +195,17 @@ def _in_frame(
     target = frames(batch.body_mm / unit, batch.scan)
     loss = coordinate_loss(found.coordinate, target, batch.inside, spec.beta_mm / unit)
     return loss + spec.frame_prior * frames.prior(batch.scan)
+
+
+def _of_middles(coordinate: torch.Tensor, batch: CoordinateBatch, unit_mm: float) -> torch.Tensor:
+    """Error of the levels of crops: their scores are the mean over the body cells of their middle slice, or two."""
+    depth = coordinate.shape[2]
+    middle = slice((depth - 1) // 2, depth // 2 + 1)
+    inside = batch.inside[:, middle]
+    cells = inside.sum((1, 2, 3))
+    score = (coordinate[:, 2, middle] * inside).sum((1, 2, 3)) / cells.clamp_min(1)
+    height = batch.body_mm[:, 2, middle].mean((1, 2, 3)) / unit_mm
+    return level_loss(*(x.unflatten(0, (-1, SLICES_PER_SCAN)) for x in (score, height, cells > 0)))
 
 
 def _in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:

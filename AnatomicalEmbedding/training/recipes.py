@@ -9,8 +9,10 @@ from ..embedding.tensor_files import check_fields
 from ..errors import AnatomicalEmbeddingError, did_you_mean
 from ..resources import resource
 
-# the coordinate itself (ours), distances (Goncharov 2024), descriptors (Yan 2022), coordinate and descriptors (ours)
-OBJECTIVES = ("coordinates", "distances", "descriptors", "hybrid")
+# the coordinate itself (ours), distances (Goncharov 2024), descriptors (Yan 2022), coordinate and descriptors (ours),
+# offsets within a scan (Lei 2021), levels of slices (body part regression: Yan 2018, Schuhegger 2021)
+OBJECTIVES = ("coordinates", "distances", "descriptors", "hybrid", "offsets", "levels")
+_FRAMES = {"coordinates": "body", "hybrid": "body", "offsets": "scan", "levels": "level"}  # of the coordinate learnt
 
 
 @dataclass(frozen=True)
@@ -171,10 +173,11 @@ def recipe_from_dict(values: dict, source: str) -> Recipe:
 def _rules(recipe: Recipe) -> list[tuple[bool, str]]:
     """Conditions between entries, each with its error message."""
     batch, change, network = recipe.batch, recipe.augmentation, recipe.network
-    distances, coordinates = recipe.objective == "distances", recipe.objective in ("coordinates", "hybrid")
+    frame = _FRAMES.get(recipe.objective)
     described = recipe.objective in ("descriptors", "hybrid")
     paired = batch.pairs > 0 and batch.points_per_pair > 0
     warped = change.rotation_rad > 0 or change.elastic_probability > 0
+    upright = recipe.objective in ("distances", "offsets", "levels")
     name = recipe.objective
     return [
         (name in OBJECTIVES, "objective must be one of " + ", ".join(f'"{o}"' for o in OBJECTIVES)),
@@ -184,9 +187,13 @@ def _rules(recipe: Recipe) -> list[tuple[bool, str]]:
         ),
         (recipe.optimiser.accumulate >= 1, "optimiser.accumulate must be 1 or more"),
         (recipe.optimiser.algorithm in ("adamw", "radam"), 'optimiser.algorithm must be "adamw" or "radam"'),
-        (not coordinates or network.unit_mm is not None, f'objective "{name}" needs network.unit_mm'),
+        (frame is None or network.unit_mm is not None, f'objective "{name}" needs network.unit_mm'),
+        (frame is None or network.frame == frame, f'objective "{name}" needs network.frame = "{frame}"'),
         (name == "descriptors" or network.coordinates, f'objective "{name}" needs network.coordinates'),
         (not described or network.local_channels > 0, f'objective "{name}" needs network.local_channels'),
-        (name == "coordinates" or paired, f'objective "{name}" needs batch.pairs and batch.points_per_pair'),
-        (not distances or not warped, 'objective "distances" cannot rotate or warp crops; leave those entries out'),
+        (
+            name in ("coordinates", "levels") or paired,
+            f'objective "{name}" needs batch.pairs and batch.points_per_pair',
+        ),
+        (not upright or not warped, f'objective "{name}" cannot rotate or warp crops; leave those entries out'),
     ]

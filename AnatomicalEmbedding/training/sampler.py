@@ -1,6 +1,6 @@
 """Batches: which scan, where in the body, how large. Batch `step` depends on (seed, step) only, so runs can resume."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,10 +9,14 @@ from torch.utils.data import Dataset
 from ..errors import AnatomicalEmbeddingError
 from .augmentation import augment
 from .crops import cell_positions, cut_crop, draw_geometry
+from .frames import FrameGuess
 from .recipes import Recipe
 from .scans import PreparedScan
 
 KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
+SLICES_PER_SCAN = 4
+_SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
+_STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
 _FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is redrawn
 
 
@@ -130,8 +134,39 @@ class CoordinateSampler(BatchSampler):
         )
 
 
+class LevelSampler(BatchSampler):
+    """Batches for the objective "levels": SLICES_PER_SCAN crops of each scan drawn, at equal steps upwards.
+
+    Only the middle of a crop is scored (see objectives): what lies between two crops cannot be read from their borders.
+    body_mm are RAS mm of the scan.
+    """
+
+    def __getitem__(self, step: int) -> CoordinateBatch:
+        batch = self.recipe.batch
+        size = self.crop_size(step)
+        rows: dict[str, list] = {name: [] for name in ("image", "body_mm", "inside", "scan")}
+        for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
+            rng = self.rng(step, part)
+            index, aimed = self.aim(rng)
+            scan = replace(self.scans[index], frame=_STILL, body_field=None)
+            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
+            last = np.array(scan.hu.shape[::-1]) - 1.0
+            intervals = SLICES_PER_SCAN - 1
+            gap = min(rng.uniform(*_SLICE_STEP_MM) / scan.grid_to_ras[2, 2], last[2] / intervals)
+            lowest = np.clip(aimed[2] - gap * intervals / 2, 0, last[2] - gap * intervals)
+            for n in range(SLICES_PER_SCAN):
+                crop = cut_crop(scan, np.array([last[0] / 2, last[1] / 2, lowest + n * gap]), lattice, size)
+                position, inside = cell_positions(scan, crop)
+                rows["image"].append(augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng))
+                rows["body_mm"].append(position)
+                rows["inside"].append(inside)
+                rows["scan"].append(torch.tensor(index))
+        stacked = {name: torch.stack(values) for name, values in rows.items()}
+        return CoordinateBatch(stacked.pop("image")[:, None], **stacked)
+
+
 class PairSampler(BatchSampler):
-    """Batches for the objective "distances": overlapping pairs of crops, all of one image (paper, section 2.1).
+    """Batches for "distances" and "offsets": overlapping pairs of crops, all of one image (APE, section 2.1).
 
     Its loss couples all pairs, so processes that train together take an image each.
     """

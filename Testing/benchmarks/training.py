@@ -24,7 +24,9 @@ _PATIENTS = 3
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipes", nargs="+", default=["ape", "hybrid", "ape-paper", "sam-paper"])
+    parser.add_argument(
+        "--recipes", nargs="+", default=["ape", "hybrid", "ape-paper", "sam-paper", "rpr-paper", "bpr-paper"]
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--workers", type=int, default=1)

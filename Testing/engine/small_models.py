@@ -37,6 +37,7 @@ class Averaging(nn.Module):
 
     stride = VOXELS_PER_CELL
     unit_mm = 100.0
+    metric = True
     lattice = 16
     size_step = VOXELS_PER_CELL
     bytes_per_voxel = 20.0

@@ -71,6 +71,13 @@ def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
     weights = read_weights(tmp_path / "run" / "weights.safetensors")
     assert weights.card["scans"] == ["patient0", "patient1"]
     assert not (tmp_path / "run" / "prepared").exists()
+    for name in ("rpr-paper", "bpr-paper"):
+        small = {"network.widths": [4, 4, 4, 4], "network.spacing_mm": GRID, "batch.voxels_per_batch": 100_000}
+        entries = [word for key, value in small.items() for word in ("--set", f"{key}={value}")]
+        run = ("train", tmp_path / "set", "-o", tmp_path / name, "--recipe", name, "--steps", 1, "--workers", 0)
+        assert anatemb(*run, *entries, *(("--validate-every", 0) if name == "rpr-paper" else ())) == 0
+        assert read_weights(tmp_path / name / "weights.safetensors").card["recipe"]["name"] == name
+    assert "bpr-paper: is not validated, as it learns levels" in capsys.readouterr().err
 
 
 def test_training_on_scans_prepares_them(scans, recipe, tmp_path, capsys):

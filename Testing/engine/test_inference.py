@@ -16,7 +16,8 @@ from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.device import choose_device, memory_budget
 from AnatomicalEmbedding.embedding.inference import Model, load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, VolumeError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, MapError, VolumeError
+from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.volume import Volume
 
 HASH = "0" * 64
@@ -139,6 +140,18 @@ class TestPlace:
         unitless = Model(small_network(unit_mm=None), "one", HASH).embed(scan)
         assert (unit.provenance.metric, unitless.provenance.metric) == (True, False)
         torch.testing.assert_close(unit.coordinate, unitless.coordinate * 100)
+
+    def test_coordinates_without_origin_are_in_mm_but_of_no_common_body(self, scan):
+        relative = Model(small_network(frame="scan"), "one", HASH).embed(scan)
+        assert not relative.provenance.metric
+        torch.testing.assert_close(relative.coordinate, Model(small_network(), "one", HASH).embed(scan).coordinate)
+
+    def test_levels_lie_along_the_body_and_match_no_point(self, scan):
+        level = Model(small_network(frame="level"), "one", HASH).embed(scan)
+        assert (level.levels_alone, level.provenance.metric) == (True, False)
+        assert level.coordinate[2].std() > 0
+        with pytest.raises(MapError, match="one: states levels along the body alone; find points by other weights"):
+            match(level, scan.bounds_ras.mean(0)[None], level)
 
     def test_the_map_says_what_made_it(self, scan):
         found = model().embed(replace(scan, notes=("gantry tilt 12.0 deg resampled upright",)))

@@ -5,7 +5,13 @@ import pytest
 import torch
 from training_scans import SHAPE, SPACING_MM, frame, linear_scan
 
-from AnatomicalEmbedding.training.objectives import FrameCorrections, coordinate_loss, distance_loss
+from AnatomicalEmbedding.training.objectives import (
+    FrameCorrections,
+    coordinate_loss,
+    distance_loss,
+    level_loss,
+    offset_loss,
+)
 
 
 def numbers(*shape, seed=0):
@@ -78,6 +84,68 @@ def test_perfect_embeddings_cost_nothing_even_turned_and_mirrored():
     loss.backward()
     assert float(loss.detach()) < 1e-20
     assert torch.isfinite(a.grad).all()
+
+
+def offsets_one_by_one(first, second, position, reach):
+    total = torch.zeros((), dtype=torch.float64)
+    for i, j, axis in np.ndindex(len(first), len(first), 3):
+        stated = reach * torch.tanh(second[j, axis] - first[i, axis])
+        total = total + (stated - (position[j, axis] - position[i, axis])) ** 2
+    return total / (3 * len(first) ** 2)
+
+
+def levels_one_by_one(score, height, seen):
+    orders, steps = [], []
+    for b in range(len(score)):
+        n = score.shape[1]
+        for i in range(n):
+            for j in range(i + 1, n):
+                if seen[b, i] and seen[b, j]:
+                    rise, true = score[b, j] - score[b, i], height[b, j] - height[b, i]
+                    orders.append((1 / (1 + torch.exp(-rise)) - 1 / (1 + torch.exp(-true))) ** 2)
+        for i in range(1, n - 1):
+            if seen[b, i - 1 : i + 2].all():
+                bend = (score[b, i + 1] - score[b, i]) - (score[b, i] - score[b, i - 1])
+                steps.append(0.5 * bend**2 if abs(bend) < 1 else abs(bend) - 0.5)
+    return sum(orders) / len(orders) + sum(steps) / len(steps)
+
+
+def test_offset_loss_is_the_mean_square_of_every_offset():
+    a, b, position = numbers(6, 3), numbers(6, 3, seed=1), 200 * numbers(6, 3, seed=2)
+    expected = value_and_gradients(lambda x, y: offsets_one_by_one(x, y, position, 700.0), a, b)
+    found = value_and_gradients(lambda x, y: offset_loss(x, y, position, 700.0), a, b)
+    for got, true in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, true)
+
+
+def test_a_coordinate_that_states_every_offset_costs_nothing_wherever_its_origin_is():
+    """Two places fix one offset, which tanh states exactly; of more, well below r, it states what is almost linear."""
+    two = 300 * numbers(2, 3)
+    p = torch.stack([torch.zeros(3, dtype=torch.float64), torch.atanh((two[1] - two[0]) / 700)]) + 3
+    assert float(offset_loss(p, p, two, 700.0)) < 1e-20
+    many = 10 * numbers(9, 3)
+    assert float(offset_loss(many / 700 - 8, many / 700 - 8, many, 700.0)) < 1e-4
+    assert float(offset_loss(-many / 700, -many / 700, many, 700.0)) > 100
+
+
+def test_level_loss_is_the_order_of_pairs_and_the_bend_of_triples():
+    score, height = numbers(3, 6), numbers(3, 6, seed=1).sort(1).values
+    seen = torch.ones(3, 6, dtype=torch.bool)
+    seen[0, :2] = seen[1, 3] = seen[2] = False
+    expected = value_and_gradients(lambda s: levels_one_by_one(s, height, seen), score)
+    found = value_and_gradients(lambda s: level_loss(s, height, seen), score)
+    for got, true in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, true)
+
+
+def test_scores_that_rise_with_height_cost_nothing_and_slices_without_body_have_no_say():
+    height = torch.arange(6, dtype=torch.float64).repeat(2, 1) * 0.16
+    seen = torch.tensor([[True] * 6, [False] * 2 + [True] * 4])
+    score = torch.where(seen, height + torch.tensor([[5.0], [-2.0]]), 99.0).requires_grad_()
+    loss = level_loss(score, height, seen)
+    assert float(loss.detach()) < 1e-20
+    assert float(level_loss(-height, height, seen)) > 0.01
+    assert float(level_loss(height, height, torch.zeros_like(seen))) == 0
 
 
 def test_coordinate_loss_is_the_mean_over_crops_of_the_mean_over_their_cells():

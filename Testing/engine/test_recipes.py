@@ -45,7 +45,7 @@ def refused(source, match, overrides=None):
 
 
 def test_ours_and_the_papers_are_shipped():
-    assert {"ape", "ape-paper", "sam-paper", "hybrid"} <= set(SHIPPED)
+    assert {"ape", "ape-paper", "bpr-paper", "hybrid", "rpr-paper", "sam-paper"} <= set(SHIPPED)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -96,6 +96,22 @@ def test_sam_recipe_has_the_papers_numbers():
     assert (recipe.optimiser.algorithm, recipe.optimiser.learning_rate) == ("radam", 1e-4)
 
 
+def test_rpr_recipe_has_the_papers_numbers():
+    """Lei 2021, section 3: the coarse model."""
+    recipe = load_recipe("rpr-paper")
+    assert recipe.network.unit_mm == 700.0  # r
+    assert 2 * recipe.batch.pairs == 24
+    assert (recipe.network.hu_knots, recipe.network.level_knots) == ((-500, -100, 100, 1500), (0, 0.2, 0.8, 1))
+    assert (recipe.optimiser.learning_rate, recipe.optimiser.weight_decay) == (1e-3, 0)
+
+
+def test_bpr_recipe_has_the_published_numbers():
+    recipe = load_recipe("bpr-paper")
+    assert 1 / recipe.network.unit_mm == 0.01  # beta
+    assert recipe.network.hu_knots == (-1000, 1500)
+    assert recipe.optimiser.learning_rate == 1e-4
+
+
 @pytest.mark.parametrize(
     ("name", "entry", "value", "match"),
     [
@@ -103,6 +119,10 @@ def test_sam_recipe_has_the_papers_numbers():
         ("hybrid", "network.local_channels", 0, 'objective "hybrid" needs network.local_channels'),
         ("hybrid", "network.coordinates", False, 'objective "hybrid" needs network.coordinates'),
         ("hybrid", "batch.pairs", 0, 'objective "hybrid" needs batch.pairs'),
+        ("rpr-paper", "network.frame", "body", 'objective "offsets" needs network.frame = "scan"'),
+        ("bpr-paper", "network.frame", "scan", 'objective "levels" needs network.frame = "level"'),
+        ("ape", "network.frame", "level", 'objective "coordinates" needs network.frame = "body"'),
+        ("ape", "network.frame", "bodies", "scales or this frame"),
         ("sam-paper", "optimiser.algorithm", "sgd", 'algorithm must be "adamw" or "radam"'),
     ],
 )
@@ -140,7 +160,7 @@ def test_an_override_of_no_entry_is_blamed_and_not_the_file():
 
 
 def test_unknown_name_lists_the_known_ones():
-    refused("sam", "sam: no such recipe; .*: ape, ape-paper, hybrid, sam-paper")
+    refused("sam", "sam: no such recipe; .*: ape, ape-paper, bpr-paper, hybrid, rpr-paper, sam-paper")
 
 
 def test_missing_file_is_named(tmp_path):
@@ -177,8 +197,9 @@ def test_section_must_be_a_section(tmp_path):
 
 def test_positives_of_rotated_or_warped_crops_are_refused():
     """The pair sampler finds positives by the crops' boxes, which is right for upright crops alone."""
-    for entry in ("rotation_rad", "elastic_probability"):
-        refused("ape-paper", "cannot rotate or warp", {f"augmentation.{entry}": 0.2})
+    for recipe in ("ape-paper", "rpr-paper", "bpr-paper"):
+        for entry in ("rotation_rad", "elastic_probability"):
+            refused(recipe, "cannot rotate or warp", {f"augmentation.{entry}": 0.2})
 
 
 @pytest.mark.parametrize("entry", ["pairs", "points_per_pair"])

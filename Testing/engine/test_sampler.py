@@ -21,7 +21,7 @@ def equal(a, b):
     return all(torch.equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
 
 
-@pytest.mark.parametrize("objective", ["coordinates", "distances"])
+@pytest.mark.parametrize("objective", ["coordinates", "distances", "levels"])
 def test_batch_depends_on_seed_and_step_alone(objective):
     recipe = tiny_recipe(objective, augmentation={"noise_probability": 1.0, "noise_level": 0.05})
     scans = scans_of_two_patients()
@@ -67,6 +67,22 @@ def test_image_and_coordinates_of_a_batch_agree():
 def drawn_scans(scans, recipe, steps=30):
     sampler = make_sampler(scans, recipe, 0, steps)
     return torch.cat([sampler[step].scan for step in range(steps)]).numpy()
+
+
+def test_slices_of_a_scan_are_equally_far_apart():
+    """In RAS mm of the scan, whatever its frame says; what a crop shows is what lies there."""
+    scan = linear_scan(guess=frame(scale=(1.0, 1.0, 1.3), shift_mm=(7.0, -3.0, 250.0)))
+    sampler = make_sampler([scan], tiny_recipe("levels"), 0, 9)
+    gaps = []
+    for step in range(8):
+        batch = sampler[step]
+        assert batch.image.shape[0] == 8
+        heights = batch.body_mm[:, 2].mean((1, 2, 3)).view(2, 4)
+        assert heights.min() >= scan.grid_to_ras[2, 3]
+        rises = heights.diff(dim=1)
+        torch.testing.assert_close(rises, rises[:, :1].expand(2, 3), atol=1e-3, rtol=0)
+        gaps += rises[:, 0].tolist()
+    assert 5 <= min(gaps) < max(gaps) <= 40  # four slices in 117 mm
 
 
 def test_phantoms_get_their_share():

@@ -232,7 +232,14 @@ def test_progress_reports_every_step(scans, tmp_path):
 
 @pytest.mark.parametrize(
     ("objective", "steps", "share"),
-    [("coordinates", 70, 0.8), ("distances", 70, 0.8), ("descriptors", 120, 0.9), ("hybrid", 70, 0.85)],
+    [
+        ("coordinates", 70, 0.8),
+        ("distances", 70, 0.8),
+        ("descriptors", 120, 0.9),
+        ("hybrid", 70, 0.85),
+        ("offsets", 40, 0.8),
+        ("levels", 70, 0.8),
+    ],
 )
 def test_loss_falls(objective, steps, share, scans, tmp_path):
     loss = {"temperature": 0.1} if objective == "descriptors" else {}

@@ -70,7 +70,13 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         values["batch"]["voxels_per_batch"] = 2 * 24 * 20 * 16
         values["loss"]["frame_prior"] = 0.01
         values["optimiser"] |= {"frame_learning_rate": 1e-2, "ema": 0.9}
-    if objective != "coordinates":
+    if objective in ("offsets", "levels"):
+        frame_name, unit_mm = {"offsets": ("scan", 700.0), "levels": ("level", 100.0)}[objective]
+        values["network"] |= {"unit_mm": unit_mm, "frame": frame_name}
+        values["optimiser"]["gradient_clip"] = 1e9
+    if objective == "levels":
+        values["batch"]["voxels_per_batch"] = 8 * 24 * 20 * 16
+    elif objective != "coordinates":
         values["batch"] |= {"pairs": 2, "points_per_pair": 40}
     if objective == "distances":
         values["network"]["normalise_output"] = True

@@ -52,6 +52,8 @@ class NetworkSpec:
     spacing_mm: (x, y, z) of the working grid the network was trained on.
     hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
     unit_mm: mm that one unit of the output stands for, or None where the output has no metric unit (paper recipe).
+    frame: what coordinates are relative to: "body", a common body; "scan", each other, so that their origin means
+    nothing; "level", each other too, and along the body alone: those along R and A are zero.
     normalise_output: batch normalisation without affine parameters on the output, as in the paper.
     scales: inference averages the coordinate over the scan magnified by these factors.
     coordinates: whether there is a coordinate head. global_channels, local_channels: of the descriptors, 0: no head.
@@ -64,6 +66,7 @@ class NetworkSpec:
     hu_knots: tuple[float, ...] = (-1000.0, -150.0, 250.0, 1300.0)
     level_knots: tuple[float, ...] = (0.0, 0.25, 0.85, 1.0)
     unit_mm: float | None = 100.0
+    frame: str = "body"
     normalise_output: bool = False
     scales: tuple[float, ...] = (1.0,)
     coordinates: bool = True
@@ -86,11 +89,12 @@ class NetworkSpec:
             and (len(spec.hu_knots) == len(spec.level_knots) >= 2 and rising)
             and all(abs(knot) <= _LARGEST_KNOT for knot in (*spec.hu_knots, *spec.level_knots))
             and (spec.unit_mm is None or 0 < spec.unit_mm < 1e6)
+            and spec.frame in ("body", "scan", "level")
             and (1.0 in spec.scales and all(0.25 <= scale <= 4.0 for scale in spec.scales))
             and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
         )
         if not fits:
-            raise ValueError("a network cannot be of these sizes, spacings, knots or scales")
+            raise ValueError("a network cannot be of these sizes, spacings, knots, scales or this frame")
         return spec
 
     def to_dict(self) -> dict:
@@ -116,8 +120,9 @@ class EmbeddingNetwork(nn.Module):
         self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], 2, stride=2) for n in coarse_to_fine)
         self.decoder = nn.ModuleList(_DoubleConvolution(2 * widths[n - 1], widths[n - 1]) for n in coarse_to_fine)
         if spec.coordinates:
-            self.coordinate = Convolution(widths[0], 3, 1)
-            self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
+            axes = 1 if spec.frame == "level" else 3
+            self.coordinate = Convolution(widths[0], axes, 1)
+            self.output_norm = nn.BatchNorm3d(axes, affine=False) if spec.normalise_output else nn.Identity()
         if spec.global_channels:
             self.global_ = Convolution(widths[1], spec.global_channels, 3, padding=1)
         if spec.local_channels:
@@ -136,6 +141,11 @@ class EmbeddingNetwork(nn.Module):
     @property
     def unit_mm(self) -> float | None:
         return self.spec.unit_mm
+
+    @property
+    def metric(self) -> bool:
+        """Whether coordinates are mm of a common body frame."""
+        return self.spec.unit_mm is not None and self.spec.frame == "body"
 
     @property
     def organ_names(self) -> tuple[str, ...]:
@@ -224,6 +234,8 @@ class EmbeddingNetwork(nn.Module):
         if self.spec.coordinates:
             with _full_precision(x):  # half floats hold 800 mm to half a mm only
                 coordinate = self.output_norm(self.coordinate(up.float()))
+                if self.spec.frame == "level":
+                    coordinate = torch.cat([torch.zeros_like(coordinate).expand(-1, 2, -1, -1, -1), coordinate], 1)
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
         local = self.local(x, up)

@@ -53,6 +53,7 @@ class PublishedApe(nn.Module):
     bytes_per_voxel = 130.0  # measured on a 192 x 224 x 224 grid, CLAHE included
     descriptor_bytes_per_voxel = 0.0
     unit_mm = None
+    metric = False
     organ_places = None
     organ_names: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-RECIPES = ("hybrid", "ape", "ape-paper", "sam-paper")
+RECIPES = ("hybrid", "ape", "ape-paper", "sam-paper", "rpr-paper", "bpr-paper")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 _LIKE_SHIPPED = ("hybrid", "ape")  # recipes of the shipped weights' network: only these can go on from them
 # the statistics of a few crops differ from those of whole scans, and fine-tuning moves only a little

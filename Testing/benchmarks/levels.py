@@ -1,0 +1,83 @@
+"""Errors along the body (mm) of weights at organ centres between patients of a labelled folder.
+
+    python Testing/benchmarks/levels.py DEV --model hybrid-ct-v3 --model run/weights.safetensors
+
+Weights that find points answer by the height of the point that is matched. Weights that state levels alone
+(`bpr-paper`) answer by the height at which the target's slices score what the template's slice scores. The first row
+lays the middles of the two scans' bodies upon each other.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from AnatomicalEmbedding import EmbeddingMap, load_model, match
+from AnatomicalEmbedding.structures.labelled_scans import Pair, find_pairs, load_cases
+
+_STEP_MM = 1.0
+
+
+def heights_found(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
+    """(n,) world z in the target of the level of (n, 3) RAS mm points of the template."""
+    if not template.levels_alone:
+        return match(template, points_ras, target).points_ras[:, 2]
+    scores = np.interp(points_ras[:, 2], *slice_scores(template))
+    heights, of_slices = slice_scores(target)
+    fine = np.arange(heights[0], heights[-1] + _STEP_MM, _STEP_MM)
+    return fine[np.abs(np.interp(fine, heights, of_slices) - scores[:, None]).argmin(1)]
+
+
+def heights_by_middle(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
+    """(n,) as `heights_found`, by the mean height of both bodies alone."""
+    middle = [
+        m.cell_to_ras[2, 3] + m.cell_to_ras[2, 2] * float(m.body_index[:, 2].float().mean()) for m in (template, target)
+    ]
+    return points_ras[:, 2] - middle[0] + middle[1]
+
+
+def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """World z and score of slices that hold body: the mean of the body cells of two layers, as in training."""
+    layers = np.arange(0, embedding.body.shape[0], 2)
+    cells = np.add.reduceat(embedding.body.sum((1, 2)).numpy(), layers)
+    totals = np.add.reduceat((embedding.coordinate[2] * embedding.body).sum((1, 2)).numpy(), layers)
+    held = cells > 0
+    z = embedding.cell_to_ras[2, 3] + embedding.cell_to_ras[2, 2] * (layers[held] + 0.5)
+    return z, totals[held] / cells[held]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", action="append", required=True)
+    options = parser.parse_args()
+    cases = load_cases(options.folder)
+    pairs = [pair for pair in find_pairs(cases) if "centre" in pair.kinds]
+    print("| weights | pairs | centres | mean | median | 90th percentile |")
+    rows: list[tuple[str, Callable]] = [("middle of the body", heights_by_middle)]
+    for weights in options.model:
+        model = load_model(weights, "cpu")
+        maps = {case.id: model.embed(case.volume) for case in cases}
+        for name, answer in [*rows, (model.name, heights_found)]:
+            print(f"| {name} | {_row(pairs, maps, answer)} |", flush=True)
+        rows = []  # the first row needs the maps of any weights
+
+
+def _row(pairs: list[Pair], maps: dict[str, EmbeddingMap], answer: Callable) -> str:
+    errors = []
+    for pair in pairs:
+        centre = np.array(pair.kinds) == "centre"
+        centre &= np.isfinite(pair.template_ras).all(1) & np.isfinite(pair.target_ras).all(1)
+        if centre.any():
+            found = answer(maps[pair.template.id], pair.template_ras[centre], maps[pair.target.id])
+            errors.append(np.abs(found - pair.target_ras[centre, 2]))
+    joined = np.concatenate(errors)
+    values = (f"{value:.1f}" for value in (joined.mean(), np.median(joined), np.percentile(joined, 90)))
+    return f"{len(errors)} | {len(joined)} | {' | '.join(values)}"
+
+
+if __name__ == "__main__":
+    main()
