@@ -41,22 +41,27 @@ def test_two_windows_work_on_one_session(browser, running, page):
     assert len(page.points()) == 3
 
 
-def use(window: Page, *others: Page) -> None:
-    """Move the mouse in a window, until its pictures are sharp there and whole in the others."""
-    window.page.mouse.move(*window.at(VIEW, 0.4, 0.5))
-    window.page.mouse.move(*window.at(VIEW, 0.5, 0.5))
+def wait_sharp(window: Page) -> None:
     for view in (VIEW, "scan1sagittal"):
         window.wait(PICTURE.format(view, "Math.abs(img.naturalWidth - box.width * devicePixelRatio) < 2"))
         window.wait(PICTURE.format(view, "Math.abs(img.naturalHeight - box.height * devicePixelRatio) < 2"))
-        for other in others:
-            other.wait(PICTURE.format(view, "getComputedStyle(img).objectFit === 'contain'"))
-            other.wait(PICTURE.format(view, "Math.abs(img.offsetHeight - box.height) < 2"))
+
+
+def use(window: Page, other: Page) -> None:
+    """Move the mouse in a window, until its pictures are sharp there; in the other they are whole."""
+    window.page.mouse.move(*window.at(VIEW, 0.4, 0.5))
+    window.page.mouse.move(*window.at(VIEW, 0.5, 0.5))
+    wait_sharp(window)
+    for view in (VIEW, "scan1sagittal"):
+        other.wait(PICTURE.format(view, "getComputedStyle(img).objectFit === 'contain'"))
+        other.wait(PICTURE.format(view, "Math.abs(img.offsetHeight - box.height) < 2"))
 
 
 def test_pictures_are_sharp_in_the_window_that_is_used_and_true_in_the_other(browser, running, page):
     """Windows of another shape and density: nothing is distorted, and a press means what lies under it."""
     other = Page(browser, running, size=(900, 800), density=1.5)
     other.wait_ready(2)
+    wait_sharp(other)  # it was sized last
     use(page, other)
     page.add_point(VIEW, 0.5, 0.35)
     before = len(page.points())
