@@ -29,6 +29,7 @@ _DAMAGED = (  # what a damaged file makes zipfile and numpy raise
     OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
     MemoryError, NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
+_LARGEST_WEIGHT = 1e4  # of a discriminant; those of shipped atlases are below 12
 STEP_MM = 6.0
 LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell: right, anterior, superior
 SHAPE = (173, 66, 83)  # k, j, i
@@ -135,7 +136,7 @@ def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray |
     if any(n < 0 or n + size > most for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)):
         raise ValueError("outside the frame")
     weights = np.zeros(1, np.float32) if discriminant is None else discriminant
-    if weights.ndim != 1 or weights.dtype != np.float32 or not np.isfinite(weights).all():
+    if weights.ndim != 1 or weights.dtype != np.float32 or not (np.abs(weights) < _LARGEST_WEIGHT).all():
         raise ValueError("no weights of descriptors")
     return Occupancy(tuple(first), share, *counts, volume_ml, discriminant)
 

@@ -1,6 +1,6 @@
 """Confidence on sources that its calibration has never seen: each source of labelled scans is left out in turn.
 
-    python Testing/benchmarks/confidence_by_source.py LABELLED... --scans SCANS... [--model auto] [--fewest 2]
+    python Testing/benchmarks/confidence_by_source.py LABELLED... --scans SCANS... [--model auto] [--matches FILE.npz]
 
 A source is what a file's name begins with, up to a digit, "-" or "_". For each, forests are grown from the matches
 between scans of the other sources, from bent scans (all that are not of that source) and from synthetic patients, as
@@ -72,6 +72,29 @@ def tried(trials: Iterable[Trial]) -> list[Tried]:
     ]
 
 
+def write_matches(path: Path, kinds: Iterable[list[Tried]]) -> None:
+    """Everything that was tried, so that calibrations can be compared without matching again."""
+    arrays: dict[str, np.ndarray] = {}
+    for kind, of in enumerate(kinds):
+        for n, each in enumerate(of):
+            arrays[f"{kind} {n:05d} evidence"], arrays[f"{kind} {n:05d} errors"] = (
+                each.outcomes.evidence,
+                each.outcomes.errors_mm,
+            )
+            arrays[f"{kind} {n:05d} about"] = np.array([each.template, each.target, str(int(each.whole)), *each.groups])
+    np.savez(path, **arrays)
+
+
+def read_matches(path: Path) -> list[list[Tried]]:
+    kinds: list[list[Tried]] = [[], [], []]
+    with np.load(path) as file:
+        for key in sorted(key[: -len(" about")] for key in file.files if key.endswith(" about")):
+            template, target, whole, *groups = file[f"{key} about"].tolist()
+            outcomes = Outcomes(file[f"{key} evidence"], file[f"{key} errors"])
+            kinds[int(key[0])].append(Tried(outcomes, template, target, np.array(groups), whole == "1"))
+    return kinds
+
+
 def judged(of: list[Tried], calibration: Calibration) -> Judged:
     """What the calibration says of the matches."""
     every = Outcomes.joined(each.outcomes for each in of)
@@ -103,21 +126,22 @@ def main() -> None:
     parser.add_argument("labelled", nargs="+", type=Path)
     parser.add_argument("--scans", nargs="*", type=Path, default=[], help="folders of scans to be bent as well")
     parser.add_argument("--model", default="auto")
-    parser.add_argument("--fewest", type=int, default=2, help="scans of a source that is left out")
+    parser.add_argument("--matches", type=Path, help="matches of an earlier run; written where it is not there")
     options = parser.parse_args()
     model = load_model(options.model, "cpu")
-    cases = labelled_cases(options.labelled)
-    labelled = tried(labelled_trials(cases, model.embed))
-    paths = {path.name: path for folder in [*options.labelled, *options.scans] for path in list_scans(folder)}
-    bent = tried(bent_trials((Volume.read(path) for path in paths.values()), model.embed))
-    phantoms = tried(phantom_trials(_PATIENTS, model.embed))
-    print(f"{len(cases)} labelled scans, {len(paths)} bent, {len(_PATIENTS)} synthetic patients", flush=True)
-    names = [source_of(case.id) for case in cases]
+    if options.matches and options.matches.exists():
+        labelled, bent, phantoms = read_matches(options.matches)
+    else:
+        paths = {path.name: path for folder in [*options.labelled, *options.scans] for path in list_scans(folder)}
+        labelled = tried(labelled_trials(labelled_cases(options.labelled), model.embed))
+        bent = tried(bent_trials((Volume.read(path) for path in paths.values()), model.embed))
+        phantoms = tried(phantom_trials(_PATIENTS, model.embed))
+        if options.matches:
+            write_matches(options.matches, (labelled, bent, phantoms))
+    print(f"trials: {len(labelled)} labelled, {len(bent)} bent, {len(phantoms)} synthetic", flush=True)
     parts: list[Judged] = []
-    for source in sorted({name for name in names if names.count(name) >= options.fewest}):
+    for source in sorted({each.target for each in labelled}):
         tested = [each for each in labelled if each.target == source]
-        if not tested:
-            continue
         parts.append(judged(tested, without(source, labelled, bent, phantoms, model)))
         print(summarise_confidence(parts[-1], f"{source} left out").table(), flush=True)
     every = Judged(*(np.concatenate(values) for values in zip(*(vars(p).values() for p in parts), strict=True)))
