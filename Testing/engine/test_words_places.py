@@ -187,6 +187,15 @@ def test_damaged_atlases_are_refused(tmp_path):
         Atlas.load(tmp_path / "b.atlas.npz")
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_weights_of_descriptors_that_would_spoil_every_place_are_refused(atlas, tmp_path, value):
+    path = tmp_path / "bad.atlas.npz"
+    liver = replace(atlas.occupancies["liver"], discriminant=np.full(41, value, np.float32))
+    replace(atlas, occupancies={"liver": liver}).save(path)
+    with pytest.raises(WeightsError, match="bad.atlas.npz"):
+        Atlas.load(path)
+
+
 def test_the_shipped_atlas_knows_every_structure_without_a_recipe():
     held = shipped_atlas("").occupancies
     for term in load_terms().by_name.values():
