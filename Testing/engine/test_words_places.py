@@ -192,7 +192,7 @@ def test_weights_of_descriptors_that_would_spoil_every_place_are_refused(atlas, 
     path = tmp_path / "bad.atlas.npz"
     liver = replace(atlas.occupancies["liver"], discriminant=np.full(41, value, np.float32))
     replace(atlas, occupancies={"liver": liver}).save(path)
-    with pytest.raises(WeightsError, match="bad.atlas.npz"):
+    with pytest.raises(WeightsError, match=r"bad\.atlas\.npz"):
         Atlas.load(path)
 
 
