@@ -326,8 +326,8 @@ class _Reading:
             return None
         words = tuple(w for w in self._words[part.first : part.last + 1] if w not in _SILENT)
         sides = {"", *(entry.side for entry in whole.places), *self._words[whole.first - 1 : whole.last + 1]}
-        for said in (said for organ in organs for said in self._dictionary.terms[organ].words):
-            phrase = words + tuple(w for token in tokenise(said) if (w := _singular(token.word)) not in _SILENT)
+        for wording in (each for organ in organs for each in self._dictionary.terms[organ].words):
+            phrase = words + tuple(w for token in tokenise(wording) if (w := _singular(token.word)) not in _SILENT)
             entries = tuple(e for e in self._dictionary.phrases.get(phrase, ()) if e.side in sides)
             if entries:
                 return _Found(entries, first.first, second.last)
