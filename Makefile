@@ -29,7 +29,7 @@ test: system lint $(VIEWS)/stamp
 
 # what takes long and proves from end to end what shorter tests prove in parts
 test-long: system lint
-	LONG_TESTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) $(NO_VIEWS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m long $(PARALLEL) $(NO_VIEWS)
 
 # make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
 ifneq ($(SLICER),)

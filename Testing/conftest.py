@@ -15,7 +15,6 @@ from AnatomicalEmbedding.phantom import Phantom, make_phantom
 _REAL_DATA = Path(os.environ.get("ANATEMB_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 _CANNOT_DRAW = bool(missing_libraries())
 _DRAW = {"drawing", "kit"}  # fixtures
-_LONG = bool(os.environ.get("LONG_TESTS"))  # those alone
 
 # a machine that is busy is no failure
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -50,13 +49,6 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def drawing() -> None:
     """Requested by what draws with Qt or VTK, whose libraries are the system's; `kit` counts as well."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests marked `long`, or with LONG_TESTS=1 all others."""
-    chosen = [item for item in items if (item.get_closest_marker("long") is not None) == _LONG]
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = chosen
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -107,7 +107,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     segmentation.add_argument("folder", type=Path, metavar="LABELLED")
     segmentation.add_argument("--structures", metavar="A,B,...", help="default: all that the scans outline")
-    segmentation.add_argument("--shots", default="1,2,5,10", metavar="M,...", help="examples (default: 1,2,5,10)")
+    segmentation.add_argument(
+        "--shots", type=_numbers, default="1,2,5,10", metavar="M,...", help="examples (default: 1,2,5,10)"
+    )
     segmentation.add_argument("--tests", type=at_least(1), metavar="N", help="patients to test (default: half of all)")
     segmentation.add_argument("--start", choices=STARTS, default=STARTS[0], help=f"as in `segment train` ({STARTS[0]})")
     segmentation.add_argument("--seed", type=at_least(0), default=0, help="of the split and of training (default: 0)")
@@ -133,6 +135,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     for part, run in zip(parts, runs, strict=True):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         complete(part, run)
+
+
+def _numbers(text: str) -> list[int]:
+    """An argparse type: whole numbers of 1 or more with commas between them; each once, rising."""
+    return sorted({at_least(1)(part) for part in text.split(",")})
 
 
 def run_landmarks(
@@ -253,17 +260,11 @@ def run_segmentation(options: argparse.Namespace) -> None:
     from ..segmentation.examples import read_examples
 
     names = [name.strip() for name in (options.structures or "").split(",") if name.strip()] or None
-    try:
-        shots = sorted({int(text) for text in options.shots.split(",")})
-    except ValueError:
-        shots = [0]
-    if shots[0] < 1:
-        raise AnatomicalEmbeddingError(f"--shots {options.shots}: give numbers of examples, 1 or more: 1,5.")
     examples = read_examples(options.folder, names)
     model = open_model(options)
     with progress_bar("segmentation", options.json) as progress:
         result = evaluate_segmentation(
-            examples, model, options.seed, shots, options.tests, options.start, progress=progress
+            examples, model, options.seed, options.shots, options.tests, options.start, progress=progress
         )
     finish(result, options)
 

@@ -115,7 +115,7 @@ class CoordinateSampler(BatchSampler):
     def __getitem__(self, step: int) -> CoordinateBatch:
         batch = self.recipe.batch
         size = self.crop_size(step)
-        images, targets, insides, indices = [], [], [], []
+        rows = []
         for part in self.parts(batch.voxels_per_batch // int(np.prod(size))):
             rng = self.rng(step, part)
             index, centre = self.aim(rng)
@@ -123,15 +123,8 @@ class CoordinateSampler(BatchSampler):
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
             if rng.random() < KEEP_INSIDE:
                 centre = move_inside(centre, lattice, scan)
-            crop = cut_crop(scan, centre, lattice, size)
-            target, inside = cell_positions(scan, crop)
-            images.append(augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng))
-            targets.append(target)
-            insides.append(inside)
-            indices.append(index)
-        return CoordinateBatch(
-            torch.stack(images)[:, None], torch.stack(targets), torch.stack(insides), torch.tensor(indices)
-        )
+            rows.append(_row(self.recipe, scan, index, centre, lattice, size, rng))
+        return CoordinateBatch(*map(torch.stack, zip(*rows, strict=True)))
 
 
 class LevelSampler(BatchSampler):
@@ -144,7 +137,7 @@ class LevelSampler(BatchSampler):
     def __getitem__(self, step: int) -> CoordinateBatch:
         batch = self.recipe.batch
         size = self.crop_size(step)
-        rows: dict[str, list] = {name: [] for name in ("image", "body_mm", "inside", "scan")}
+        rows = []
         for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
             rng = self.rng(step, part)
             index, aimed = self.aim(rng)
@@ -155,14 +148,9 @@ class LevelSampler(BatchSampler):
             gap = min(rng.uniform(*_SLICE_STEP_MM) / scan.grid_to_ras[2, 2], last[2] / intervals)
             lowest = np.clip(aimed[2] - gap * intervals / 2, 0, last[2] - gap * intervals)
             for n in range(SLICES_PER_SCAN):
-                crop = cut_crop(scan, np.array([last[0] / 2, last[1] / 2, lowest + n * gap]), lattice, size)
-                position, inside = cell_positions(scan, crop)
-                rows["image"].append(augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng))
-                rows["body_mm"].append(position)
-                rows["inside"].append(inside)
-                rows["scan"].append(torch.tensor(index))
-        stacked = {name: torch.stack(values) for name, values in rows.items()}
-        return CoordinateBatch(stacked.pop("image")[:, None], **stacked)
+                centre = np.array([last[0] / 2, last[1] / 2, lowest + n * gap])
+                rows.append(_row(self.recipe, scan, index, centre, lattice, size, rng))
+        return CoordinateBatch(*map(torch.stack, zip(*rows, strict=True)))
 
 
 class PairSampler(BatchSampler):
@@ -207,6 +195,21 @@ class PairSampler(BatchSampler):
             rows["position_mm"].append(torch.from_numpy((points * spacing).astype(np.float32)))
         stacked = {name: torch.stack(values) for name, values in rows.items()}
         return PairBatch(**{n: v[:, None] if n in ("first", "second") else v for n, v in stacked.items()})
+
+
+def _row(
+    recipe: Recipe,
+    scan: PreparedScan,
+    index: int,
+    centre_ijk: np.ndarray,
+    lattice_mm: np.ndarray,
+    size_ijk: tuple[int, int, int],
+    rng: np.random.Generator,
+) -> tuple[torch.Tensor, ...]:
+    """One crop of a CoordinateBatch: its fields, in their order."""
+    crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
+    body_mm, inside = cell_positions(scan, crop)
+    return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:

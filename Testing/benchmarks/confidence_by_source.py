@@ -10,12 +10,12 @@ between scans of the other sources, from bent scans (all that are not of that so
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from orientation import source_of
 
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.embedding.calibration import Calibration
@@ -41,10 +41,6 @@ class Tried:
     target: str
     groups: np.ndarray
     whole: bool
-
-
-def source_of(name: str) -> str:
-    return re.split(r"[\d_-]", name)[0]
 
 
 def labelled_cases(folders: Iterable[Path]) -> list[Case]:
@@ -77,10 +73,8 @@ def write_matches(path: Path, kinds: Iterable[list[Tried]]) -> None:
     arrays: dict[str, np.ndarray] = {}
     for kind, of in enumerate(kinds):
         for n, each in enumerate(of):
-            arrays[f"{kind} {n:05d} evidence"], arrays[f"{kind} {n:05d} errors"] = (
-                each.outcomes.evidence,
-                each.outcomes.errors_mm,
-            )
+            arrays[f"{kind} {n:05d} evidence"] = each.outcomes.evidence
+            arrays[f"{kind} {n:05d} errors"] = each.outcomes.errors_mm
             arrays[f"{kind} {n:05d} about"] = np.array([each.template, each.target, str(int(each.whole)), *each.groups])
     np.savez(path, **arrays)
 
@@ -112,7 +106,7 @@ def judged(of: list[Tried], calibration: Calibration) -> Judged:
 
 
 def without(source: str, labelled: list[Tried], bent: list[Tried], phantoms: list[Tried], model: Model) -> Calibration:
-    """A calibration by all that is not of a source; "": by everything."""
+    """A calibration by all that is not of a source."""
     outcomes = {
         LABELLED: Outcomes.joined(each.outcomes for each in labelled if source not in (each.template, each.target)),
         BENT: Outcomes.joined(each.outcomes for each in bent if source != each.template),

@@ -47,12 +47,12 @@ def main() -> None:
             shares[path.name] = float(share or 1)
     print(f"{len(cells)} scans", flush=True)
     if options.sources:
-        sources = sorted({_source(name) for name in cells})
+        sources = sorted({source_of(name) for name in cells})
         found = []
         for fold in range(options.sources):
             left_out = set(sources[fold :: options.sources])
-            network = _trained({n: c for n, c in cells.items() if _source(n) not in left_out}, shares, options)
-            found += [_both_ways(network, c) for n, c in cells.items() if _source(n) in left_out]
+            network = _trained({n: c for n, c in cells.items() if source_of(n) not in left_out}, shares, options)
+            found += [_both_ways(network, c) for n, c in cells.items() if source_of(n) in left_out]
         _print(np.array(found))
     if options.output:
         network = _trained(cells, shares, options)
@@ -60,7 +60,8 @@ def main() -> None:
         save_file(network.state_dict(), options.output, {METADATA_KEY: json.dumps(about)})
 
 
-def _source(name: str) -> str:
+def source_of(name: str) -> str:
+    """The collection that a scan comes from, by its file's name."""
     return re.split(r"[-_0-9]", name)[0]
 
 

@@ -40,22 +40,28 @@ def browser(drawing):
 
 
 @pytest.fixture(scope="module")
-def running(drawing, scan_files, tmp_path_factory):
-    """The viewer with both torsos; its log must hold no error."""
+def arguments(scan_files) -> list[str]:
+    """What the viewer is started with: both torsos. A module may have others."""
+    return [*map(str, scan_files)]
+
+
+@pytest.fixture(scope="module")
+def running(drawing, arguments, tmp_path_factory):
+    """The viewer; its log must hold no error."""
     from browsing import Running
 
-    with Running(tmp_path_factory.mktemp("run"), *map(str, scan_files)) as program:
+    with Running(tmp_path_factory.mktemp("run"), *arguments) as program:
         yield program
         assert program.errors() == []
 
 
 @pytest.fixture(scope="module")
-def page(browser, running):
-    """The page, with both scans ready; what it does wrong fails the module."""
+def page(browser, running, arguments):
+    """The page, with all scans ready; what it does wrong fails the module."""
     from browsing import Page
 
     opened = Page(browser, running)
-    opened.wait_ready(2)
+    opened.wait_ready(sum(each.endswith(".nii.gz") for each in arguments))
     yield opened
     opened.close()
     assert opened.faults == []

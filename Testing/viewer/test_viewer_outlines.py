@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
-from browsing import Page, Running
 from PIL import Image
 from reading import read_bundle
 from scans import patient
@@ -49,21 +48,10 @@ def run(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(drawing, run, tmp_path_factory):
+def arguments(run, tmp_path_factory) -> list[str]:
     head = tmp_path_factory.mktemp("head") / "head.nii.gz"
     make_phantom(304, spacing=(4.0, 4.0, 5.0), coverage_mm=(600.0, 800.0)).volume.write(head)
-    with Running(tmp_path_factory.mktemp("run"), str(head), "--model", str(run), "--device", "cpu") as program:
-        yield program
-        assert program.errors() == []
-
-
-@pytest.fixture(scope="module")
-def page(browser, running):
-    opened = Page(browser, running)
-    opened.wait_ready(1)
-    yield opened
-    opened.close()
-    assert opened.faults == []
+    return [str(head), "--model", str(run), "--device", "cpu"]
 
 
 @pytest.fixture(scope="module")

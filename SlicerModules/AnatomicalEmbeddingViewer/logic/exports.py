@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -19,7 +19,7 @@ from AnatomicalEmbeddingLib.scene.landmarks.ResultsTable import COLUMNS, rowOf
 from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas
 
 from . import bundle
-from .session import file_name
+from .session import file_content, file_name
 
 if TYPE_CHECKING:
     from .landmarks import Landmarks
@@ -65,10 +65,12 @@ class Exports:
         if not labels:
             raise PointsError(f"{scan.GetName()}: has no answer yet; wait until it is prepared.")
         name = f"{file_name(scan.GetName())}.mrk.json"
-        with tempfile.TemporaryDirectory(dir=self._session.folder) as folder:
-            path = Path(folder) / "points.mrk.json"
-            write_markups(path, PointList(tuple(labels), np.array(places), tuple(texts)), scan.GetName(), missing)
-            return name, path.read_bytes()
+        points = PointList(tuple(labels), np.array(places), tuple(texts))
+
+        def write(path: Path) -> None:
+            write_markups(path, points, scan.GetName(), missing)
+
+        return name, file_content(self._session.folder, "points.mrk.json", write)
 
     def all_points(self) -> bytes:
         """A zip of a .mrk.json for each scan that has points."""
@@ -134,14 +136,10 @@ class Exports:
         template, model = _volume(logic.template), self._session.store.engine.weightsPath().stem
         folder = self._session.folder
 
-        def write() -> bytes:
-            with tempfile.TemporaryDirectory(dir=folder) as inner:
-                path = Path(inner) / "report.html"
-                return write_report(
-                    path, template, points, targets, f"Points of {template.name}", None, model
-                ).read_bytes()
+        def write(path: Path) -> None:
+            write_report(path, template, points, targets, f"Points of {template.name}", None, model)
 
-        return write
+        return partial(file_content, folder, "report.html", write)
 
     def scene(self) -> Callable[[], BinaryIO]:
         """What finishes the scene as a bundle (.mrb) that Slicer opens; see `bundle`."""
@@ -158,15 +156,7 @@ class Exports:
 
     def volume(self, node) -> Callable[[], bytes]:
         """What writes a scan, or a crop, as .nii.gz."""
-        volume, folder = _volume(node), self._session.folder
-
-        def write() -> bytes:
-            with tempfile.TemporaryDirectory(dir=folder) as inner:
-                path = Path(inner) / "volume.nii.gz"
-                volume.write(path)
-                return path.read_bytes()
-
-        return write
+        return partial(file_content, self._session.folder, "volume.nii.gz", _volume(node).write)
 
     def _report(self, what: str) -> None:
         self._doing = what

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,8 @@ from AnatomicalEmbeddingLib.scene.outlines import OutlineNodes
 from AnatomicalEmbeddingLib.scene.outlines.OutlineFolder import TABLE, fileNames
 from AnatomicalEmbeddingLib.scene.outlines.OutlineProcess import SECONDS_A_SCAN
 from AnatomicalEmbeddingLib.scene.VolumeNodes import snapshot
+
+from .session import file_content
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.segmentation.outlining import Outline
@@ -164,10 +165,7 @@ class Outlines:
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 
         try:
-            with tempfile.TemporaryDirectory(dir=self._session.folder) as folder:
-                path = Path(folder) / f"made{''.join(Path(shown).suffixes[-2:])}"
-                write(path)
-                return path.read_bytes()
+            return file_content(self._session.folder, f"made{''.join(Path(shown).suffixes[-2:])}", write)
         except (OSError, VolumeError) as error:
             raise AnatomicalEmbeddingError(f"{shown}: could not be written; check the space on the disk.") from error
 

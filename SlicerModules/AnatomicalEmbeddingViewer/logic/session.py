@@ -109,6 +109,14 @@ class Session:
         self._folder.cleanup()
 
 
+def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:
+    """What is written to a file of this name in a folder of its own below `folder`; the file does not stay."""
+    with tempfile.TemporaryDirectory(dir=folder) as inner:
+        path = Path(inner) / name
+        write(path)
+        return path.read_bytes()
+
+
 def file_name(name: str) -> str:
     """A name that every system takes for a file."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip("._") or "scan"

@@ -24,7 +24,7 @@ def new_list(panel):
 
 
 def answer(panel, volume, row: int = 0):
-    """The answer to a point in a scan, or None. None that is called matched may expect an error of over 20 mm."""
+    """The answer to a point in a scan, or None. No answer that is called matched may expect an error of over 20 mm."""
     rows = panel.logic.rows()
     for each in rows:
         for given in each.answers.values():
