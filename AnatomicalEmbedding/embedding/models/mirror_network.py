@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .convolution import Convolution
+
 _CHANNELS = 2  # mean and standard deviation of the image in a cell
 STRIDE = 4  # of the last layer; inputs are padded to multiples of it
 AXES = (4, 3, 2)  # of a batch, along R, A and S
@@ -40,15 +42,15 @@ class MirrorNetwork(nn.Module):
 
 def _member(first: int, second: int, third: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv3d(_CHANNELS, first, 2, stride=2),
+        Convolution(_CHANNELS, first, 2, stride=2),
         nn.ReLU(),
-        nn.Conv3d(first, first, 3, padding=1),
+        Convolution(first, first, 3, padding=1),
         nn.ReLU(),
-        nn.Conv3d(first, second, 3, padding=1),
+        Convolution(first, second, 3, padding=1),
         nn.ReLU(),
         nn.AvgPool3d(2),
-        nn.Conv3d(second, third, 3, padding=1),
+        Convolution(second, third, 3, padding=1),
         nn.ReLU(),
         nn.Dropout3d(0.1),
-        nn.Conv3d(third, 3, 1),
+        Convolution(third, 3, 1),
     )

@@ -6,7 +6,7 @@ descriptor from the level above (wide context, coarse), the local one from the f
 stride 2 (fine detail with context). Organs are read from all of these.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -26,7 +26,7 @@ LOCAL_STRIDE = 2
 _MOST_CHANNELS = 4096
 _LARGEST_KNOT = 1e6
 _LEAST_LENGTH = 1e-12
-_RIM_CELLS = 2  # as far as the local descriptor sees
+_RIM_CELLS = 3  # as far as the organ head sees, and one that is interpolated from
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
 OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
 
@@ -35,7 +35,8 @@ class Features(NamedTuple):
     """The network's output for a volume; None where it has no such head. Descriptors have unit length.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
-    rounded up. local: (b, l, k/2, j/2, i/2). organs: (b, n, k/4, j/4, i/4) share of the cell that each organ takes.
+    rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of the cell that
+    each organ takes.
     """
 
     coordinate: torch.Tensor | None = None
@@ -238,13 +239,22 @@ class EmbeddingNetwork(nn.Module):
                     coordinate = torch.cat([torch.zeros_like(coordinate).expand(-1, 2, -1, -1, -1), coordinate], 1)
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
-        local = self.local(x, up)
-        if self.training or not self.spec.organs:
-            return Features(coordinate, None, local)
-        organs = self.organs(x, coordinate, up, coarse, local)
-        if self.spec.organ_channels:
-            local = self.organs.join(local, organs)
-        return Features(coordinate, None, local, organs)
+        if self.training:
+            return Features(coordinate, None, self.local(x, up))
+        # up to half of a scan on the lattice is air, where no descriptors are needed
+        cells = [_content(x, axis, up.shape[axis]) for axis in (2, 3, 4)]
+        held, shape = (..., *cells), up.shape[2:]
+        part, fine_part = x[(..., *_in_steps(cells, STRIDE))], up[held]
+        local, organs = self.local(part, fine_part), None
+        if self.spec.organs and coordinate is not None:
+            organs = self.organs(part, coordinate[held], fine_part, coarse, local, [each.start for each in cells])
+            if self.spec.organ_channels:
+                local = self.organs.join(local, organs)
+            organs = _placed(organs.new_empty((*organs.shape[:2], *shape)), cells, organs)
+        per_cell = STRIDE // LOCAL_STRIDE
+        size, where = (*local.shape[:2], *(n * per_cell for n in shape)), _in_steps(cells, per_cell)
+        whole = torch.empty(size, dtype=torch.half, device=x.device, memory_format=torch.channels_last_3d)
+        return Features(coordinate, None, _placed(whole, where, local), organs)
 
 
 class _LocalHead(nn.Module):
@@ -269,31 +279,29 @@ class _LocalHead(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level. Zero far from all content."""
-        if self.training:
-            return self._describe(x, up)
-        # up to half of a scan on the lattice is air, where no descriptors are needed
-        cells = [_content(x, axis, up.shape[axis]) for axis in (2, 3, 4)]
-        fine, coarse = (tuple(slice(c.start * n, c.stop * n) for c in cells) for n in (STRIDE, 1))
-        part = self._describe(x[(..., *fine)], up[(..., *coarse)])
-        shape = (*part.shape[:2], *(n * STRIDE // LOCAL_STRIDE for n in up.shape[2:]))
-        whole = torch.empty(shape, dtype=part.dtype, device=x.device, memory_format=torch.channels_last_3d).zero_()
-        local = tuple(slice(c.start * STRIDE // LOCAL_STRIDE, c.stop * STRIDE // LOCAL_STRIDE) for c in cells)
-        whole[(..., *local)] = part
-        return whole
-
-    def _describe(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+        """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level."""
         return _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
 
 
 def _content(x: torch.Tensor, axis: int, cells: int) -> slice:
-    """Cells along an axis of x (b, 1, k, j, i) that hold anything but air, and two more on either side."""
+    """Cells along an axis of x (b, 1, k, j, i) that hold anything but air, and some more on either side."""
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()
     if not len(where):
         return slice(0, 1)
     first, last = int(where[0]) // STRIDE, int(where[-1]) // STRIDE
     return slice(max(first - _RIM_CELLS, 0), min(last + _RIM_CELLS + 1, cells))
+
+
+def _in_steps(cells: Sequence[slice], steps: int) -> list[slice]:
+    """Slices of cells in a grid of as many steps a cell."""
+    return [slice(each.start * steps, each.stop * steps) for each in cells]
+
+
+def _placed(whole: torch.Tensor, where: Sequence[slice], part: torch.Tensor) -> torch.Tensor:
+    """A map (b, c, k, j, i), zero but where `part` is."""
+    whole.zero_()[(..., *where)] = part
+    return whole
 
 
 def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,8 @@ It reads what the other heads have: the finest level of the body, the level abov
 descriptors and the image itself at stride 2, eight cells of which lie within a cell.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -42,25 +44,32 @@ class OrganHead(nn.Module):
         return 2 * _CELLS * (local_channels + 1) + 6 * _WIDTH
 
     def forward(
-        self, x: torch.Tensor, coordinate: torch.Tensor, fine: torch.Tensor, coarse: torch.Tensor, local: torch.Tensor
+        self,
+        x: torch.Tensor,
+        coordinate: torch.Tensor,
+        fine: torch.Tensor,
+        coarse: torch.Tensor,
+        local: torch.Tensor,
+        first_cell: Sequence[int] = (0, 0, 0),
     ) -> torch.Tensor:
         """(b, n, k/4, j/4, i/4) probabilities of the organs; what is missing to 1 is everything else.
 
-        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2.
+        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2. first_cell: the
+        cell (k, j, i) of `coarse`, counted at stride 4, at which all others begin.
         """
-        return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local).float().softmax(1)[:, 1:]
+        return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, first_cell).float().softmax(1)[:, 1:]
 
     def join(self, local: torch.Tensor, organs: torch.Tensor) -> torch.Tensor:
-        """Local descriptors (b, l + d, k/2, j/2, i/2) of unit length, of appearance (b, l, ...) and of organs.
+        """Local descriptors (b, l + d, k/2, j/2, i/2) of unit length, of appearance (b, l, ...) and of organs; float16.
 
         organs: (b, n, k/4, j/4, i/4) probabilities. The part of the organs has the direction of the sum of their codes,
         each weighted by the square root of its probability, whose product is the Bhattacharyya coefficient.
         """
         every = torch.cat([1 - organs.sum(1, keepdim=True), organs], dim=1).clamp_min(0).sqrt()
-        code = torch.einsum("bnkji,nd->bdkji", every, self.codes)
+        code = torch.einsum("bnkji,nd->bkjid", every, self.codes).movedim(-1, 1)
         code = F.interpolate(code, scale_factor=2, mode="trilinear")
         code = code * (_ORGAN_SHARE**0.5 / code.square().sum(1, keepdim=True).sqrt_().clamp_min_(_LEAST_LENGTH))
-        return torch.cat([local * (1 - _ORGAN_SHARE) ** 0.5, code], dim=1)
+        return torch.cat([local.half() * (1 - _ORGAN_SHARE) ** 0.5, code.half()], dim=1)
 
     def logits(
         self,
@@ -69,10 +78,11 @@ class OrganHead(nn.Module):
         fine: torch.Tensor,
         coarse: torch.Tensor,
         local: torch.Tensor,
+        first_cell: Sequence[int] = (0, 0, 0),
     ) -> torch.Tensor:
         """(b, 1 + n, k/4, j/4, i/4), everything else first. image: the network input at stride 2."""
-        k, j, i = fine.shape[2:]
-        context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[:, :, :k, :j, :i]
+        where = [slice(first, first + n) for first, n in zip(first_cell, fine.shape[2:], strict=True)]
+        context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # one layer over all inputs, in parts: the cells of stride 2 need not become channels
         layer, rest = self.mix[0], self.mix[1:]
         sizes = [fine.shape[1], _CELLS * (local.shape[1] + 1), _CONTEXT, coordinate.shape[1]]
