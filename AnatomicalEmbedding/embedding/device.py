@@ -29,7 +29,7 @@ def choose_device(name: str = "auto") -> torch.device:
     return device
 
 
-def training_dtype(device: torch.device) -> torch.dtype:
+def fast_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 where it makes the device faster, else float32."""
     if device.type == "cuda":
         fast = torch.cuda.is_bf16_supported(including_emulation=False)

@@ -230,7 +230,7 @@ class Model:
             return _without_batch(run_in_slabs(slabs, x, slab_cells, self.device, step, descriptors))
 
     def _precision(self) -> torch.autocast:
-        # on CUDA only: most CPUs are slower in half precision, and the accuracy of bfloat16 has not been measured
+        # on CUDA only: on a CPU, some convolutions choose bfloat16 themselves
         return torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda")
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..embedding.device import training_dtype
+from ..embedding.device import fast_dtype
 from ..embedding.tensor_files import check_fields
 
 STEP = 8  # sizes of the input are multiples of it
@@ -108,5 +108,5 @@ def _block(convolution: type[nn.Module], inputs: int, width: int) -> nn.Sequenti
 
 def precision(device: torch.device) -> torch.autocast:
     """Half precision where the device computes in it: more than twice as fast on CPUs with bfloat16 instructions."""
-    dtype = training_dtype(device)
+    dtype = fast_dtype(device)
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils.data import DataLoader, Subset
 
-from ..embedding.device import memory_budget, training_dtype
+from ..embedding.device import fast_dtype, memory_budget
 from ..embedding.models.network import EmbeddingNetwork
 from ..errors import CancelledError
 from .log import StepLog
@@ -81,7 +81,7 @@ def train(
     """
     folder.mkdir(parents=True, exist_ok=True)
     fabric = _fabric(device)
-    state = TrainingState(scans, recipe, steps, seed, fabric, start_from, dtype or training_dtype(torch.device(device)))
+    state = TrainingState(scans, recipe, steps, seed, fabric, start_from, dtype or fast_dtype(torch.device(device)))
     state.resume(folder / CHECKPOINT)
     if _resident(scans, fabric.device):
         scans, workers = [scan.to(fabric.device) for scan in scans], 0

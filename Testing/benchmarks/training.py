@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from AnatomicalEmbedding.embedding.device import choose_device, training_dtype
+from AnatomicalEmbedding.embedding.device import choose_device, fast_dtype
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.training.objectives import make_sampler
 from AnatomicalEmbedding.training.recipes import load_recipe
@@ -33,7 +33,7 @@ def main() -> None:
     options = parser.parse_args()
     device = choose_device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    print(f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, {training_dtype(device)}")
+    print(f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, {fast_dtype(device)}")
     print("recipe      batch s of a core   step s of all cores   batch share   steps/s with a worker")
     for recipe_name in options.recipes:
         changes: dict[str, object] = {"batch.phantom_share": 1.0}

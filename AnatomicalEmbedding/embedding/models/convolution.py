@@ -1,20 +1,21 @@
 """A 3-D convolution that is quick on a CPU at inference, whatever the size of the grid."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from ..device import fast_dtype
+
 
 class Convolution(nn.Conv3d):
     """nn.Conv3d, zero padding only; where no gradient is asked for, a CPU computes it by oneDNN, channels last.
 
     PyTorch itself takes a path four times as slow where the grid is small (a batch of one, channels * k * j of at most
-    20,480), and oneDNN needs half the time for 24 channels when they lie next to each other in memory. A processor that
-    multiplies bfloat16 does so where the kernel is wider than a voxel, in half of the time; sums stay in float32.
+    20,480), and oneDNN needs half the time for 24 channels when they lie next to each other in memory. Processors with
+    bfloat16 instructions multiply in it where kernels overlap, in half of the time; sums stay in float32.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -33,7 +34,7 @@ def convolve(
     """F.conv3d, in the same way."""
     if not _by_onednn(x):
         return F.conv3d(x, weight, bias, stride, padding)
-    kind = torch.bfloat16 if max(stride) < weight.shape[-1] and _multiplies_bfloat16() else torch.float32
+    kind = fast_dtype(x.device) if max(stride) < weight.shape[-1] else torch.float32
     x = x.to(kind, memory_format=torch.channels_last_3d)
     of_kind = None if bias is None else bias.to(kind)
     return torch.mkldnn_convolution(x, weight.to(kind), of_kind, padding, stride, (1, 1, 1), 1).float()
@@ -55,10 +56,3 @@ def _by_onednn(x: torch.Tensor) -> bool:
     """Mixed precision, training and other devices are left to PyTorch."""
     plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return plain and not torch.is_grad_enabled() and torch.backends.mkldnn.is_available()
-
-
-@lru_cache(maxsize=1)
-def _multiplies_bfloat16() -> bool:
-    """Whether the processor does so itself; elsewhere it is emulated, which is slower than float32."""
-    known: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # older PyTorch has none
-    return any(known.get(name, False) for name in ("avx512_bf16", "amx_bf16"))
