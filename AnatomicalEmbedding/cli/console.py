@@ -168,6 +168,11 @@ def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
         print(f"anatemb: {volume.path or volume.name}: {fault}, by its anatomy; check the scan.", file=sys.stderr)
 
 
+def names_in(text: str | None) -> list[str]:
+    """The names of a list with commas; none for None."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """An argparse type: a whole number of `least` or more, which fits into 63 bits: torch takes no larger seed."""
 
@@ -266,10 +271,10 @@ def print_json(values: object) -> None:
     print(json.dumps(values, indent=1, allow_nan=False))
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], quiet: bool = False) -> None:
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns, the first to the left, the others to the right."""
     for line in aligned([header, *rows]):
-        say(line, quiet)
+        say(line)
 
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
