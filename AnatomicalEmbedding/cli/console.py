@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, PointsError, WeightsError
-from ..files import aligned, atomic_path
+from ..files import aligned, atomic_path, free_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -298,12 +298,6 @@ def scan_name(path: Path) -> str:
 def unique_names(paths: Sequence[Path]) -> list[str]:
     """`scan_name` of each path, made unique without regard to case by _2, _3 ..."""
     names: list[str] = []
-    taken: set[str] = set()
     for path in paths:
-        name, number = scan_name(path), 1
-        while name.casefold() in taken:
-            number += 1
-            name = f"{scan_name(path)}_{number}"
-        names.append(name)
-        taken.add(name.casefold())
+        names.append(free_name(scan_name(path), {name.casefold() for name in names}))
     return names
