@@ -125,8 +125,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.words.changed.connect(self._onWords)
         self.words.named.connect(self._showName)
         self.crosshair.moved.connect(self.words.nameAt)
-        self.session.ticked.connect(self._onTick)
-        self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
+        self.listen(self.session.ticked, self._onTick)
 
         self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)

@@ -9,8 +9,10 @@ import qt
 import vtk
 from slicer.util import VTKObservationMixin
 
+from ..scene.Signal import Listener
 
-class ParameterNodeBinding(VTKObservationMixin):
+
+class ParameterNodeBinding(Listener, VTKObservationMixin):
     """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are bound to it; for all else the module
     defines `showParameters(node)`, which brings panel and logic in line with a parameter node.
 
@@ -23,16 +25,11 @@ class ParameterNodeBinding(VTKObservationMixin):
         self._parameterNode = self._guiTag = None
         self._changing = self._isStale = False
         self._scene = None
-        self._steps: list[Callable[[], object]] = []
 
     @property
     def isSetUp(self) -> bool:
         """Has `setup` come to its end, and `cleanup` not?"""
         return self._scene is not None
-
-    def atEnd(self, *steps: Callable[[], object]) -> None:
-        """What `end` is to do; the last one first."""
-        self._steps += steps
 
     def closing(self, part):
         """A part that `end` is to close, from now on; returns it."""
@@ -46,8 +43,7 @@ class ParameterNodeBinding(VTKObservationMixin):
         self.setParameterNode(None)
         self.removeObservers()
         self._scene = None
-        while self._steps:
-            self._steps.pop()()
+        self.close()
 
     def followScene(self, scene, getParameterNode: Callable) -> None:
         """Bind the panel to the parameter node, now and when another scene is opened. getParameterNode(): the scene's,

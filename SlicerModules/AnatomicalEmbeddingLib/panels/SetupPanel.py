@@ -16,13 +16,14 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
 from .. import moduleResource
+from ..scene.Signal import Listener
 from . import ModuleSettings
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
 from .Session import Session
 from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, letShrink
 
 
-class SetupPanel:
+class SetupPanel(Listener):
     """Shows and changes `ModuleSettings`; several panels of one application follow each other."""
 
     def __init__(self, parentLayout, session: Session) -> None:
@@ -45,11 +46,6 @@ class SetupPanel:
         self._showCache()
         self._openOrClose()
 
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.session.chosen.disconnect(self._onSettings)
-        self.session.ticked.disconnect(self._onTick)
-
     def _connect(self) -> None:
         ui = self.ui
         ui.installButton.connect("clicked(bool)", self._onInstall)
@@ -62,8 +58,8 @@ class SetupPanel:
         ui.clearCacheButton.connect("clicked(bool)", self._onClearCache)
         ui.cacheLimitSpinBox.connect("valueChanged(int)", ModuleSettings.setCacheLimitMb)
         self.widget.connect("contentsCollapsed(bool)", self._onCollapsed)
-        self.session.chosen.connect(self._onSettings)
-        self.session.ticked.connect(self._onTick)
+        self.listen(self.session.chosen, self._onSettings)
+        self.listen(self.session.ticked, self._onTick)
 
     # -- packages ----------------------------------------------------------------------------------------------------
 

@@ -11,11 +11,11 @@ from ...scene.boxes.BoxLogic import BoxLogic, Cell
 from ...scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from ...scene.boxes.StructureNames import titled
 from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
-from ...scene.Signal import Signal
+from ...scene.Signal import Listener, Signal
 from ..Widgets import putCell
 
 
-class BoxTable:
+class BoxTable(Listener):
     """Shows a BoxLogic's table of some volumes. Double click: the scan's views jump to the box, which can then be
     changed with the mouse. reported(sentence): why they do not.
     """
@@ -30,12 +30,8 @@ class BoxTable:
         tableWidget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
         tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         tableWidget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
-        logic.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.logic.changed.disconnect(self.update)
 
     @property
     def structures(self) -> list[str]:

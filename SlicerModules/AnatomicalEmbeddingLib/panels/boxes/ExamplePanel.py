@@ -10,14 +10,14 @@ from ...scene.boxes.BoxNodes import STRUCTURE, VOLUME_ROLE
 from ...scene.boxes.Segments import segmentIds, segmentName
 from ...scene.boxes.StructureExamples import BOX, POINTS, SEGMENT, MarkedExample, StructureExamples
 from ...scene.boxes.StructureNames import readable, titled
-from ...scene.Signal import Signal
+from ...scene.Signal import Listener, Signal
 from ..Widgets import fillComboBox
 
 _ALL_SEGMENTS = "*"
 _COLUMNS = 3
 
 
-class ExamplePanel:
+class ExamplePanel(Listener):
     """reported(sentence): to be read. added(structures): examples of these were added. changed(): a structure was
     ticked or unticked. ui: the module's widgets by name.
     """
@@ -46,13 +46,9 @@ class ExamplePanel:
         ui.structureEdit.connect("returnPressed()", self._onReturn)
         ui.addExampleButton.connect("clicked(bool)", self._onAdd)
         ui.removeExampleButton.connect("clicked(bool)", self._onRemove)
-        examples.changed.connect(self.update)
+        self.listen(examples.changed, self.update)
         self._onMarking(ui.markingSelector.currentNode())
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay where they are."""
-        self.examples.changed.disconnect(self.update)
 
     @property
     def names(self) -> list[str]:

@@ -10,6 +10,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ...scene.followup.FollowUpExport import exportFollowUp, instanceFiles, whyNoReports
 from ...scene.followup.FollowUpLogic import FollowUpLogic
+from ...scene.Signal import Listener
 from .. import ModuleSettings
 from ..PackageSetup import InstallError, install, missingForReport
 from ..Widgets import GOOD, WARNING, coloured
@@ -17,7 +18,7 @@ from ..Widgets import GOOD, WARNING, coloured
 _FOLDER = "followUpFolder"  # setting: where files were written last
 
 
-class ExportPanel:
+class ExportPanel(Listener):
     """ui: holds a check box for each kind, exportButton, exportLabel and exportedLabel."""
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
@@ -28,12 +29,8 @@ class ExportPanel:
             box.connect("toggled(bool)", self._showButton)
         ui.exportButton.connect("clicked(bool)", self._onExport)
         ui.exportedLabel.visible = False
-        logic.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay."""
-        self.logic.changed.disconnect(self.update)
 
     def update(self, *_arguments: object) -> None:
         """What can be written, and what of it is not confirmed."""

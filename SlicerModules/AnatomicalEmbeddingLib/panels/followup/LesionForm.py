@@ -8,10 +8,11 @@ from slicer.i18n import tr as _
 
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionChoice import LesionChoice
+from ...scene.Signal import Listener
 from ..Widgets import fillComboBox
 
 
-class LesionForm:
+class LesionForm(Listener):
     """ui: holds nameEdit, siteEdit, targetCheckBox, nodalCheckBox and splitSelector."""
 
     def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice) -> None:
@@ -23,14 +24,9 @@ class LesionForm:
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
         ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
-        logic.changed.connect(self.update)
-        choice.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
+        self.listen(choice.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay."""
-        self.logic.changed.disconnect(self.update)
-        self.choice.changed.disconnect(self.update)
 
     def update(self) -> None:
         """Show the lesion as it is now."""

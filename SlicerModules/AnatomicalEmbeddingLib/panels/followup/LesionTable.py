@@ -8,7 +8,7 @@ from slicer.i18n import tr as _
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import cellOf, lesionText, lesionTip
 from ...scene.followup.LesionChoice import LesionChoice
-from ...scene.Signal import Signal
+from ...scene.Signal import Listener, Signal
 from ..Widgets import putCell
 
 _MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
@@ -16,7 +16,7 @@ _LEAST_ROWS, _MOST_ROWS = 3, 10
 _ROW_PX = 36
 
 
-class LesionTable:
+class LesionTable(Listener):
     """Shows a record; the current cell is the choice. opened(lesion, study): a cell was double clicked."""
 
     def __init__(self, parentLayout, logic: FollowUpLogic, choice: LesionChoice) -> None:
@@ -35,14 +35,9 @@ class LesionTable:
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         parentLayout.addWidget(self.widget)
-        logic.changed.connect(self.update)
-        choice.changed.connect(self._showChoice)
+        self.listen(logic.changed, self.update)
+        self.listen(choice.changed, self._showChoice)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.logic.changed.disconnect(self.update)
-        self.choice.changed.disconnect(self._showChoice)
 
     def setRoles(self, prior: str, current: str) -> None:
         """The studies shown side by side, named in the headers."""

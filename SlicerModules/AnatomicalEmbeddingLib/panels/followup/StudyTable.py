@@ -8,7 +8,7 @@ from slicer.i18n import tr as _
 from ...scene.Colours import DOUBTFUL
 from ...scene.followup.StudyOrder import Patient, Study, setDate
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
-from ...scene.Signal import Signal
+from ...scene.Signal import Listener, Signal
 from ..Session import Session
 from ..Widgets import putCell
 
@@ -17,7 +17,7 @@ _ROW_PX = 24
 _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
-class StudyTable:
+class StudyTable(Listener):
     """changed(): a date was set. reported(sentence): what was typed is no date."""
 
     def __init__(self, parentLayout, session: Session) -> None:
@@ -36,7 +36,7 @@ class StudyTable:
         self.widget.horizontalHeader().setStretchLastSection(True)
         self.widget.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
         parentLayout.addWidget(self.widget)
-        session.ticked.connect(self.update)
+        self.listen(session.ticked, self.update)
 
     def show(self, patient: Patient | None, prior, current) -> None:
         """The studies of a patient, with the volumes chosen among them; None: no studies."""
@@ -61,10 +61,6 @@ class StudyTable:
                 putCell(self.widget, row, _STATE, self._stateText(study, state), state.sentence)
         finally:
             self._filling = False
-
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.session.ticked.disconnect(self.update)
 
     def _stateText(self, study: Study, state: MapState) -> str:
         role = {self._prior: _("prior"), self._current: _("current")}.get(study.volume)

@@ -10,6 +10,7 @@ from slicer.i18n import tr as _
 from ...scene.cohort.CohortHits import CohortHits
 from ...scene.cohort.CohortPlaces import CohortPlace
 from ...scene.Colours import DOUBTFUL, GOOD
+from ...scene.Signal import Listener
 from ..Session import Session
 from ..Widgets import WARNING, askForFile, coloured, putCell
 
@@ -18,7 +19,7 @@ _MOST = 2000  # places that are listed; they come with the most probable first
 _COLOURS = {"matched": GOOD, "uncertain": DOUBTFUL}
 
 
-class CohortPanel:
+class CohortPanel(Listener):
     """ui: holds cohortButton, cohortTable and cohortLabel."""
 
     def __init__(self, ui, hits: CohortHits, session: Session) -> None:
@@ -34,16 +35,11 @@ class CohortPanel:
         table.horizontalHeader().setSectionResizeMode(0, qt.QHeaderView.Stretch)
         table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         ui.cohortButton.connect("clicked(bool)", self._onButton)
-        hits.changed.connect(self.update)
-        hits.reported.connect(self._onReported)
+        self.listen(hits.changed, self.update)
+        self.listen(hits.reported, self._onReported)
         session.addWork(self._isWorking)
+        self.atEnd(lambda: session.removeWork(self._isWorking))
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay."""
-        self._session.removeWork(self._isWorking)
-        self.hits.changed.disconnect(self.update)
-        self.hits.reported.disconnect(self._onReported)
 
     def update(self) -> None:
         """Show what is known now."""

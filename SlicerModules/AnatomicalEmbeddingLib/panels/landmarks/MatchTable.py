@@ -13,6 +13,7 @@ from ...scene.landmarks.LandmarkLogic import LandmarkLogic
 from ...scene.landmarks.LandmarkMatcher import Row
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING
 from ...scene.MatchWords import STATUS_WORDS
+from ...scene.Signal import Listener
 from ..Widgets import putCell
 
 _LOOKS = {  # sign, background
@@ -24,7 +25,7 @@ _LOOKS = {  # sign, background
 }
 
 
-class MatchTable:
+class MatchTable(Listener):
     """Shows a LandmarkLogic's rows. Double click: all views jump there. Labels are edited in place. A right click on an
     answer offers what can be done with it.
 
@@ -51,11 +52,8 @@ class MatchTable:
         parentLayout.addWidget(self.widget)
         self._rows: list[Row] = []
         self._filling = False
-        logic.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        self.logic.changed.disconnect(self.update)
 
     def update(self) -> None:
         """Show what the logic knows now."""

@@ -16,7 +16,7 @@ from ...scene.outlines import OutlineNodes
 from ...scene.outlines.OutlineLogic import OutlineLogic
 from ...scene.outlines.OutlineProcess import expectedMinutes
 from ...scene.SceneNodes import nodesOf
-from ...scene.Signal import Signal
+from ...scene.Signal import Listener, Signal
 from .. import ModuleSettings
 from ..Widgets import StatusLines, connectPath, putCell
 
@@ -24,7 +24,7 @@ _FOLDER = "outlineFolder"  # key of the setting
 _YIELD_SECONDS = 0.01
 
 
-class OutlinePanel:
+class OutlinePanel(Listener):
     """ui: the widgets by name. choice(): weights, device and folder of maps.
 
     changed(): the user has ticked other examples.
@@ -50,14 +50,9 @@ class OutlinePanel:
         connectPath(ui.outlineFolderEdit, lambda path: ModuleSettings.setValue(_FOLDER, path.strip()))
         ui.outlineExamplesSelector.connect("checkedNodesChanged()", self._onChecked)
         ui.outlineButton.connect("clicked(bool)", self.onSegment)
-        logic.reported.connect(self._status.say)
-        logic.changed.connect(self.update)
+        self.listen(logic.reported, self._status.say)
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay where they are."""
-        self.logic.reported.disconnect(self._status.say)
-        self.logic.changed.disconnect(self.update)
 
     @property
     def folder(self) -> str:

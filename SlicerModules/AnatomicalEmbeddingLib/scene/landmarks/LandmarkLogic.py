@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 
 from ..maps.MapStore import READY, MapStore
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import fromWorld, toWorld
 from .AnswerList import ABSENT, MOVED, REMOVED, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
@@ -16,7 +16,7 @@ from .LandmarkViews import LandmarkViews
 from .ListObserver import ListObserver
 
 
-class LandmarkLogic:
+class LandmarkLogic(Listener):
     """changed(): answers, rows or what can be undone have changed. reported(sentence): something the user should read.
     shown(pointId): all views have gone to a point and its answers.
 
@@ -38,16 +38,15 @@ class LandmarkLogic:
         self._answerObservers: list[ListObserver] = []
         self._writing = False
         self._awaited = ""  # point that was placed, or moved, and is not answered in all scans yet
-        store.changed.connect(self._onMap)
+        self.atEnd(self._release)
+        self.listen(store.changed, self._onMap)
+        self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self._release())
+        self.observe(scene, scene.EndUndoEvent, lambda *_: self.reconcile())
+        self.observe(scene, scene.EndRedoEvent, lambda *_: self.reconcile())
         mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
-        observed = [
-            (scene, scene.NodeRemovedEvent, self._onNodeRemoved),
-            (scene, scene.StartCloseEvent, lambda *_: self._release()),
-            (scene, scene.EndUndoEvent, lambda *_: self.reconcile()),
-            (scene, scene.EndRedoEvent, lambda *_: self.reconcile()),
-            *([(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())] if mouse else ()),
-        ]
-        self._tags = [(caller, caller.AddObserver(event, slot)) for caller, event, slot in observed]
+        if mouse is not None:
+            self.observe(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())
 
     # -- what is worked on -------------------------------------------------------------------------------------------
 
@@ -116,14 +115,6 @@ class LandmarkLogic:
         if self._observer is not None and self._observer.takeDirty():
             self.reconcile()
             self._settle()
-
-    def close(self) -> None:
-        """Stop observing; nothing in the scene changes."""
-        self.store.changed.disconnect(self._onMap)
-        for caller, tag in self._tags:
-            caller.RemoveObserver(tag)
-        self._tags = []
-        self._release()
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
