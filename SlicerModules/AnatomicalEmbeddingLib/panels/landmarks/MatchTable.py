@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import qt
 from slicer.i18n import tr as _
 
@@ -28,16 +26,10 @@ _LOOKS = {  # sign, background
 class MatchTable(Listener):
     """Shows a LandmarkLogic's rows. Double click: all views jump there. Labels are edited in place. A right click on an
     answer offers what can be done with it.
-
-    header: of the points' column. columnName: header of a scan's column, by default the name of its node.
     """
 
-    def __init__(
-        self, parentLayout, logic: LandmarkLogic, header: str = "", columnName: Callable[[object], str] | None = None
-    ) -> None:
+    def __init__(self, parentLayout, logic: LandmarkLogic) -> None:
         self.logic = logic
-        self._header = header or _("Landmark")
-        self._columnName = columnName or (lambda node: node.GetName())
         self.widget = qt.QTableWidget()
         self.widget.setObjectName("matchTable")
         self.widget.setSelectionBehavior(qt.QAbstractItemView.SelectItems)
@@ -58,7 +50,7 @@ class MatchTable(Listener):
     def update(self) -> None:
         """Show what the logic knows now."""
         self._rows, targets = self.logic.rows(), self.logic.targets
-        headers = [self._header, *(self._columnName(node) for node in targets)]
+        headers = [_("Landmark"), *(node.GetName() for node in targets)]
         self._filling = True
         try:
             table = self.widget
