@@ -6,7 +6,6 @@ asked are those before an installation.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import qt
@@ -16,6 +15,7 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
 from .. import moduleResource
+from ..scene.maps.Engine import isImported
 from ..scene.Signal import Listener
 from . import ModuleSettings
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
@@ -33,7 +33,7 @@ class SetupPanel(Listener):
         letShrink(self.widget)
         parentLayout.addWidget(self.widget)
         self._ready: bool | None = None
-        self._torchWasLoaded = _torchIsLoaded()
+        self._torchWasLoaded = isImported("torch")
         self._fillDevices()
         self._connect()
         self.refresh()
@@ -149,7 +149,7 @@ class SetupPanel(Listener):
         device = ModuleSettings.choice().device
         self.ui.deviceSelector.setCurrentIndex(ModuleSettings.DEVICES.index(device))
         text = ""
-        if _torchIsLoaded():
+        if isImported("torch"):
             problem = deviceProblem(device)
             warning = None if problem else self.session.store.engine.memoryWarning()
             text = coloured(problem, BAD) if problem else coloured(warning, WARNING) if warning else ""
@@ -232,7 +232,7 @@ class SetupPanel(Listener):
             self.refresh()
 
     def _onTick(self) -> None:
-        if not self._torchWasLoaded and _torchIsLoaded():
+        if not self._torchWasLoaded and isImported("torch"):
             self._torchWasLoaded = True
             self._showDevice()
 
@@ -255,18 +255,6 @@ def deviceProblem(device: str) -> str:
     except AnatomicalEmbeddingError as error:
         return str(error)
     return ""
-
-
-def isImported(name: str) -> bool:
-    """Has a package been imported to its end? It is in `sys.modules` from the first instant of its import, and whoever
-    uses it before the last waits for it.
-    """
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    return spec is not None and not getattr(spec, "_initializing", False)
-
-
-def _torchIsLoaded() -> bool:
-    return isImported("torch")
 
 
 def _torchText(missing: bool) -> str:
