@@ -20,7 +20,7 @@ from ..scene.Signal import Listener
 from . import ModuleSettings
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
 from .Session import Session
-from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, letShrink
+from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, letShrink, showText
 
 
 class SetupPanel(Listener):
@@ -87,8 +87,7 @@ class SetupPanel(Listener):
         self._say(message or (self.session.store.engine.problem() or "" if missing else ""))
 
     def _say(self, problem: str) -> None:
-        self.ui.messageLabel.text = coloured(problem, BAD) if problem else ""
-        self.ui.messageLabel.visible = bool(problem)
+        showText(self.ui.messageLabel, coloured(problem, BAD) if problem else "")
 
     def _onInstall(self) -> None:
         before = self._missing()
@@ -153,8 +152,7 @@ class SetupPanel(Listener):
             problem = deviceProblem(device)
             warning = None if problem else self.session.store.engine.memoryWarning()
             text = coloured(problem, BAD) if problem else coloured(warning, WARNING) if warning else ""
-        self.ui.deviceStatus.text = text
-        self.ui.deviceStatus.visible = bool(text)
+        showText(self.ui.deviceStatus, text)
 
     def _onDevice(self, index: int) -> None:
         device = self.ui.deviceSelector.itemData(index)

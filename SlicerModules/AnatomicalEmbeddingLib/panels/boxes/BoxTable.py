@@ -12,7 +12,7 @@ from ...scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from ...scene.boxes.StructureNames import titled
 from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ...scene.Signal import Listener, Signal
-from ..Widgets import putCell
+from ..Widgets import putCell, setColumns
 
 
 class BoxTable(Listener):
@@ -25,7 +25,6 @@ class BoxTable(Listener):
         self.reported = Signal()
         self._volumes: list = []
         self._structures: list[str] = []
-        tableWidget.verticalHeader().setVisible(False)
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
         tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
@@ -49,8 +48,7 @@ class BoxTable(Listener):
         found = self.logic.table(self._volumes)
         self._structures = list(found)
         table = self.widget
-        table.setColumnCount(1 + len(self._volumes))
-        table.setHorizontalHeaderLabels([_("Structure"), *(node.GetName() for node in self._volumes)])
+        setColumns(table, [_("Structure"), *(node.GetName() for node in self._volumes)])
         table.setRowCount(len(found))
         for row, (structure, cells) in enumerate(found.items()):
             putCell(table, row, 0, titled(structure), structure)

@@ -11,10 +11,9 @@ from ...scene.boxes.Segments import segmentIds, segmentName
 from ...scene.boxes.StructureExamples import BOX, POINTS, SEGMENT, MarkedExample, StructureExamples
 from ...scene.boxes.StructureNames import readable, titled
 from ...scene.Signal import Listener, Signal
-from ..Widgets import fillComboBox
+from ..Widgets import fillComboBox, setColumns
 
 _ALL_SEGMENTS = "*"
-_COLUMNS = 3
 
 
 class ExamplePanel(Listener):
@@ -30,10 +29,8 @@ class ExamplePanel(Listener):
         self._filling = False
         self._kinds = {BOX: _("box"), SEGMENT: _("segment"), POINTS: _("six points")}
         self.table = ui.exampleTable
-        self.table.setColumnCount(_COLUMNS)
-        self.table.setHorizontalHeaderLabels([_("Structure"), _("Marked by"), _("Scan")])
+        setColumns(self.table, [_("Structure"), _("Marked by"), _("Scan")])
         self.table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.Stretch)
-        self.table.verticalHeader().setVisible(False)
         self.table.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         self.table.connect("itemChanged(QTableWidgetItem*)", self._onItem)
         self.table.connect("itemSelectionChanged()", self._showButtons)

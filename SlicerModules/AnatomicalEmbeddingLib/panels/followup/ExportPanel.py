@@ -13,7 +13,7 @@ from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.Signal import Listener
 from .. import ModuleSettings
 from ..PackageSetup import InstallError, install, missingForReport
-from ..Widgets import GOOD, WARNING, coloured
+from ..Widgets import GOOD, WARNING, coloured, showText
 
 _FOLDER = "followUpFolder"  # setting: where files were written last
 
@@ -102,5 +102,4 @@ class ExportPanel(Listener):
         return [_("Written: {path}").format(path=path) for path in done.written] + list(done.notes)
 
     def _say(self, sentences: list[str]) -> None:
-        self.ui.exportedLabel.text = "\n".join(sentences)
-        self.ui.exportedLabel.visible = bool(sentences)
+        showText(self.ui.exportedLabel, "\n".join(sentences))

@@ -9,7 +9,7 @@ from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import cellOf, lesionText, lesionTip
 from ...scene.followup.LesionChoice import LesionChoice
 from ...scene.Signal import Listener, Signal
-from ..Widgets import putCell
+from ..Widgets import putCell, setColumns
 
 _MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
@@ -29,7 +29,6 @@ class LesionTable(Listener):
         self.widget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
         self.widget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         self.widget.setWordWrap(False)
-        self.widget.verticalHeader().setVisible(False)
         self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.widget.setToolTip(_("Double click: show the lesion in that study, next to the prior."))
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
@@ -49,8 +48,7 @@ class LesionTable(Listener):
         record, table = self.logic.record, self.widget
         self._filling = True
         try:
-            table.setColumnCount(len(record.studies) + 1)
-            table.setHorizontalHeaderLabels([_("Lesion"), *(self._header(study) for study in record.studies)])
+            setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
             table.setRowCount(len(record.lesions))
             for row, lesion in enumerate(record.lesions):
                 putCell(table, row, 0, lesionText(lesion), lesionTip(lesion))

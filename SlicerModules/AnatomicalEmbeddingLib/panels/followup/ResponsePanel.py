@@ -14,7 +14,7 @@ from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import categoryText, numberText
 from ...scene.followup.LesionChoice import LesionChoice
 from ...scene.Signal import Listener
-from ..Widgets import WARNING, coloured, putCell
+from ..Widgets import WARNING, coloured, putCell, showText
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
@@ -56,8 +56,7 @@ class ResponsePanel(Listener):
         found = recist.responses(record) if record.lesions else []
         self._fill(found)
         self.table.visible = self.picture.visible = bool(found)
-        self.missing.text = self._sentences(found)
-        self.missing.visible = bool(self.missing.text)
+        showText(self.missing, self._sentences(found))
         self.poll()
 
     def poll(self) -> None:

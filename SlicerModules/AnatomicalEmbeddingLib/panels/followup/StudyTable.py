@@ -10,7 +10,7 @@ from ...scene.followup.StudyOrder import Patient, Study, setDate
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from ...scene.Signal import Listener, Signal
 from ..Session import Session
-from ..Widgets import putCell
+from ..Widgets import putCell, setColumns
 
 _DATE, _SCAN, _STATE = range(3)
 _ROW_PX = 24
@@ -28,9 +28,7 @@ class StudyTable(Listener):
         self._filling = False
         self.widget = qt.QTableWidget()
         self.widget.setObjectName("studyTable")
-        self.widget.setColumnCount(3)
-        self.widget.setHorizontalHeaderLabels([_("Date"), _("Scan"), _("State")])
-        self.widget.verticalHeader().setVisible(False)
+        setColumns(self.widget, [_("Date"), _("Scan"), _("State")])
         self.widget.setSelectionMode(qt.QAbstractItemView.NoSelection)
         self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.widget.horizontalHeader().setStretchLastSection(True)

@@ -10,7 +10,7 @@ from slicer.i18n import tr as _
 from ...scene.Signal import Listener
 from ...scene.words.WordSearch import WordSearch
 from ..Session import Session
-from ..Widgets import WARNING, askForFile, coloured
+from ..Widgets import WARNING, askForFile, coloured, showText
 
 _FOLDER = "reportFolder"  # setting: where a report was opened last
 
@@ -59,8 +59,7 @@ class FindPanel(Listener):
             onward = _(" \u2013 Enter: the next") if len(search.steps) > 1 else ""
             lines = [f"<b>{escape(search.title)}</b>{escape(onward)}"]
             lines += [escape(f"{name}: {text}") for name, text in search.answers()]
-        ui.findLabel.text = "<br>".join(lines)
-        ui.findLabel.visible = bool(lines)
+        showText(ui.findLabel, "<br>".join(lines))
 
     def _isWorking(self) -> bool:
         return self.search.busy

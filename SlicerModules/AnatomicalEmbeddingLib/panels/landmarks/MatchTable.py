@@ -12,7 +12,7 @@ from ...scene.landmarks.LandmarkMatcher import Row
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING
 from ...scene.MatchWords import STATUS_WORDS
 from ...scene.Signal import Listener
-from ..Widgets import putCell
+from ..Widgets import putCell, setColumns
 
 _LOOKS = {  # sign, background
     MATCHED: ("\u2713", GOOD),
@@ -34,7 +34,6 @@ class MatchTable(Listener):
         self.widget.setObjectName("matchTable")
         self.widget.setSelectionBehavior(qt.QAbstractItemView.SelectItems)
         self.widget.setContextMenuPolicy(qt.Qt.CustomContextMenu)
-        self.widget.verticalHeader().setVisible(False)
         self.widget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         self.widget.setMinimumHeight(140)
         self.widget.setToolTip(_("Double click: show the point in all scans. Right click: more."))
@@ -54,8 +53,7 @@ class MatchTable(Listener):
         self._filling = True
         try:
             table = self.widget
-            table.setColumnCount(len(headers))
-            table.setHorizontalHeaderLabels(headers)
+            setColumns(table, headers)
             table.setRowCount(len(self._rows))
             for r, row in enumerate(self._rows):
                 outside = "" if row.inside else _("This point lies outside the template's scan.")

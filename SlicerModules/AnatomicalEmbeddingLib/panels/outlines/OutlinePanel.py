@@ -18,7 +18,7 @@ from ...scene.outlines.OutlineProcess import expectedMinutes
 from ...scene.SceneNodes import nodesOf
 from ...scene.Signal import Listener, Signal
 from .. import ModuleSettings
-from ..Widgets import StatusLines, connectPath, putCell
+from ..Widgets import StatusLines, connectPath, putCell, setColumns
 
 _FOLDER = "outlineFolder"  # key of the setting
 _YIELD_SECONDS = 0.01
@@ -38,9 +38,7 @@ class OutlinePanel(Listener):
         self._showing = False
         self._status = StatusLines(ui.outlineStatusLabel)
         table = ui.outlineTable
-        table.setColumnCount(5)
-        table.setHorizontalHeaderLabels([_("Scan"), _("Structure"), _("ml"), _("Expected Dice"), _("Remark")])
-        table.verticalHeader().setVisible(False)
+        setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Expected Dice"), _("Remark")])
         table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
         table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
