@@ -164,7 +164,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EngineWidget):
         """Another pair of studies, in the views of those before."""
         node = self._parameterNode
         before = node.prior, node.current
-        with self.changingParameters():
+        with self.changingParameters:
             node.prior, node.current = prior, current
         self.say("")
         self._onParameters()

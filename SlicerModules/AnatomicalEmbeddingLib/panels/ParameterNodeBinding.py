@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import qt
 import vtk
 from slicer.util import VTKObservationMixin
 
+from ..scene.Flag import Flag
 from ..scene.Signal import Listener
 
 
@@ -23,7 +23,9 @@ class ParameterNodeBinding(Listener, VTKObservationMixin):
     def __init__(self) -> None:
         super().__init__()
         self._parameterNode = self._guiTag = None
-        self._changing = self._isStale = False
+        # our own changes of the parameter node are not followed one by one, and those of the panel not written
+        self.changingParameters = Flag()
+        self._isStale = False
         self._scene = None
 
     @property
@@ -85,16 +87,7 @@ class ParameterNodeBinding(Listener, VTKObservationMixin):
     @property
     def takesInput(self) -> bool:
         """Is a change in the panel the user's, and is there a parameter node to write it to?"""
-        return self._parameterNode is not None and not self._changing and not self._isStale
-
-    @contextmanager
-    def changingParameters(self) -> Iterator[None]:
-        """Our own changes of the parameter node are not followed one by one, and those of the panel not written."""
-        before, self._changing = self._changing, True
-        try:
-            yield
-        finally:
-            self._changing = before
+        return self._parameterNode is not None and not self.changingParameters and not self._isStale
 
     def _onBatchEnd(self, caller, event) -> None:
         """A scene joins the loaded subject hierarchy with its own only after this event: changes wait for it."""
@@ -113,5 +106,5 @@ class ParameterNodeBinding(Listener, VTKObservationMixin):
     def _onParameters(self, caller=None, event=None) -> None:
         """The parameter node, or what the scene holds, has changed."""
         if self.takesInput and not self._scene.IsBatchProcessing():  # else the scene may be half loaded
-            with self.changingParameters():
+            with self.changingParameters:
                 self.showParameters(self._parameterNode)

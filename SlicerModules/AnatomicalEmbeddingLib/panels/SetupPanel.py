@@ -105,11 +105,11 @@ class SetupPanel(Listener):
     # -- weights -----------------------------------------------------------------------------------------------------
 
     def _showWeights(self) -> None:
-        from AnatomicalEmbedding.resources import DEFAULT_MODEL
+        from AnatomicalEmbedding.resources import DEFAULT_MODEL, list_weights
 
         chosen = ModuleSettings.choice().weights
         entries = [("auto", _("Automatic ({name})").format(name=DEFAULT_MODEL))]
-        entries += [(name, name) for name in shippedWeights()]
+        entries += [(name, name) for name in list_weights()]
         if chosen not in [value for value, _text in entries]:
             entries.append((chosen, Path(chosen).name))
         fillComboBox(self.ui.weightsSelector, entries, chosen)
@@ -233,14 +233,6 @@ class SetupPanel(Listener):
         if not self._torchWasLoaded and isImported("torch"):
             self._torchWasLoaded = True
             self._showDevice()
-
-
-def shippedWeights() -> list[str]:
-    """Names of the weights that ship with the extension."""
-    from AnatomicalEmbedding.resources import resource
-
-    files = sorted(resource("Models").glob("*.safetensors"))
-    return [path.stem for path in files if not path.name.endswith(".calibration.safetensors")]
 
 
 def deviceProblem(device: str) -> str:

@@ -10,6 +10,7 @@ from ...scene.boxes.BoxNodes import STRUCTURE, VOLUME_ROLE
 from ...scene.boxes.Segments import segmentIds, segmentName
 from ...scene.boxes.StructureExamples import BOX, POINTS, SEGMENT, MarkedExample, StructureExamples
 from ...scene.boxes.StructureNames import readable, titled
+from ...scene.Flag import Flag
 from ...scene.Signal import Listener, Signal
 from ..Widgets import fillComboBox, setColumns
 
@@ -26,7 +27,7 @@ class ExamplePanel(Listener):
         self.reported, self.added, self.changed = Signal(), Signal(), Signal()
         self._rows: list[MarkedExample] = []
         self._chosen: set[str] = set()
-        self._filling = False
+        self._filling = Flag()
         self._kinds = {BOX: _("box"), SEGMENT: _("segment"), POINTS: _("six points")}
         self.table = ui.exampleTable
         setColumns(self.table, [_("Structure"), _("Marked by"), _("Scan")])
@@ -66,19 +67,18 @@ class ExamplePanel(Listener):
     def update(self) -> None:
         """Show the examples as they are now."""
         self._rows = self.examples.all()
-        self._filling = True
-        self.table.setRowCount(len(self._rows))
-        for row, example in enumerate(self._rows):
-            marked = f"{example.name} ({self._kinds[example.kind]})"
-            for column, text in enumerate((titled(example.structure), marked, example.volumeNode.GetName())):
-                item = qt.QTableWidgetItem(text)
-                item.setToolTip(text)
-                item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
-                if column == 0:
-                    item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable)
-                    item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
-                self.table.setItem(row, column, item)
-        self._filling = False
+        with self._filling:
+            self.table.setRowCount(len(self._rows))
+            for row, example in enumerate(self._rows):
+                marked = f"{example.name} ({self._kinds[example.kind]})"
+                for column, text in enumerate((titled(example.structure), marked, example.volumeNode.GetName())):
+                    item = qt.QTableWidgetItem(text)
+                    item.setToolTip(text)
+                    item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
+                    if column == 0:
+                        item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable)
+                        item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
+                    self.table.setItem(row, column, item)
         count = len(self._rows)
         title = _("My examples ({count})").format(count=count) if count else _("My examples")
         self.ui.structureTabs.setTabText(self.ui.structureTabs.indexOf(self.ui.examplesTab), title)

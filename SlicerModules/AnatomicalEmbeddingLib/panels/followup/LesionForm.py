@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from slicer.i18n import tr as _
 
+from ...scene.Flag import Flag
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionChoice import LesionChoice
 from ...scene.Signal import Listener
@@ -17,7 +18,7 @@ class LesionForm(Listener):
 
     def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice) -> None:
         self.ui, self.logic, self.choice = ui, logic, choice
-        self._filling = False
+        self._filling = Flag()
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
             textEdit.connect("editingFinished()", self._writer(name, textEdit))
@@ -32,8 +33,7 @@ class LesionForm(Listener):
         """Show the lesion as it is now."""
         ui, record = self.ui, self.logic.record
         lesion = next((each for each in record.lesions if each.id == self.choice.lesion), None)
-        self._filling = True
-        try:
+        with self._filling:
             ui.formArea.setEnabled(lesion is not None)
             ui.formArea.setToolTip("" if lesion is not None else _("Choose a lesion in the table first."))
             for edit, text in ((ui.nameEdit, lesion and lesion.name), (ui.siteEdit, lesion and lesion.site)):
@@ -44,8 +44,6 @@ class LesionForm(Listener):
             ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
             others = [(each.id, each.label) for each in record.lesions if lesion is not None and each is not lesion]
             fillComboBox(ui.splitSelector, [("", _("no other")), *others], lesion.split_from if lesion else "")
-        finally:
-            self._filling = False
         self._lesion = self.choice.lesion
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import qt
 from slicer.i18n import tr as _
 
+from ...scene.Flag import Flag
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import cellOf, lesionText, lesionTip
 from ...scene.followup.LesionChoice import LesionChoice
@@ -23,7 +24,7 @@ class LesionTable(Listener):
         self.logic, self.choice = logic, choice
         self.opened = Signal()
         self.roles: dict[str, str] = {}
-        self._filling = False
+        self._filling = Flag()
         self.widget = qt.QTableWidget()
         self.widget.setObjectName("lesionTable")
         self.widget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
@@ -46,8 +47,7 @@ class LesionTable(Listener):
     def update(self) -> None:
         """Show what the logic knows now."""
         record, table = self.logic.record, self.widget
-        self._filling = True
-        try:
+        with self._filling:
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
             table.setRowCount(len(record.lesions))
             for row, lesion in enumerate(record.lesions):
@@ -58,8 +58,6 @@ class LesionTable(Listener):
             fitColumns(table)
             rows = min(max(len(record.lesions), _LEAST_ROWS), _MOST_ROWS)
             table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
-        finally:
-            self._filling = False
         self._showChoice()
 
     def _header(self, study) -> str:
@@ -69,14 +67,11 @@ class LesionTable(Listener):
     def _showChoice(self) -> None:
         record = self.logic.record
         lesions, studies = [each.id for each in record.lesions], [each.key for each in record.studies]
-        self._filling = True
-        try:
+        with self._filling:
             if self.choice.lesion in lesions and self.choice.study in studies:
                 self.widget.setCurrentCell(lesions.index(self.choice.lesion), studies.index(self.choice.study) + 1)
             else:
                 self.widget.setCurrentItem(None)
-        finally:
-            self._filling = False
 
     def _onCurrent(self, row: int, column: int, _rowBefore: int, _columnBefore: int) -> None:
         if not self._filling and row >= 0:

@@ -6,6 +6,7 @@ import qt
 from slicer.i18n import tr as _
 
 from ...scene.Colours import DOUBTFUL
+from ...scene.Flag import Flag
 from ...scene.followup.StudyOrder import Patient, Study, setDate
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from ...scene.Signal import Listener, Signal
@@ -25,7 +26,7 @@ class StudyTable(Listener):
         self.changed, self.reported = Signal(), Signal()
         self._studies: tuple[Study, ...] = ()
         self._prior = self._current = None
-        self._filling = False
+        self._filling = Flag()
         self.widget = qt.QTableWidget()
         self.widget.setObjectName("studyTable")
         setColumns(self.widget, [_("Date"), _("Scan"), _("State")])
@@ -48,8 +49,7 @@ class StudyTable(Listener):
 
     def update(self) -> None:
         """Show the state of each scan as it is now."""
-        self._filling = True
-        try:
+        with self._filling:
             self.widget.setRowCount(len(self._studies))
             for row, study in enumerate(self._studies):
                 toDo = DOUBTFUL if study.note else None
@@ -57,8 +57,6 @@ class StudyTable(Listener):
                 putCell(self.widget, row, _SCAN, study.volume.GetName())
                 state = self.session.store.state(study.volume)
                 putCell(self.widget, row, _STATE, self._stateText(study, state), state.sentence)
-        finally:
-            self._filling = False
 
     def _stateText(self, study: Study, state: MapState) -> str:
         role = {self._prior: _("prior"), self._current: _("current")}.get(study.volume)

@@ -6,6 +6,7 @@ import qt
 from slicer.i18n import tr as _
 
 from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ...scene.Flag import Flag
 from ...scene.landmarks.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
 from ...scene.landmarks.LandmarkLogic import LandmarkLogic
 from ...scene.landmarks.LandmarkMatcher import Row
@@ -42,7 +43,7 @@ class MatchTable(Listener):
         self.widget.connect("customContextMenuRequested(QPoint)", self._onMenu)
         parentLayout.addWidget(self.widget)
         self._rows: list[Row] = []
-        self._filling = False
+        self._filling = Flag()
         self.listen(logic.changed, self.update)
         self.update()
 
@@ -50,8 +51,7 @@ class MatchTable(Listener):
         """Show what the logic knows now."""
         self._rows, targets = self.logic.rows(), self.logic.targets
         headers = [_("Landmark"), *(node.GetName() for node in targets)]
-        self._filling = True
-        try:
+        with self._filling:
             table = self.widget
             setColumns(table, headers)
             table.setRowCount(len(self._rows))
@@ -61,8 +61,6 @@ class MatchTable(Listener):
                 for c, node in enumerate(targets, start=1):
                     text, tip, colour = self._shown(row, node)
                     putCell(table, r, c, text, tip, colour)
-        finally:
-            self._filling = False
 
     def menuFor(self, row: int, column: int):
         """The menu of a cell."""

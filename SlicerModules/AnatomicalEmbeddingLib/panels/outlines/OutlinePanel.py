@@ -11,6 +11,7 @@ from slicer.i18n import tr as _
 
 from ...scene.boxes.StructureNames import titled
 from ...scene.Colours import DOUBTFUL, NOTHING
+from ...scene.Flag import Flag
 from ...scene.maps.Engine import Choice
 from ...scene.outlines import OutlineNodes
 from ...scene.outlines.OutlineLogic import OutlineLogic
@@ -35,7 +36,7 @@ class OutlinePanel(Listener):
         self.changed = Signal()
         self._volumes: list = []
         self._rows: list[OutlineNodes.OutlineRow] = []
-        self._showing = False
+        self._showing = Flag()
         self._status = StatusLines(ui.outlineStatusLabel)
         table = ui.outlineTable
         setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Expected Dice"), _("Remark")])
@@ -69,12 +70,12 @@ class OutlinePanel(Listener):
 
     def setExamples(self, nodes: Sequence) -> None:
         """Tick these segmentations."""
-        selector, self._showing = self.ui.outlineExamplesSelector, True
-        for node in nodesOf(self.logic.scene, "vtkMRMLSegmentationNode"):
-            state = qt.Qt.Checked if node in nodes else qt.Qt.Unchecked
-            if selector.checkState(node) != state:
-                selector.setCheckState(node, state)
-        self._showing = False
+        selector = self.ui.outlineExamplesSelector
+        with self._showing:
+            for node in nodesOf(self.logic.scene, "vtkMRMLSegmentationNode"):
+                state = qt.Qt.Checked if node in nodes else qt.Qt.Unchecked
+                if selector.checkState(node) != state:
+                    selector.setCheckState(node, state)
         self.update()
 
     def onSegment(self) -> None:
