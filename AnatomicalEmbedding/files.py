@@ -1,11 +1,12 @@
-"""Writing files (complete or not at all), their SHA-256, JSON of others, and text in aligned columns."""
+"""Writing files (complete or not at all), free names for them, their SHA-256, JSON of others, and aligned columns."""
 
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,6 +86,12 @@ def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
         return in_state(path, state.st_mtime_ns, state.st_size)
 
     return known
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name, or the first of NAME_2, NAME_3 ... that is not taken, without regard to case. taken: as `casefold`."""
+    numbered = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(each for each in numbered if each.casefold() not in taken)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -134,7 +134,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ParameterN
             self._write(self._parameterNode, self.panel.form.settings())
 
     def _write(self, node, settings):
-        with self.changingParameters():
+        with self.changingParameters:
             known = valuesOf(node)
             for name, value in settings.toDict().items():
                 if known[name] != value:

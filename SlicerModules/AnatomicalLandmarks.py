@@ -14,17 +14,15 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
+from AnatomicalEmbeddingLib.panels.EngineWidget import EngineWidget
 from AnatomicalEmbeddingLib.panels.landmarks.CohortPanel import CohortPanel
 from AnatomicalEmbeddingLib.panels.landmarks.FindPanel import FindPanel
 from AnatomicalEmbeddingLib.panels.landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.panels.registration.AlignPanel import AlignPanel
 from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
 from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.Session import sharedSession
-from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon, writeInViews
 from AnatomicalEmbeddingLib.scene.cohort.CohortHits import CohortHits
 from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
@@ -85,23 +83,15 @@ class AnatomicalLandmarksParameterNode:
     alignColours: bool = True
 
 
-class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
+class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EngineWidget):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        ParameterNodeBinding.__init__(self)
+        EngineWidget.__init__(self)
         self.logic = self.crosshair = self.alignment = self.words = self.hits = None
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
-        self.session = sharedSession()
-        self.session.attach(self, lambda: self.parent.isEntered)
-        self.atEnd(lambda: self.session.detach(self))
-        uiWidget = slicer.util.loadUI(self.resourcePath("UI/AnatomicalLandmarks.ui"))
-        self.setupPanel = self.closing(SetupPanel(self.layout, self.session))
-        self.layout.addWidget(uiWidget)
-        self.ui = slicer.util.childWidgetVariables(uiWidget)
-        uiWidget.setMRMLScene(slicer.mrmlScene)
-
+        uiWidget = self.openPanel(self.resourcePath("UI/AnatomicalLandmarks.ui"))
         scene, store = slicer.mrmlScene, self.session.store
         self.logic = self.closing(AnatomicalLandmarksLogic().landmarks(scene, store))
         self.crosshair = self.closing(AnatomicalCrosshair(scene, store))
@@ -125,8 +115,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.words.changed.connect(self._onWords)
         self.words.named.connect(self._showName)
         self.crosshair.moved.connect(self.words.nameAt)
-        self.session.ticked.connect(self._onTick)
-        self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
+        self.listen(self.session.ticked, self._onTick)
 
         self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
@@ -149,9 +138,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
         self.end()
 
     def enter(self):
-        self.session.wake()
-        self.setupPanel.refresh()
-        self.initializeParameterNode()
+        self.enterPanel()
         self.shortcut.setEnabled(True)
 
     def exit(self):
@@ -182,11 +169,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, ParameterNodeBindi
             volumes = scans(slicer.mrmlScene)
             if volumes:
                 self._parameterNode.template = volumes[0]
-
-    def say(self, sentence):
-        """Show a sentence below the table."""
-        self.ui.statusLabel.text = sentence
-        self.ui.statusLabel.visible = bool(sentence)
 
     def _scans(self):
         """The template and the targets."""

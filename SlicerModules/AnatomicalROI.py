@@ -20,14 +20,12 @@ from AnatomicalEmbeddingLib.panels.boxes.BoxTable import BoxTable
 from AnatomicalEmbeddingLib.panels.boxes.CoverageTable import CoverageTable
 from AnatomicalEmbeddingLib.panels.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.panels.boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.panels.EngineWidget import EngineWidget
 from AnatomicalEmbeddingLib.panels.outlines.OutlinePanel import OutlinePanel
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
 from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.Session import sharedSession
-from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons
 from AnatomicalEmbeddingLib.panels.Widgets import StatusLines, connectPath
 from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic
@@ -82,29 +80,20 @@ class AnatomicalROIParameterNode:
     outlineExamples: list[vtkMRMLSegmentationNode]
 
 
-class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
+class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        ParameterNodeBinding.__init__(self)
+        EngineWidget.__init__(self)
         self.boxes = self.crops = self.coverage = self.outlines = None
         self._targets = []
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
-        self.session = sharedSession()
-        self.session.attach(self, lambda: self.parent.isEntered)
-        self.atEnd(lambda: self.session.detach(self))
-        uiWidget = slicer.util.loadUI(self.resourcePath("UI/AnatomicalROI.ui"))
-        self.setupPanel = SetupPanel(self.layout, self.session)
-        self.atEnd(self.setupPanel.close)
-        self.layout.addWidget(uiWidget)
-        self.ui = ui = slicer.util.childWidgetVariables(uiWidget)
-        uiWidget.setMRMLScene(slicer.mrmlScene)
-
+        self.openPanel(self.resourcePath("UI/AnatomicalROI.ui"))
+        ui = self.ui
         scene, store = slicer.mrmlScene, self.session.store
         self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
-        self.outlines = OutlineLogic(scene, pythonCommand())
-        self.atEnd(self.outlines.close)
+        self.outlines = self.closing(OutlineLogic(scene, pythonCommand()))
         self.status = StatusLines(ui.statusLabel)
         self.session.addWork(self._isWorking)
         self.atEnd(self.boxes.close, self.crops.close)
@@ -127,10 +116,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.examplePanel.changed.connect(lambda: self._onStructures(self.examplePanel))
         self.examplePanel.added.connect(self._onExamplesAdded)
         self.outlinePanel.changed.connect(self._onOutlineExamples)
-        self.session.ticked.connect(self._onTick)
-        self.session.chosen.connect(self._onSettings)
-        self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
-        self.atEnd(lambda: self.session.chosen.disconnect(self._onSettings))
+        self.listen(self.session.ticked, self._onTick)
+        self.listen(self.session.chosen, self._onSettings)
 
         self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
@@ -148,9 +135,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.end()
 
     def enter(self):
-        self.session.wake()
-        self.setupPanel.refresh()
-        self.initializeParameterNode()
+        self.enterPanel()
         self.examplePanel.update()
 
     def exit(self):

@@ -13,6 +13,7 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
+from AnatomicalEmbeddingLib.panels.EngineWidget import EngineWidget
 from AnatomicalEmbeddingLib.panels.followup.ExportPanel import ExportPanel
 from AnatomicalEmbeddingLib.panels.followup.ImportPanel import ImportPanel
 from AnatomicalEmbeddingLib.panels.followup.LesionActions import LesionActions
@@ -23,11 +24,8 @@ from AnatomicalEmbeddingLib.panels.followup.ResponsePanel import ResponsePanel
 from AnatomicalEmbeddingLib.panels.followup.StudySelectors import StudySelectors
 from AnatomicalEmbeddingLib.panels.followup.StudyTable import StudyTable
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.Session import sharedSession
-from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
 from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon
 from AnatomicalEmbeddingLib.panels.Widgets import letShrink
 from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
@@ -74,10 +72,10 @@ class LesionFollowUpParameterNode:
     current: vtkMRMLScalarVolumeNode
 
 
-class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
+class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EngineWidget):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        ParameterNodeBinding.__init__(self)
+        EngineWidget.__init__(self)
         self.logic = None
         self._ticks = 0
         self._seen, self._isUndated = None, False
@@ -85,15 +83,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
-        self.session = sharedSession()
-        self.session.attach(self, lambda: self.parent.isEntered)
-        self.atEnd(lambda: self.session.detach(self))
-        uiWidget = slicer.util.loadUI(self.resourcePath("UI/LesionFollowUp.ui"))
-        self.setupPanel = self.closing(SetupPanel(self.layout, self.session))
-        self.layout.addWidget(uiWidget)
-        self.ui = ui = slicer.util.childWidgetVariables(uiWidget)
-        uiWidget.setMRMLScene(slicer.mrmlScene)
-
+        uiWidget = self.openPanel(self.resourcePath("UI/LesionFollowUp.ui"))
+        ui = self.ui
         self.logic = logic = self.closing(LesionFollowUpLogic().followUp(slicer.mrmlScene, self.session.store))
         self.choice = self.closing(LesionChoice(logic))
         self.selectors = StudySelectors(ui, slicer.mrmlScene)
@@ -126,8 +117,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         logic.proposed.connect(self._onProposed)
         self.choice.changed.connect(self._onChoice)
         self.lesionTable.opened.connect(self._onOpened)
-        self.session.ticked.connect(self._onTick)
-        self.atEnd(lambda: self.session.ticked.disconnect(self._onTick))
+        self.listen(self.session.ticked, self._onTick)
         self.selectors.chosen.connect(self._choose)
         ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         self._fold()
@@ -137,9 +127,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         self.end()
 
     def enter(self):
-        self.session.wake()
-        self.setupPanel.refresh()
-        self.initializeParameterNode()
+        self.enterPanel()
         self.actions.setKeysEnabled(True)
 
     def exit(self):
@@ -159,11 +147,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         if parameterNode is None and self.isSetUp:
             self._showStudies([], None)
 
-    def say(self, sentence):
-        """Show a sentence below the buttons."""
-        self.ui.statusLabel.text = sentence
-        self.ui.statusLabel.visible = bool(sentence)
-
     def _onLaidOut(self, sentence):
         self.logic.showInOwnViews()
         self.say(sentence)
@@ -181,7 +164,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
         """Another pair of studies, in the views of those before."""
         node = self._parameterNode
         before = node.prior, node.current
-        with self.changingParameters():
+        with self.changingParameters:
             node.prior, node.current = prior, current
         self.say("")
         self._onParameters()

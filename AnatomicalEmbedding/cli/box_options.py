@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, WeightsError, did_you_mean
-from .console import open_model, progress_bar, read_scan, report_faults, unique_names
+from .console import names_in, open_model, progress_bar, read_scan, report_faults, unique_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ class BoxFinder:
         self._options = options
         self.effort, margins, examples = self._from_examples() if options.examples else self._from_library()
         if options.structures:
-            names = [name.strip() for name in options.structures.split(",") if name.strip()]
+            names = names_in(options.structures)
             missing = [name for name in names if name not in examples]
             if missing or not names:
                 unknown = [f"{name}{did_you_mean(name, examples)}" for name in missing]
@@ -90,9 +90,7 @@ class BoxFinder:
         from ..structures.margins import located_by_others
 
         margins = open_library(self.model, self._options.library).example_margins
-        marked = read_examples(
-            self._options.examples, self.model, lambda line: print(f"anatemb: {line}", file=sys.stderr)
-        )
+        marked = read_examples(self._options.examples, self.model, _report)
         examples = {name: [example for example, _ in of] for name, of in marked.items()}
         return "standard", None if margins is None else margins.adapted(located_by_others(marked)), examples
 

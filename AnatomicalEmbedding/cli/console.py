@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, PointsError, WeightsError
-from ..files import aligned, atomic_path
+from ..files import aligned, atomic_path, free_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -168,6 +168,11 @@ def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
         print(f"anatemb: {volume.path or volume.name}: {fault}, by its anatomy; check the scan.", file=sys.stderr)
 
 
+def names_in(text: str | None) -> list[str]:
+    """The names of a list with commas; none for None."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """An argparse type: a whole number of `least` or more, which fits into 63 bits: torch takes no larger seed."""
 
@@ -266,10 +271,10 @@ def print_json(values: object) -> None:
     print(json.dumps(values, indent=1, allow_nan=False))
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], quiet: bool = False) -> None:
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns, the first to the left, the others to the right."""
     for line in aligned([header, *rows]):
-        say(line, quiet)
+        say(line)
 
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
@@ -293,12 +298,6 @@ def scan_name(path: Path) -> str:
 def unique_names(paths: Sequence[Path]) -> list[str]:
     """`scan_name` of each path, made unique without regard to case by _2, _3 ..."""
     names: list[str] = []
-    taken: set[str] = set()
     for path in paths:
-        name, number = scan_name(path), 1
-        while name.casefold() in taken:
-            number += 1
-            name = f"{scan_name(path)}_{number}"
-        names.append(name)
-        taken.add(name.casefold())
+        names.append(free_name(scan_name(path), {name.casefold() for name in names}))
     return names

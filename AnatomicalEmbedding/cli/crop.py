@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
+from ..files import free_name
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
 from .console import (
     check_folder,
@@ -129,10 +130,7 @@ def _owner(result: str, names: list[str]) -> str | None:
 def output_path(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Path:
     """A file for a crop: its name made safe, not that of another crop. Raises where it would overwrite an input."""
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
-    number, unique = 1, safe
-    while unique.casefold() in taken:
-        number += 1
-        unique = f"{safe}_{number}"
+    unique = free_name(safe, taken)
     taken.add(unique.casefold())
     path = folder / f"{unique}.nii.gz"
     check_kept(inputs, [path])

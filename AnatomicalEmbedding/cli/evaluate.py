@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
-from .console import at_least, complete, open_model, progress_bar, say
+from .console import at_least, complete, names_in, open_model, progress_bar, say
 from .segment import STARTS
 
 if TYPE_CHECKING:
@@ -165,9 +165,7 @@ def run_landmarks(
             matchers |= {f"{shown}, {e}": matcher.with_effort(e) for e in EFFORTS if e != matcher.effort}
     matchers |= peers or {}
     with progress_bar("pairs", options.json) as progress:
-        result = evaluate_landmarks(
-            cases, matchers, lambda done, total, text: progress(done / total, text), notes=notes, templates=templates
-        )
+        result = evaluate_landmarks(cases, matchers, progress, notes, templates)
     finish(result if options.shots == 1 else few_shot(result, options.shots), options)
 
 
@@ -259,8 +257,7 @@ def run_segmentation(options: argparse.Namespace) -> None:
     from ..evaluation.segmentation import evaluate_segmentation
     from ..segmentation.examples import read_examples
 
-    names = [name.strip() for name in (options.structures or "").split(",") if name.strip()] or None
-    examples = read_examples(options.folder, names)
+    examples = read_examples(options.folder, names_in(options.structures) or None)
     model = open_model(options)
     with progress_bar("segmentation", options.json) as progress:
         result = evaluate_segmentation(

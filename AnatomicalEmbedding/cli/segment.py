@@ -63,7 +63,7 @@ def run_train(options: argparse.Namespace) -> None:
     from ..segmentation.runs import Plan, train_segmenter
 
     console.check_folder(options.output)
-    names = [name.strip() for name in (options.structures or "").split(",") if name.strip()] or None
+    names = console.names_in(options.structures) or None
     examples = read_examples(options.examples, names)
     model = console.open_model(options)
     console.make_folder(options.output)

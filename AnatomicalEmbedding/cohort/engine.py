@@ -175,7 +175,7 @@ class _Run:
         plan = self._plan
         limits = [worker.get("memory_limit") or 0 for worker in workers.values()]
         task = Task(
-            str(self._store.folder), row.id, row.path, row.series, row.files, plan.model, self._weights_hash,
+            str(self._store.folder), row.path, row.series, row.files, plan.model, self._weights_hash,
             plan.device, plan.descriptors, plan.memory_bytes or min(limits, default=0),
         )  # fmt: skip
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
@@ -204,7 +204,6 @@ class _Run:
         except Exception as error:  # it could not be sent, or not be started
             found = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
         del self._rows[future]
-        found.pop("row_id", None)
         state, reason = found.pop("state"), found.pop("reason", "")
         self._store.manifest.finish(row.id, state, reason, **found)
         self._done += 1

@@ -74,7 +74,8 @@ class Index:
 
     def __init__(self, store: Store) -> None:
         refresh(store)
-        self._known = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
+        # embedded scans and their facts, by content hash
+        self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
         try:
             self._parts = [_opened(path) for path in _files(store)]
         except DAMAGED:  # nothing is in it that the shards do not hold
@@ -83,11 +84,6 @@ class Index:
             refresh(store)
             self._parts = [_opened(path) for path in _files(store)]
 
-    @property
-    def scans(self) -> dict[str, tuple[Row, dict[str, Any]]]:
-        """Embedded scans and their facts, by content hash."""
-        return self._known
-
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
         """For each scan, its cell nearest to any of some places (m, 3) in the body frame, mm."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / COORDINATE_STEP_MM).float()
@@ -95,8 +91,8 @@ class Index:
             squares = torch.cat([_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK)]).numpy()
             least = np.minimum.reduceat(squares, part.first[:-1])
             for number, scan_hash in enumerate(part.hashes):
-                if scan_hash in self._known:
-                    row, facts = self._known[scan_hash]
+                if scan_hash in self.scans:
+                    row, facts = self.scans[scan_hash]
                     a, b = int(part.first[number]), int(part.first[number + 1])
                     at = a + int(squares[a:b].argmin())
                     distance = float(np.sqrt(least[number])) * COORDINATE_STEP_MM
@@ -107,7 +103,7 @@ class Index:
         """The body cells of an embedded scan."""
         for part in self._parts:
             if row.scan_hash in part.hashes:
-                return part.cells(part.hashes.index(row.scan_hash), self._known[row.scan_hash][1])
+                return part.cells(part.hashes.index(row.scan_hash), self.scans[row.scan_hash][1])
         raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
 
 

@@ -43,7 +43,7 @@ Step = Callable[[float], None]
 class Found:
     """One place in one scan. status: "matched", "uncertain" or "absent". probability: that the place is there and the
     point right, as `matching.Matches` and `words.Place` state it. point_ras: (3,) RAS mm, and expected_error_mm: None
-    where absent. box_ras: (2, 3) RAS mm, where a box was looked for. similarity: 0 to 1.
+    where absent. similarity: 0 to 1.
     """
 
     row: Row
@@ -51,7 +51,6 @@ class Found:
     probability: float | None
     expected_error_mm: float | None
     point_ras: np.ndarray | None
-    box_ras: np.ndarray | None = None
     similarity: float | None = None
 
 
@@ -124,7 +123,7 @@ class Search:
             error = float(np.sqrt(np.square(located.sigma_mm).mean()))
             found[found.index(each)] = replace(
                 each, status=status, probability=located.present, expected_error_mm=error,
-                point_ras=located.box_ras.mean(axis=0), box_ras=located.box_ras,
+                point_ras=located.box_ras.mean(axis=0),
             )  # fmt: skip
         return sorted(found, key=_order)
 

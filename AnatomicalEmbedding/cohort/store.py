@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..files import TEMPORARY, file_sha256
 from .manifest import EMBEDDED, Manifest, Row
-from .shard import SUFFIX, Cells, read_cells, read_facts
+from .shard import SUFFIX, read_facts
 from .sources import MANIFEST_NAME, list_sources
 
 _LOCK_NAME = "run.lock"
@@ -60,10 +60,6 @@ class Store:
 
     def shard(self, scan_hash: str) -> Path:
         return shard_path(self.folder, scan_hash)
-
-    def cells(self, row: Row) -> Cells:
-        """The body cells of an embedded scan. Raises MapError where its shard is missing or damaged."""
-        return read_cells(self.shard(_hash_of(row)))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -151,9 +147,3 @@ def _problem(path: Path, sha256: str) -> str:
 def _foreign(folder: Path) -> bool:
     """Does a folder hold files, and no manifest?"""
     return not (folder / MANIFEST_NAME).exists() and any(folder.iterdir())
-
-
-def _hash_of(row: Row) -> str:
-    if row.scan_hash is None:
-        raise AnatomicalEmbeddingError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
-    return row.scan_hash

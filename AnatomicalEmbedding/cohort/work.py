@@ -35,7 +35,6 @@ class Task:
     """
 
     store: str
-    row_id: int
     path: str
     series: str
     files: tuple[str, ...]
@@ -57,7 +56,7 @@ def embed_scan(task: Task) -> dict[str, Any]:
         found = {"state": FAILED, "reason": _sentence(error, task)}
     except Exception as error:  # torch raises RuntimeError where no memory is left
         found = {"state": FAILED, "reason": f"{task.path}: {type(error).__name__}: {_line(error)}"}
-    return found | {"row_id": task.row_id, "seconds": round(time.perf_counter() - start, 3), "software": __version__}
+    return found | {"seconds": round(time.perf_counter() - start, 3), "software": __version__}
 
 
 def _embed(task: Task) -> dict[str, Any]:

@@ -187,10 +187,10 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
     return float((rank[wrong].sum() - few * (few + 1) / 2) / (many * few))
 
 
-def calibration_error(probability: np.ndarray, came_true: np.ndarray, bins: int = _BINS) -> float:
+def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """Expected calibration error (Naeini 2015): mean over equal bins of |stated - true share|, by their share."""
     if not len(probability):
         return 0.0
-    of = np.minimum((probability * bins).astype(int), bins - 1)
+    of = np.minimum((probability * _BINS).astype(int), _BINS - 1)
     gaps = [abs(probability[of == b].mean() - came_true[of == b].mean()) * (of == b).mean() for b in np.unique(of)]
     return float(sum(gaps))

@@ -34,14 +34,14 @@ UNCHANGED, RESHAPED, GONE = "same lesion", "split or merged", "gone (its tissue)
 # Centre point matching rates (CPM). Three papers call different things by the same two names, so figures of different
 # columns cannot be compared. DLT: Cai et al., CVPR 2021, and their script. UAE: Yan et al., TMI 2022, and their
 # repository. TLT: Tang et al., MICCAI 2022, and their code, which counts in voxels.
-MEANINGS = {
-    "CPM@Radius as DLT: offset < radius": "dlt_radius",
-    "CPM@10mm as DLT: offset <= radius and 10 mm": "dlt_10",
-    "CPM@Radius as UAE: in the target's box": "uae_radius",
-    "CPM@10mm as UAE: offset <= 10 mm": "uae_10",
-    "CPM@Radius as TLT: voxels < box diagonal": "tlt_radius",
-    "CPM@10 as TLT: voxels < box diagonal and 10": "tlt_10",
-}
+MEANINGS = (
+    "CPM@Radius as DLT: offset < radius",
+    "CPM@10mm as DLT: offset <= radius and 10 mm",
+    "CPM@Radius as UAE: in the target's box",
+    "CPM@10mm as UAE: offset <= 10 mm",
+    "CPM@Radius as TLT: voxels < box diagonal",
+    "CPM@10 as TLT: voxels < box diagonal and 10",
+)
 _NO_LESS = 1e-3  # mm, as in DLT's script
 
 
@@ -69,15 +69,15 @@ class CentrePoints:
         voxels = np.linalg.norm(self.offsets_mm / self.spacing_mm, axis=1)
         diagonal = np.linalg.norm(self.box_mm / self.spacing_mm, axis=1)
         in_box = ((self.from_corner_mm >= 0) & (self.from_corner_mm <= self.box_mm)).all(axis=1)
-        found = {
-            "dlt_radius": error < np.maximum(self.radius_mm, _NO_LESS),
-            "dlt_10": error <= np.minimum(self.radius_mm, 10.0),
-            "uae_radius": in_box,
-            "uae_10": error <= 10.0,
-            "tlt_radius": voxels < diagonal,
-            "tlt_10": voxels < np.minimum(10.0, diagonal),
-        }
-        return {name: found[key] for name, key in MEANINGS.items()}
+        found = (
+            error < np.maximum(self.radius_mm, _NO_LESS),
+            error <= np.minimum(self.radius_mm, 10.0),
+            in_box,
+            error <= 10.0,
+            voxels < diagonal,
+            voxels < np.minimum(10.0, diagonal),
+        )
+        return dict(zip(MEANINGS, found, strict=True))
 
     def rates(self) -> dict[str, float]:
         """Name of `MEANINGS` -> share of the lesions."""

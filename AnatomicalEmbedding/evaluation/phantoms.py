@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..embedding.inference import Model
-from ..phantom import Phantom
 from ..phantom.patient import phantom_views
 from ..training.known_matches import named_point_errors
 
@@ -51,13 +50,12 @@ def evaluate_phantoms(
     model: Model,
     seeds: Iterable[int],
     progress: Callable[[float, str], None] = lambda share, what: None,
-    make: Callable[[int], dict[str, Phantom]] = phantom_views,
     effort: str = "standard",
 ) -> PhantomResult:
     """Match the named points of each whole patient in every view of every other patient.
 
-    make: patients by seed, for callers that cache them. effort: see `matching.match_all`.
+    effort: see `matching.match_all`.
     """
-    errors = named_point_errors(model, seeds, make, effort, progress)
+    errors = named_point_errors(model, seeds, phantom_views, effort, progress)
     progress(1.0, "done")
     return PhantomResult(f"{model.name}, {effort}", errors)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import CancelledError, PointsError
+from ..errors import PointsError
 from ..matching.match import match
 from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import Measured, Result
@@ -69,19 +69,16 @@ class EmbeddingMatcher:
 def evaluate_landmarks(
     cases: Sequence[Case],
     matchers: Mapping[str, Matcher],
-    progress: Callable[[int, int, str], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    progress: Callable[[float, str], None] = lambda share, what: None,
     notes: Sequence[str] = (),
     templates: Sequence[Case] = (),
 ) -> Result:
     """Measure every matcher on every pair of cases.
 
-    matchers: by the name the table shows. progress(done, total, text): called before each pair and at the end.
-    cancelled(): called before each pair. notes: sentences to print with the result. templates: further cases, used as
+    matchers: by the name the table shows. notes: sentences to print with the result. templates: further cases, used as
     templates only.
 
-    Raises PointsError when no two cases share anything or a matcher answers with another number of points,
-    CancelledError when `cancelled` returns True.
+    Raises PointsError when no two cases share anything or a matcher answers with another number of points.
     """
     pairs = find_pairs(cases, templates)
     if not pairs:
@@ -89,21 +86,16 @@ def evaluate_landmarks(
             f"none of the {len(cases)} labelled scans shares a whole structure with another patient's, or landmarks"
             " with another scan of the same patient; add scans of the same body part."
         )
-    total, done = len(pairs) * len(matchers), 0
     measured: list[Measured] = []
     scan_seconds: dict[str, list[float]] = {}
     for name, matcher in matchers.items():
         scan_seconds[name] = []
         for pair in pairs:
-            if cancelled is not None and cancelled():
-                raise CancelledError("the evaluation was cancelled.")
-            if progress is not None:
-                progress(done, total, f"{name}: {pair.template.id} to {pair.target.id}")
+            share = len(measured) / (len(pairs) * len(matchers))
+            progress(share, f"{name}: {pair.template.id} to {pair.target.id}")
             scan_seconds[name] += _prepare(matcher, pair)
             measured.append(_measure(name, matcher, pair))
-            done += 1
-    if progress is not None:
-        progress(total, total, "")
+    progress(1.0, "")
     return Result(
         matchers=tuple(matchers),
         measured=tuple(measured),

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import write_text
 from ..reports import pictures
-from ..reports.page import check_packages, load_page, package_versions
+from ..reports.page import check_packages, fill_page, package_versions
 from ..reports.pictures import AXIAL, SOFT_TISSUE, Window
 from ..scan.volume import Volume
 from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, Axis, Lesion, Point, Study
@@ -85,7 +84,9 @@ def write_page(
         _strip(record, lesion, cells[n * count : (n + 1) * count], volumes or {})
         for n, lesion in enumerate(record.lesions)
     ]
-    html = load_page("followup/report_page.html.j2").render(
+    return fill_page(
+        path,
+        "followup/report_page.html.j2",
         title=title,
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         studies=[_Head(study, response) for study, response in zip(record.studies, responses(record), strict=True)],
@@ -94,8 +95,6 @@ def write_page(
         trend=trend_svg(record),
         versions=package_versions(),
     )
-    write_text(path, html)
-    return Path(path)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,8 @@ ABSENT = "absent"  # proposed: this scan does not show the place
 DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 
-def status_of(record: FollowUp, lesion_id: str, study: str, timeline: Timeline | None = None) -> str:
-    """ "" without a finding, else one of the words above or the finding's own state.
-
-    timeline: of this record, to be passed for many cells; computed where it is not given.
-    """
+def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
+    """ "" without a finding, else one of the words above or the finding's own state."""
     found = record.finding(lesion_id, study)
     if found is None:
         return ""
@@ -26,7 +23,7 @@ def status_of(record: FollowUp, lesion_id: str, study: str, timeline: Timeline |
         return status if status in (UNCERTAIN, ABSENT) else PROPOSED
     if not found.visible and found.state != NOT_VISIBLE:
         return found.state
-    timeline = timeline or timeline_of(record)
+    timeline = timeline_of(record)
     here = timeline.visits.number_of(study)
     seen = (number for number in range(here + 1) if _is_visible(timeline.visits.finding(lesion_id, number)))
     first = next(seen, None)

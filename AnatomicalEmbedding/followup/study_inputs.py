@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import count
 
 from ..errors import AnatomicalEmbeddingError
+from ..files import free_name
 from .lesions import Study
 
 _CONTENT = re.compile(r"[0-9a-f]{40}")  # as of `inference.volume_hash`
@@ -138,10 +138,8 @@ def _completed(known: Study, scan: Study, day: date | None) -> Study:
 
 def _named(scan: Study, others: Iterable[Study]) -> Study:
     """A new study; the name of a file is made unique without regard to case."""
-    taken = {each.name.casefold() for each in others}
-    if scan.series_uid or scan.name.casefold() not in taken:
-        return scan
-    return replace(scan, name=next(n for k in count(2) if (n := f"{scan.name}_{k}").casefold() not in taken))
+    taken = set() if scan.series_uid else {each.name.casefold() for each in others}
+    return replace(scan, name=free_name(scan.name, taken))
 
 
 _DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")  # YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD

@@ -9,7 +9,6 @@ CRANIUM_RADII = (73.0, 93.0, 83.0)
 _SKULL_MM = 6.5
 EYE = np.array([32.0, 104.0, 700.0])  # right
 CHIN = np.array([0.0, 113.0, 615.0])
-LARYNX = np.array([0.0, 40.0, 590.0])
 BRAINSTEM = np.array([0.0, 24.0, 665.0])
 
 

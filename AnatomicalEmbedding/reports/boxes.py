@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import write_text
 from ..scan.volume import Volume
 from ..structures.locating import Located
 from . import pictures
-from .page import load_page
+from .page import fill_page
 from .pictures import PLANES, SOFT_TISSUE, Plane
 
 _AROUND = 1.5  # of the box's largest size, that a picture shows
@@ -47,11 +46,9 @@ def write_box_report(
 
     Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed. The page is complete or not written.
     """
-    page = load_page("reports/boxes.html.j2")
     cards = [_card(volume, located, boxes.get(structure)) for structure, located in found.items()]
-    html = page.render(name=name, cards=cards, path=volume.path, size=" × ".join(map(str, volume.shape[::-1])))
-    write_text(path, html)
-    return Path(path)
+    size = " × ".join(map(str, volume.shape[::-1]))
+    return fill_page(path, "reports/boxes.html.j2", name=name, cards=cards, path=volume.path, size=size)
 
 
 def _card(volume: Volume, located: Located, box: np.ndarray | None) -> _Card:

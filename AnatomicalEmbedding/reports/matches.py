@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import PointsError
-from ..files import write_text
 from ..scan.points import PointList
 from ..scan.volume import Volume
 from . import pictures
-from .page import load_page, package_versions
+from .page import fill_page, package_versions
 from .pictures import CROP_MM, PLANES, Plane, Window
 
 if TYPE_CHECKING:
@@ -99,7 +98,6 @@ def write_report(
     Raises PointsError when a target does not have one match (and one truth) per point, AnatomicalEmbeddingError when
     pillow or jinja2 is not installed. The page is complete or not written.
     """
-    page_template = load_page("reports/matches.html.j2")
     truth = [None] * len(targets) if truth is None else list(truth)
     truth_ras = _check_counts(points, targets, truth)
     rows = [_make_row(index, template, points, targets, truth_ras) for index in range(len(points.labels))]
@@ -111,14 +109,13 @@ def write_report(
         field: any(getattr(answer, field) not in (None, "") for row in rows for answer in row.answers)
         for field in ("status", "expected_error_mm", "probability", "score", "error_mm")
     }
-    html = page_template.render(
-        title=title, model=model, created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
+    return fill_page(
+        path, "reports/matches.html.j2", title=title, model=model,
+        created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         versions=package_versions(), scans=scans, rows=rows, known=known, crop_mm=CROP_MM,
         pixels=pictures.pixels_across(), half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
         scale_bar_mm=SCALE_BAR_MM,
     )  # fmt: skip
-    write_text(path, html)
-    return Path(path)
 
 
 def _check_counts(

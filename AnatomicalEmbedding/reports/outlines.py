@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import write_text
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from ..segmentation.files import colour
 from ..segmentation.outlining import Outline, Outlines
-from . import pictures
-from .page import load_page
+from . import page, pictures
 from .pictures import PLANES
 
 _LEAST_MM, _AROUND = 120.0, 1.25
@@ -56,9 +54,7 @@ def make_card(volume: Volume, name: str, found: Outlines) -> Card:
 
 def write_page(path: Path, cards: Sequence[Card]) -> Path:
     """Write one page, complete or not at all. Raises AnatomicalEmbeddingError where jinja2 is not installed."""
-    page = load_page("reports/outlines.html.j2")
-    write_text(path, page.render(cards=sorted(cards, key=lambda card: card.worst)))
-    return path
+    return page.fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: card.worst))
 
 
 def _css(number: int) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 from importlib import metadata, resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import require
+from ..files import write_text
 
 if TYPE_CHECKING:
     import jinja2
@@ -31,6 +33,12 @@ def load_page(name: str) -> jinja2.Template:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(name)
+
+
+def fill_page(path: str | Path, template: str, /, **values: object) -> Path:
+    """Fill a template, see `load_page`, and write it, complete or not at all. Returns the path."""
+    write_text(path, load_page(template).render(values))
+    return Path(path)
 
 
 def package_versions() -> str:

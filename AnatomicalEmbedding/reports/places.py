@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import atomic_path
 from ..scan.volume import Volume
 from ..words.placing import Place
 from . import pictures
-from .page import load_page
+from .page import fill_page
 from .pictures import PLANES, Plane
 
 _AROUND_MM = 120.0
 _PIXEL_MM = 0.8
 _COLOURS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))  # share of the region, colour, how opaque
 _CROSS_PIXELS = range(4, 11)
+_MOST_PICTURES = 60
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,14 @@ class _Card:
     pictures: list[_Picture]
 
 
-def write_places_report(
-    path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]], most: int = 60
-) -> Path:
-    """Write one page for a scan. found: the words and the place of each answer; pictures of the first `most`.
+def write_places_report(path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]]) -> Path:
+    """Write one page for a scan. found: the words and the place of each answer; the first 60 have pictures.
 
     Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed. The page is complete or not written.
     """
-    page = load_page("reports/places.html.j2")
-    cards = [_card(volume, words, place, n < most) for n, (words, place) in enumerate(found)]
-    html = page.render(name=name, cards=cards, size=" × ".join(map(str, volume.shape[::-1])))
-    path = Path(path)
-    with atomic_path(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    return path
+    cards = [_card(volume, words, place, n < _MOST_PICTURES) for n, (words, place) in enumerate(found)]
+    size = " × ".join(map(str, volume.shape[::-1]))
+    return fill_page(path, "reports/places.html.j2", name=name, cards=cards, size=size)
 
 
 def _card(volume: Volume, words: str, place: Place, drawn: bool) -> _Card:

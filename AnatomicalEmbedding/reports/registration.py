@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import write_text
 from ..registration.transform import Registration
 from ..scan.volume import Volume
 from . import pictures
-from .page import load_page, package_versions
+from .page import fill_page, package_versions
 from .pictures import OUTSIDE_HU, PLANES, Plane, Window
 
 _PIXELS = 320
@@ -33,7 +32,6 @@ def write_registration_report(
     "before" lays the middles of the two scans on each other. Raises AnatomicalEmbeddingError when pillow or jinja2 is
     not installed. The page is complete or not written.
     """
-    page = load_page("reports/registration.html.j2")
     middle = fixed.bounds_ras.mean(axis=0)
     shift = moving.bounds_ras.mean(axis=0) - middle
     side_mm = float(np.ptp(fixed.bounds_ras, axis=0).max())
@@ -47,9 +45,10 @@ def write_registration_report(
             other = moving.sample(places, outside=OUTSIDE_HU).reshape(own.shape)
             drawn.append(pictures.data_uri(_two_colours(window, own, other)))
         pairs.append(_Pair(plane, *drawn))
-    html = page.render(found=found, facts=facts, pairs=pairs, window=window.name, versions=package_versions())
-    write_text(path, html)
-    return Path(path)
+    return fill_page(
+        path, "reports/registration.html.j2", found=found, facts=facts, pairs=pairs, window=window.name,
+        versions=package_versions(),
+    )  # fmt: skip
 
 
 def _two_colours(window: Window, fixed: np.ndarray, moving: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import torch
 
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, PointsError, did_you_mean
+from ..errors import PointsError, did_you_mean
 from ..scan.geometry import transform_points
 from ..scan.image_files import display_name
 from ..scan.volume import Volume
@@ -171,9 +171,3 @@ def _range(mask: np.ndarray, ijk_to_ras: np.ndarray, embedding: EmbeddingMap) ->
     ijk = ijk[:: max(1, len(ijk) // _POINTS)]
     body = embedding.sample(transform_points(ijk_to_ras, ijk))
     return np.quantile(body, _SHARE, axis=0), np.quantile(body, 1 - _SHARE, axis=0)
-
-
-def check_weights(embedding: EmbeddingMap) -> None:
-    """Raise AnatomicalEmbeddingError for a map without coordinates in mm of the common body frame."""
-    if embedding.coordinate is None or not embedding.provenance.metric:
-        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no body coordinates in mm; choose others.")

@@ -27,7 +27,6 @@ from .training import TrainingState, start, train
 from .voxels import VoxelNet, train_voxels
 
 RANDOM = "random"
-STARTS = (EMBEDDING, RANDOM, PAPER, BODY)  # the default first
 STEPS = {EMBEDDING: 600, RANDOM: 400, PAPER: 400, BODY: 400}  # of each network
 _FEWEST_STEPS = 20
 _RECORD = "run.json"

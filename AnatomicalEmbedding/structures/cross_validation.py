@@ -51,7 +51,6 @@ def find_boxes(
     templates: Sequence[BoxCase] = (),
     peers: PeerBoxes | None = None,
     progress: Callable[[float, str], None] = lambda share, what: None,
-    effort: str = "standard",
 ) -> tuple[list[FoundBox], float]:
     """Every structure of every case from up to `shots` other patients, and the mean seconds that a scan took.
 
@@ -73,7 +72,7 @@ def find_boxes(
             for name, sources in chosen.items()
         }
         start = time.perf_counter()
-        boxes = locate(examples, maps[target.id], effort)
+        boxes = locate(examples, maps[target.id])
         seconds.append(time.perf_counter() - start)
         other = peers(chosen, target, maps) if peers else {}
         for name, sources in chosen.items():

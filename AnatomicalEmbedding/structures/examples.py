@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import SimpleITK as sitk
 
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..phantom import Phantom, make_phantom
 from ..scan.boxes import read_rois
-from ..scan.geometry import image_affine, transform_points
-from ..scan.image_files import IMAGE_SUFFIXES, display_name, read_image
+from ..scan.geometry import transform_points
+from ..scan.image_files import display_name
 from ..scan.volume import Volume
 from .label_names import find_structures, normalise_name
-from .labelled_scans import Case, list_scans, load_case, read_names
+from .labelled_scans import Case, list_scans, load_case
 from .locating import Example, make_example, stored
 
 _ROI_SUFFIX = ".roi.mrk.json"
@@ -55,12 +54,9 @@ def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
     """The labelled scans among `cases` that hold a whole structure."""
     for case in cases:
         if case.structures:
-            base = case.path.with_name(case.id)
-            labels = next(p for p in (Path(f"{base}.seg{suffix}") for suffix in IMAGE_SUFFIXES) if p.exists())
-            image, _ = read_image(labels)
-            names = read_names(Path(f"{base}.labels.json"))
-            found = _known(sitk.GetArrayFromImage(image), image_affine(image), names)
-            yield BoxCase(case.id, case.patient, case, found)
+            labels = case.label_map
+            names = {value: name for name, value in labels.values.items()}
+            yield BoxCase(case.id, case.patient, case, _known(labels.voxels, labels.ijk_to_ras, names))
 
 
 def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:

@@ -57,6 +57,9 @@ class FrameGuess:
         return points_ras * self.scale + self.shift_mm
 
 
+STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # of a scan that is in the body frame already
+
+
 def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]) -> FrameGuess:
     """Guess a scan's body frame.
 

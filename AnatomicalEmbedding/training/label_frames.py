@@ -22,7 +22,7 @@ from ..phantom.anatomy import canonical_anatomy
 from ..phantom.frame import BODY, VERTEBRA_Z, spine_y
 from ..phantom.tissues import LABEL_ID
 from ..structures.label_names import find_structures, normalise_name
-from .frames import FrameGuess
+from .frames import STILL, FrameGuess
 from .landmarks import Points, fit_frame, mean_shape, spread
 
 FEWEST_STRUCTURES = 3  # of a map, below which it cannot be placed
@@ -115,11 +115,10 @@ def place(structures: Mapping[str, Points]) -> Placement:
         mean = {name: p for name, p in mean.items() if name in known}
     points = {m: {n: p for n, p in of.items() if n in mean} for m, of in structures.items() if m in frames}
     points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
-    still = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
     shared = {name: p for name, p in canonical.items() if name in mean}
     ours = {name: mean[name] for name in shared}
     maps = {m: _body_map(of, mean, fit_frame(of, mean)) for m, of in points.items()}
-    return Placement(maps, _body_map(ours, shared, still), _body_map(shared, ours, still), mean)
+    return Placement(maps, _body_map(ours, shared, STILL), _body_map(shared, ours, STILL), mean)
 
 
 def _held(mean: Points, count: Mapping[str, int]) -> Points:

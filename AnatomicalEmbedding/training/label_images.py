@@ -26,10 +26,10 @@ from ..phantom.render import BodyIndex, Grid, add_noise, draw_table, soften, tex
 from ..phantom.tissues import LABEL_ID, PHASES, TEXTURE_HU, TISSUE_ID, hu_table
 from ..scan.volume import Volume
 from ..structures.label_names import find_structures
-from .frames import FrameGuess
+from .frames import STILL
 from .label_frames import BodyMap, Placement, place, structure_name
 from .landmarks import Points
-from .scans import PreparedScan, Spacing, prepare_volume
+from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body
 
 SUFFIX = ".seg.nii.gz"
 _PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # of PHASES: most scans of the abdomen are portal venous
@@ -278,14 +278,7 @@ def prepare_label_images(
 
 def prepare_label_image(image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
     """An image on the working grid, with its body coordinates."""
-    still = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
-    scan = prepare_volume(image.volume, still, spacing_mm)
-    nodes = scan.field_nodes_ras()
-    exact = image.to_body(nodes.reshape(-1, 3))
-    shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)
-    body_field = np.ascontiguousarray(np.moveaxis(exact.reshape(nodes.shape), -1, 0), dtype=np.float32)
-    frame = replace(still, shift_mm=shift)
-    return replace(scan, name=name, frame=frame, body_field=torch.from_numpy(body_field), synthetic=True)
+    return with_exact_body(replace(prepare_volume(image.volume, STILL, spacing_mm), name=name), image.to_body)
 
 
 def move_to_mean(scan: PreparedScan, placement: Placement) -> PreparedScan:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from .frames import FrameGuess
-from .scans import PreparedScan
+from .scans import PreparedScan, as_field
 
 _MIN_SCANS = 3  # that must share a structure before it is used
 _MIN_STRUCTURES = 2  # of a scan: a single one determines no scale
@@ -122,8 +122,7 @@ def _field(scan: PreparedScan, points: Points, mean: Points, frame: FrameGuess) 
     coefficients = np.linalg.solve(kernel + np.diag(_FIELD_RIDGE / weight), target - frame.apply(source))
     nodes = scan.field_nodes_ras()
     body = frame.apply(nodes.reshape(-1, 3)) + _gaussian(nodes.reshape(-1, 3), source) @ coefficients
-    field = np.ascontiguousarray(np.moveaxis(body.reshape(nodes.shape), -1, 0), dtype=np.float32)
-    return torch.from_numpy(field)
+    return as_field(body.reshape(nodes.shape))
 
 
 def _gaussian(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ from ..scan.image_files import display_name, image_suffix
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case
 from .frames import FrameGuess, LevelTable, frame_from_map
-from .scans import PreparedScan, Spacing, prepare_volume
+from .scans import PreparedScan, Spacing, as_field, prepare_volume
 
 _SIGMA_MM = 30.0
 _PRIOR_CELLS = 4.0  # weight of no departure from the affine map, in cells of full weight
@@ -50,8 +50,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     lines = [np.polyfit(ras[:, axis], body[:, axis], 1, w=np.sqrt(weight)) for axis in range(3)]
     scale, shift = np.array(lines).T
     frame = FrameGuess(scale, shift, np.full(3, _SETTLED_SCALE_SD), np.full(3, _SETTLED_SHIFT_SD_MM))
-    values = np.ascontiguousarray(np.moveaxis(field, -1, 0), dtype=np.float32)
-    return replace(scan, frame=frame, body_field=torch.from_numpy(values))
+    return replace(scan, frame=frame, body_field=as_field(field))
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:

@@ -9,14 +9,13 @@ from torch.utils.data import Dataset
 from ..errors import AnatomicalEmbeddingError
 from .augmentation import augment
 from .crops import cell_positions, cut_crop, draw_geometry
-from .frames import FrameGuess
+from .frames import STILL
 from .recipes import Recipe
 from .scans import PreparedScan
 
 KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
 SLICES_PER_SCAN = 4
 _SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
-_STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
 _FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is redrawn
 
 
@@ -141,7 +140,7 @@ class LevelSampler(BatchSampler):
         for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
             rng = self.rng(step, part)
             index, aimed = self.aim(rng)
-            scan = replace(self.scans[index], frame=_STILL, body_field=None)
+            scan = replace(self.scans[index], frame=STILL, body_field=None)
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
             last = np.array(scan.hu.shape[::-1]) - 1.0
             intervals = SLICES_PER_SCAN - 1

@@ -17,7 +17,7 @@ from ..files import atomic_path
 from ..phantom import Phantom, make_phantom
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
-from .frames import FrameGuess, guess_frame
+from .frames import STILL, FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _EVEN = 2  # crops are cut anywhere, so prepared scans need even sizes only, for the body mask
@@ -114,13 +114,21 @@ def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> Prepare
     """Working grid of a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
     grid, body = patient_on_grid(phantom.volume, spacing_mm, _EVEN, _EVEN)
     hu = _whole_hu(grid)
-    still = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
-    scan = PreparedScan(name, hu, torch.from_numpy(body), grid.grid_to_ras, still, synthetic=True)
+    return with_exact_body(PreparedScan(name, hu, torch.from_numpy(body), grid.grid_to_ras, STILL), phantom.to_body)
+
+
+def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:
+    """A synthetic scan with its known body coordinates. to_body: RAS mm (N, 3) -> body mm."""
     nodes = scan.field_nodes_ras()
-    exact = phantom.to_body(nodes.reshape(-1, 3))
+    exact = to_body(nodes.reshape(-1, 3))
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)
-    field = np.ascontiguousarray(np.moveaxis(exact.reshape(nodes.shape), -1, 0), dtype=np.float32)
-    return replace(scan, frame=replace(still, shift_mm=shift), body_field=torch.from_numpy(field))
+    field = as_field(exact.reshape(nodes.shape))
+    return replace(scan, frame=replace(STILL, shift_mm=shift), body_field=field, synthetic=True)
+
+
+def as_field(body_mm: np.ndarray) -> torch.Tensor:
+    """Body coordinates (k, j, i, 3) at the nodes of a field, as a scan keeps them: (3, k, j, i) float32."""
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(body_mm, -1, 0), dtype=np.float32))
 
 
 def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]) -> list[Path]:

@@ -47,9 +47,8 @@ def embed_waiting(store: Store, weights: str | Path, memory_bytes: int = 0, desc
     name, weights_hash, kept = settled(store, str(weights), descriptors)
     for row in list(store.manifest.due()):
         where = (row.path, row.series, row.files)
-        task = Task(str(store.folder), row.id, *where, name, weights_hash, "cpu", kept, memory_bytes)
+        task = Task(str(store.folder), *where, name, weights_hash, "cpu", kept, memory_bytes)
         found = embed_scan(task)
-        found.pop("row_id")
         store.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
 
 

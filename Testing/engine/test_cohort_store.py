@@ -13,7 +13,7 @@ from scan_files import stack_positions, write_linear_series
 from small_models import write_small_weights
 
 from AnatomicalEmbedding.cohort.index import Index
-from AnatomicalEmbedding.cohort.shard import read_map, write_shard
+from AnatomicalEmbedding.cohort.shard import read_cells, read_map, write_shard
 from AnatomicalEmbedding.cohort.sources import read_scan
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.cohort.work import read_source
@@ -262,7 +262,7 @@ def test_the_index_follows_the_store(store, weights, tmp_path):
     hits = {hit.row.path: hit for hit in Index(store).nearest(np.zeros(3))}
     assert set(hits) == set(paths)
     for hit in hits.values():  # what the index says is what the shard says
-        cells = store.cells(hit.row)
+        cells = read_cells(store.shard(hit.row.scan_hash))
         squares = np.square(cells.coordinate * 0.05).sum(axis=1)
         assert hit.distance_mm == pytest.approx(np.sqrt(squares.min()), abs=1e-3)
         np.testing.assert_array_equal(hit.cell, cells.index[squares.argmin()])

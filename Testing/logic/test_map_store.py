@@ -1,6 +1,8 @@
 """Maps of a scene's volumes: made in the background, dropped with what they were made from, nothing stale."""
 
 import gc
+import importlib
+import sys
 import threading
 import time
 import weakref
@@ -11,7 +13,7 @@ import slicer.util
 from scans import add_patient, finish, make_store
 
 from AnatomicalEmbedding.errors import CancelledError
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
+from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine, isImported
 from AnatomicalEmbeddingLib.scene.maps.MapStore import EMPTY, FAILED, READY, MapStore
 
 
@@ -283,3 +285,16 @@ def test_scans_that_wait_are_not_copied_yet(scene, slow, monkeypatch):
     finish(slow)
     assert copied == [nodes[0], nodes[2]]
     assert slow.state(nodes[2]).status == READY  # as it is now, not as it was when it was asked for
+
+
+def test_a_package_counts_as_imported_only_at_the_end_of_its_import(tmp_path, monkeypatch):
+    """It is in sys.modules from the first instant on."""
+    name = "asks_while_it_is_imported"
+    (tmp_path / f"{name}.py").write_text(
+        f"import sys\nfrom AnatomicalEmbeddingLib.scene.maps.Engine import isImported\n"
+        f"seen = '{name}' in sys.modules, isImported('{name}')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert importlib.import_module(name).seen == (True, False)
+    assert isImported(name)
+    del sys.modules[name]

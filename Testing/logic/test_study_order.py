@@ -7,7 +7,7 @@ import pytest
 import slicer
 import slicer.util
 
-from AnatomicalEmbeddingLib.scene.followup.StudyOrder import DATE_ATTRIBUTE, patientOf, patients, setDate, studyOf
+from AnatomicalEmbeddingLib.scene.followup.StudyOrder import DATE_ATTRIBUTE, patients, setDate, studyOf
 
 
 def add_volume(name="CT"):
@@ -81,7 +81,6 @@ def test_patients_are_distinguished_by_their_item_not_by_names(scene, import_ser
     found = patients(scene)
     assert [patient.volumes for patient in found] == [[ours], [other]]
     assert [patient.name for patient in found] == ["Miller", "Miller"]
-    assert patientOf(scene, other).key == found[1].key
 
 
 def test_volumes_without_a_patient_are_together_and_last(scene, import_series):
@@ -184,4 +183,3 @@ def test_label_maps_are_no_studies(scene):
     label_map = scene.AddNewNodeByClass("vtkMRMLLabelMapVolumeNode")
     slicer.util.updateVolumeFromArray(label_map, np.zeros((4, 4, 4), np.uint8))
     assert patients(scene) == []
-    assert patientOf(scene, label_map) is None

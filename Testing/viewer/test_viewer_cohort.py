@@ -42,8 +42,7 @@ def store(torsos, tmp_path_factory):
         opened.add([torsos[0]])
         weights = settled(opened, "auto", True)
         for row in list(opened.manifest.due()):
-            found = embed_scan(Task(str(folder), row.id, row.path, "", (), weights[0], weights[1], "cpu", True, 0))
-            found.pop("row_id")
+            found = embed_scan(Task(str(folder), row.path, "", (), weights[0], weights[1], "cpu", True, 0))
             opened.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
     return folder
 

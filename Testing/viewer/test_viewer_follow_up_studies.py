@@ -82,7 +82,6 @@ def test_the_demo_patient_has_been_read_once(browser, tmp_path):
 
     with Running(tmp_path, "--demo-follow-up") as program:
         demo = Reading(browser, program)
-        demo.page.set_default_timeout(90_000)  # the phantom is made first
         seen = [each.states[0] for each in make_patient().lesions if each.states[0].state == VISIBLE]
         demo.wait(f"document.querySelectorAll('[data-lesion]').length === {len(seen)}")
         rows = demo.table(tmp_path)

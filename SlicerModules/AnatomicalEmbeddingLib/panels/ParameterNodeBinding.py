@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import qt
 import vtk
 from slicer.util import VTKObservationMixin
 
+from ..scene.Flag import Flag
+from ..scene.Signal import Listener
 
-class ParameterNodeBinding(VTKObservationMixin):
+
+class ParameterNodeBinding(Listener, VTKObservationMixin):
     """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are bound to it; for all else the module
     defines `showParameters(node)`, which brings panel and logic in line with a parameter node.
 
@@ -21,18 +23,15 @@ class ParameterNodeBinding(VTKObservationMixin):
     def __init__(self) -> None:
         super().__init__()
         self._parameterNode = self._guiTag = None
-        self._changing = self._isStale = False
+        # our own changes of the parameter node are not followed one by one, and those of the panel not written
+        self.changingParameters = Flag()
+        self._isStale = False
         self._scene = None
-        self._steps: list[Callable[[], object]] = []
 
     @property
     def isSetUp(self) -> bool:
         """Has `setup` come to its end, and `cleanup` not?"""
         return self._scene is not None
-
-    def atEnd(self, *steps: Callable[[], object]) -> None:
-        """What `end` is to do; the last one first."""
-        self._steps += steps
 
     def closing(self, part):
         """A part that `end` is to close, from now on; returns it."""
@@ -46,8 +45,7 @@ class ParameterNodeBinding(VTKObservationMixin):
         self.setParameterNode(None)
         self.removeObservers()
         self._scene = None
-        while self._steps:
-            self._steps.pop()()
+        self.close()
 
     def followScene(self, scene, getParameterNode: Callable) -> None:
         """Bind the panel to the parameter node, now and when another scene is opened. getParameterNode(): the scene's,
@@ -89,16 +87,7 @@ class ParameterNodeBinding(VTKObservationMixin):
     @property
     def takesInput(self) -> bool:
         """Is a change in the panel the user's, and is there a parameter node to write it to?"""
-        return self._parameterNode is not None and not self._changing and not self._isStale
-
-    @contextmanager
-    def changingParameters(self) -> Iterator[None]:
-        """Our own changes of the parameter node are not followed one by one, and those of the panel not written."""
-        before, self._changing = self._changing, True
-        try:
-            yield
-        finally:
-            self._changing = before
+        return self._parameterNode is not None and not self.changingParameters and not self._isStale
 
     def _onBatchEnd(self, caller, event) -> None:
         """A scene joins the loaded subject hierarchy with its own only after this event: changes wait for it."""
@@ -117,5 +106,5 @@ class ParameterNodeBinding(VTKObservationMixin):
     def _onParameters(self, caller=None, event=None) -> None:
         """The parameter node, or what the scene holds, has changed."""
         if self.takesInput and not self._scene.IsBatchProcessing():  # else the scene may be half loaded
-            with self.changingParameters():
+            with self.changingParameters:
                 self.showParameters(self._parameterNode)

@@ -9,11 +9,12 @@ import qt
 from slicer.i18n import tr as _
 
 from ..scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
+from ..scene.Signal import Listener
 from .Session import Session
 from .Widgets import BAD, GOOD, WARNING, coloured
 
 
-class PreparationBar:
+class PreparationBar(Listener):
     """Progress of a list of volume nodes. The list is the caller's; nodes that leave the scene leave the list."""
 
     def __init__(self, parentLayout, session: Session) -> None:
@@ -38,17 +39,13 @@ class PreparationBar:
         column.addLayout(row)
         column.addWidget(self.label)
         parentLayout.addWidget(self.widget)
-        session.ticked.connect(self.update)
+        self.listen(session.ticked, self.update)
         self.update()
 
     def setVolumes(self, nodes: Iterable) -> None:
         """The scans whose state is shown; None among them is passed over."""
         self._volumes = list(dict.fromkeys(node for node in nodes if node is not None))
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.session.ticked.disconnect(self.update)
 
     def update(self) -> None:
         """Show the state as it is now; does nothing while nothing has changed."""

@@ -6,7 +6,6 @@ asked are those before an installation.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import qt
@@ -16,13 +15,15 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
 from .. import moduleResource
+from ..scene.maps.Engine import isImported
+from ..scene.Signal import Listener
 from . import ModuleSettings
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
 from .Session import Session
-from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, letShrink
+from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, letShrink, showText
 
 
-class SetupPanel:
+class SetupPanel(Listener):
     """Shows and changes `ModuleSettings`; several panels of one application follow each other."""
 
     def __init__(self, parentLayout, session: Session) -> None:
@@ -32,7 +33,7 @@ class SetupPanel:
         letShrink(self.widget)
         parentLayout.addWidget(self.widget)
         self._ready: bool | None = None
-        self._torchWasLoaded = _torchIsLoaded()
+        self._torchWasLoaded = isImported("torch")
         self._fillDevices()
         self._connect()
         self.refresh()
@@ -44,11 +45,6 @@ class SetupPanel:
         self._showDevice()
         self._showCache()
         self._openOrClose()
-
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.session.chosen.disconnect(self._onSettings)
-        self.session.ticked.disconnect(self._onTick)
 
     def _connect(self) -> None:
         ui = self.ui
@@ -62,8 +58,8 @@ class SetupPanel:
         ui.clearCacheButton.connect("clicked(bool)", self._onClearCache)
         ui.cacheLimitSpinBox.connect("valueChanged(int)", ModuleSettings.setCacheLimitMb)
         self.widget.connect("contentsCollapsed(bool)", self._onCollapsed)
-        self.session.chosen.connect(self._onSettings)
-        self.session.ticked.connect(self._onTick)
+        self.listen(self.session.chosen, self._onSettings)
+        self.listen(self.session.ticked, self._onTick)
 
     # -- packages ----------------------------------------------------------------------------------------------------
 
@@ -91,8 +87,7 @@ class SetupPanel:
         self._say(message or (self.session.store.engine.problem() or "" if missing else ""))
 
     def _say(self, problem: str) -> None:
-        self.ui.messageLabel.text = coloured(problem, BAD) if problem else ""
-        self.ui.messageLabel.visible = bool(problem)
+        showText(self.ui.messageLabel, coloured(problem, BAD) if problem else "")
 
     def _onInstall(self) -> None:
         before = self._missing()
@@ -110,11 +105,11 @@ class SetupPanel:
     # -- weights -----------------------------------------------------------------------------------------------------
 
     def _showWeights(self) -> None:
-        from AnatomicalEmbedding.resources import DEFAULT_MODEL
+        from AnatomicalEmbedding.resources import DEFAULT_MODEL, list_weights
 
         chosen = ModuleSettings.choice().weights
         entries = [("auto", _("Automatic ({name})").format(name=DEFAULT_MODEL))]
-        entries += [(name, name) for name in shippedWeights()]
+        entries += [(name, name) for name in list_weights()]
         if chosen not in [value for value, _text in entries]:
             entries.append((chosen, Path(chosen).name))
         fillComboBox(self.ui.weightsSelector, entries, chosen)
@@ -153,12 +148,11 @@ class SetupPanel:
         device = ModuleSettings.choice().device
         self.ui.deviceSelector.setCurrentIndex(ModuleSettings.DEVICES.index(device))
         text = ""
-        if _torchIsLoaded():
+        if isImported("torch"):
             problem = deviceProblem(device)
             warning = None if problem else self.session.store.engine.memoryWarning()
             text = coloured(problem, BAD) if problem else coloured(warning, WARNING) if warning else ""
-        self.ui.deviceStatus.text = text
-        self.ui.deviceStatus.visible = bool(text)
+        showText(self.ui.deviceStatus, text)
 
     def _onDevice(self, index: int) -> None:
         device = self.ui.deviceSelector.itemData(index)
@@ -236,17 +230,9 @@ class SetupPanel:
             self.refresh()
 
     def _onTick(self) -> None:
-        if not self._torchWasLoaded and _torchIsLoaded():
+        if not self._torchWasLoaded and isImported("torch"):
             self._torchWasLoaded = True
             self._showDevice()
-
-
-def shippedWeights() -> list[str]:
-    """Names of the weights that ship with the extension."""
-    from AnatomicalEmbedding.resources import resource
-
-    files = sorted(resource("Models").glob("*.safetensors"))
-    return [path.stem for path in files if not path.name.endswith(".calibration.safetensors")]
 
 
 def deviceProblem(device: str) -> str:
@@ -259,18 +245,6 @@ def deviceProblem(device: str) -> str:
     except AnatomicalEmbeddingError as error:
         return str(error)
     return ""
-
-
-def isImported(name: str) -> bool:
-    """Has a package been imported to its end? It is in `sys.modules` from the first instant of its import, and whoever
-    uses it before the last waits for it.
-    """
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    return spec is not None and not getattr(spec, "_initializing", False)
-
-
-def _torchIsLoaded() -> bool:
-    return isImported("torch")
 
 
 def _torchText(missing: bool) -> str:

@@ -53,6 +53,19 @@ def askForFile(parent, title: str, kinds: str, setting: str) -> str:
     return path
 
 
+def showText(label, text: str) -> None:
+    """Show a text; a label without one takes no room."""
+    label.text = text
+    label.visible = bool(text)
+
+
+def setColumns(table, titles: Sequence[str]) -> None:
+    """Columns of a QTableWidget whose rows have no headings."""
+    table.setColumnCount(len(titles))
+    table.setHorizontalHeaderLabels(titles)
+    table.verticalHeader().setVisible(False)
+
+
 def putCell(
     table, row: int, column: int, text: str, tip: str = "", colour: str | None = None, editable: bool = False
 ) -> None:
@@ -106,5 +119,4 @@ class StatusLines:
         shown = self._sentences[-_MOST:]
         left = len(self._sentences) - len(shown)
         more = [_("{count} more before these.").format(count=left)] if left else []
-        self._label.text = "\n".join([*more, *shown])
-        self._label.visible = bool(shown)
+        showText(self._label, "\n".join([*more, *shown]))

@@ -1,4 +1,4 @@
-"""A signal of plain Python, for logic that must not know Qt."""
+"""Signals of plain Python, for logic that must not know Qt, and what listens to them."""
 
 from __future__ import annotations
 
@@ -22,3 +22,30 @@ class Signal:
     def emit(self, *values: object) -> None:
         for slot in list(self._slots):  # a slot may disconnect itself
             slot(*values)
+
+
+class Listener:
+    """Listens to signals and to events of MRML nodes until it is closed."""
+
+    _steps: tuple[Callable[[], object], ...] = ()
+
+    def atEnd(self, *steps: Callable[[], object]) -> None:
+        """What `close` is to do; the last one first."""
+        self._steps += steps
+
+    def listen(self, signal: Signal, slot: Callable) -> None:
+        """Connect a slot until the end."""
+        signal.connect(slot)
+        self.atEnd(lambda: signal.disconnect(slot))
+
+    def observe(self, caller, event: int, slot: Callable) -> None:
+        """Observe an event of a scene or node until the end."""
+        tag = caller.AddObserver(event, slot)
+        self.atEnd(lambda: caller.RemoveObserver(tag))
+
+    def close(self) -> None:
+        """Stop listening, and what else is to be done at the end; widgets and nodes stay."""
+        while self._steps:
+            *earlier, last = self._steps
+            self._steps = tuple(earlier)
+            last()

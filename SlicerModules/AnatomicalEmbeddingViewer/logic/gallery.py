@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock, Semaphore
 from typing import TYPE_CHECKING
@@ -39,9 +39,9 @@ class Gallery:
         known = list(self._search.index.scans.values())
         odd = oddities([facts for _, facts in known])
         self._rows = {row.id: (row, facts, why) for (row, facts), why in zip(known, odd, strict=True)}
-        self._searching, self._reading, self._cutting = Lock(), Lock(), Semaphore(_AT_ONCE)
-        self._volumes: OrderedDict[int, object] = OrderedDict()
-        self._pictures: OrderedDict[tuple, bytes] = OrderedDict()
+        self._searching, self._cutting = Lock(), Semaphore(_AT_ONCE)
+        self._volume = lru_cache(_VOLUMES)(self._read)
+        self._picture = lru_cache(_PICTURES)(self._cut)
 
     def scans(self) -> dict:
         """The cohort and its embedded scans, with the middle of each."""
@@ -69,23 +69,15 @@ class Gallery:
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
         """JPEG of a scan about a point, along the body's axes."""
+        return self._picture(self._row(row_id), tuple(np.round(point_ras, 1)), plane)
+
+    def _cut(self, row: Row, point_ras: tuple[float, ...], plane: str) -> bytes:
         from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
         from AnatomicalEmbedding.reports.pictures import encode_jpeg
 
-        key = (row_id, tuple(np.round(point_ras, 1)), plane)
-        with self._reading:
-            if key in self._pictures:
-                return self._pictures[key]
         with self._cutting:
-            row, facts, _ = self._rows[self._row(row_id).id]
-            made = encode_jpeg(
-                thumbnail(self._volume(row), np.array(point_ras), facts, PLANES.get(plane, PLANES["axial"]))
-            )
-        with self._reading:
-            self._pictures[key] = made
-            while len(self._pictures) > _PICTURES:
-                self._pictures.popitem(last=False)
-        return made
+            facts, plane = self._rows[row.id][1], PLANES.get(plane, PLANES["axial"])
+            return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, plane))
 
     def open(self, row_id: int, point_ras: list[float]) -> None:
         """Read a scan into the session and move its views to a point."""
@@ -100,19 +92,10 @@ class Gallery:
 
         self._scans.read(Path(row.path).name, lambda _cancelled: [(self._volume(row), UNKNOWN)], jump)
 
-    def _volume(self, row: Row):
+    def _read(self, row: Row):
         from AnatomicalEmbedding.cohort.work import read_source
 
-        with self._reading:
-            if row.id in self._volumes:
-                self._volumes.move_to_end(row.id)
-                return self._volumes[row.id]
-        volume = read_source(row.path, row.series, row.files)
-        with self._reading:
-            self._volumes[row.id] = volume
-            while len(self._volumes) > _VOLUMES:
-                self._volumes.popitem(last=False)
-        return volume
+        return read_source(row.path, row.series, row.files)
 
     def _row(self, row_id: int) -> Row:
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError

@@ -16,7 +16,7 @@ from small_models import analytic_map, small_network
 
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search
-from AnatomicalEmbedding.cohort.shard import read_map, write_shard
+from AnatomicalEmbedding.cohort.shard import read_cells, read_map, write_shard
 from AnatomicalEmbedding.cohort.sources import MANIFEST_NAME, Source
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.embedding.cache import MapCache
@@ -293,7 +293,7 @@ def _use_cohort(folder: Path) -> object:
         search = Search(store)
         found = search.point(Query(_map(), _map().cell_to_ras[None, :3, 3] + 40.0))
         for row, _ in store.manifest.embedded():
-            store.cells(row)
+            read_cells(store.shard(row.scan_hash))
             read_map(store.shard(row.scan_hash))
         assert all(each.point_ras is None or np.isfinite(each.point_ras).all() for each in found)
     return counts

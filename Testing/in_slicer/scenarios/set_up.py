@@ -8,8 +8,8 @@ NEEDS_PACKAGES = False
 
 
 def run(user):
+    from AnatomicalEmbedding.resources import list_weights
     from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
-    from AnatomicalEmbeddingLib.panels.SetupPanel import shippedWeights
 
     panel = user.open("AnatomicalLandmarks")
     setup = panel.setupPanel
@@ -36,7 +36,7 @@ def run(user):
     user.click(panel.preparation.button)
     user.wait(lambda: panel.session.store.busy, 10)
     user.choose(ui.deviceSelector, "Processor")
-    other = [name for name in shippedWeights() if name not in ui.weightsSelector.itemText(0)]
+    other = [name for name in list_weights() if name not in ui.weightsSelector.itemText(0)]
     if other:
         user.choose(ui.weightsSelector, other[0])
     _prepare_what_is_left(user, panel)

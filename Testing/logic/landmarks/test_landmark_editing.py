@@ -20,7 +20,7 @@ def test_the_mouse_goes_on_placing_in_the_templates_list(bench, pair, scene, log
 def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
     bench.logic.setPoints(add_points(bench.scene, {}))
     points, place = bench.logic.points, patient(1).points_ras["carina"]
-    with bench.logic._writes():  # the mouse sets the position and the view's volume before the point is defined
+    with bench.logic._writing:  # the mouse sets the position and the view's volume before the point is defined
         index = points.AddControlPointWorld(vtk.vtkVector3d(*place), "carina")
         points.SetNthControlPointAssociatedNodeID(index, pair[1].GetID())
     tell(points, "PointPositionDefinedEvent", index)
@@ -88,7 +88,7 @@ def test_a_point_that_follows_the_mouse_is_no_step_to_undo(bench, pair):
     points = bench.logic.points
     said: list[str] = []
     bench.logic.changed.connect(lambda: said.append("changed"))
-    with bench.logic._writes():  # the mouse adds it as what it is, which Python cannot
+    with bench.logic._writing:  # the mouse adds it as what it is, which Python cannot
         preview = points.AddControlPoint(vtk.vtkVector3d(0, 0, 0))
         points.SetNthControlPointPosition(preview, 0, 0, 0, points.PositionPreview)
     bench.logic.poll()

@@ -124,7 +124,7 @@ def test_the_warning_comes_once_torch_is_loaded(kit, open_panel, engine, monkeyp
 
     engine.warning = "The GPU has 1.0 of 2.0 GB free."
     loaded = []
-    monkeypatch.setattr(SetupPanel, "_torchIsLoaded", lambda: bool(loaded))
+    monkeypatch.setattr(SetupPanel, "isImported", lambda name: bool(loaded))
     panel = open_panel(True)
     assert panel.ui.deviceStatus.isHidden()
     loaded.append(True)
@@ -227,24 +227,6 @@ def test_a_closed_panel_hears_nothing(kit, open_panel, settings):
     panel.close()
     settings.setDevice("cpu")
     assert panel.ui.deviceSelector.currentText == "Automatic"
-
-
-def test_a_package_counts_as_imported_only_at_the_end_of_its_import(tmp_path, monkeypatch):
-    """It is in sys.modules from the first instant on."""
-    import importlib
-    import sys
-
-    from AnatomicalEmbeddingLib.panels.SetupPanel import isImported
-
-    name = "asks_while_it_is_imported"
-    (tmp_path / f"{name}.py").write_text(
-        f"import sys\nfrom AnatomicalEmbeddingLib.panels.SetupPanel import isImported\n"
-        f"seen = '{name}' in sys.modules, isImported('{name}')\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert importlib.import_module(name).seen == (True, False)
-    assert isImported(name)
-    del sys.modules[name]
 
 
 def test_the_panel_asks_nothing_of_torch_while_a_worker_imports_it(session, open_panel, monkeypatch):

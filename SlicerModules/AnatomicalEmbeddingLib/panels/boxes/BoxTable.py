@@ -11,11 +11,11 @@ from ...scene.boxes.BoxLogic import BoxLogic, Cell
 from ...scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from ...scene.boxes.StructureNames import titled
 from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
-from ...scene.Signal import Signal
-from ..Widgets import putCell
+from ...scene.Signal import Listener, Signal
+from ..Widgets import putCell, setColumns
 
 
-class BoxTable:
+class BoxTable(Listener):
     """Shows a BoxLogic's table of some volumes. Double click: the scan's views jump to the box, which can then be
     changed with the mouse. reported(sentence): why they do not.
     """
@@ -25,17 +25,12 @@ class BoxTable:
         self.reported = Signal()
         self._volumes: list = []
         self._structures: list[str] = []
-        tableWidget.verticalHeader().setVisible(False)
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
         tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         tableWidget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
-        logic.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.logic.changed.disconnect(self.update)
 
     @property
     def structures(self) -> list[str]:
@@ -53,8 +48,7 @@ class BoxTable:
         found = self.logic.table(self._volumes)
         self._structures = list(found)
         table = self.widget
-        table.setColumnCount(1 + len(self._volumes))
-        table.setHorizontalHeaderLabels([_("Structure"), *(node.GetName() for node in self._volumes)])
+        setColumns(table, [_("Structure"), *(node.GetName() for node in self._volumes)])
         table.setRowCount(len(found))
         for row, (structure, cells) in enumerate(found.items()):
             putCell(table, row, 0, titled(structure), structure)

@@ -9,7 +9,7 @@ from slicer.i18n import tr as _
 
 from ...scene.boxes.CoverageLogic import CoverageLogic
 from ...scene.Colours import FAULT
-from ..Widgets import putCell
+from ..Widgets import putCell, setColumns
 
 
 class CoverageTable:
@@ -19,15 +19,13 @@ class CoverageTable:
         self.widget, self.logic = tableWidget, logic
         self._volumes: list = []
         self._shown: list | None = None
-        tableWidget.setColumnCount(3)
-        tableWidget.setHorizontalHeaderLabels([_("Scan"), _("Holds"), _("Orientation")])
+        setColumns(tableWidget, [_("Scan"), _("Holds"), _("Orientation")])
         tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         tableWidget.setWordWrap(True)
         header = tableWidget.horizontalHeader()
         header.setSectionResizeMode(0, qt.QHeaderView.ResizeToContents)
         header.setSectionResizeMode(1, qt.QHeaderView.Stretch)
         header.setSectionResizeMode(2, qt.QHeaderView.ResizeToContents)
-        tableWidget.verticalHeader().setVisible(False)
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
 
     def setVolumes(self, nodes: Sequence) -> None:

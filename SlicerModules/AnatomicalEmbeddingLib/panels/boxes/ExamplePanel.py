@@ -10,14 +10,14 @@ from ...scene.boxes.BoxNodes import STRUCTURE, VOLUME_ROLE
 from ...scene.boxes.Segments import segmentIds, segmentName
 from ...scene.boxes.StructureExamples import BOX, POINTS, SEGMENT, MarkedExample, StructureExamples
 from ...scene.boxes.StructureNames import readable, titled
-from ...scene.Signal import Signal
-from ..Widgets import fillComboBox
+from ...scene.Flag import Flag
+from ...scene.Signal import Listener, Signal
+from ..Widgets import fillComboBox, setColumns
 
 _ALL_SEGMENTS = "*"
-_COLUMNS = 3
 
 
-class ExamplePanel:
+class ExamplePanel(Listener):
     """reported(sentence): to be read. added(structures): examples of these were added. changed(): a structure was
     ticked or unticked. ui: the module's widgets by name.
     """
@@ -27,13 +27,11 @@ class ExamplePanel:
         self.reported, self.added, self.changed = Signal(), Signal(), Signal()
         self._rows: list[MarkedExample] = []
         self._chosen: set[str] = set()
-        self._filling = False
+        self._filling = Flag()
         self._kinds = {BOX: _("box"), SEGMENT: _("segment"), POINTS: _("six points")}
         self.table = ui.exampleTable
-        self.table.setColumnCount(_COLUMNS)
-        self.table.setHorizontalHeaderLabels([_("Structure"), _("Marked by"), _("Scan")])
+        setColumns(self.table, [_("Structure"), _("Marked by"), _("Scan")])
         self.table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.Stretch)
-        self.table.verticalHeader().setVisible(False)
         self.table.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         self.table.connect("itemChanged(QTableWidgetItem*)", self._onItem)
         self.table.connect("itemSelectionChanged()", self._showButtons)
@@ -46,13 +44,9 @@ class ExamplePanel:
         ui.structureEdit.connect("returnPressed()", self._onReturn)
         ui.addExampleButton.connect("clicked(bool)", self._onAdd)
         ui.removeExampleButton.connect("clicked(bool)", self._onRemove)
-        examples.changed.connect(self.update)
+        self.listen(examples.changed, self.update)
         self._onMarking(ui.markingSelector.currentNode())
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay where they are."""
-        self.examples.changed.disconnect(self.update)
 
     @property
     def names(self) -> list[str]:
@@ -73,19 +67,18 @@ class ExamplePanel:
     def update(self) -> None:
         """Show the examples as they are now."""
         self._rows = self.examples.all()
-        self._filling = True
-        self.table.setRowCount(len(self._rows))
-        for row, example in enumerate(self._rows):
-            marked = f"{example.name} ({self._kinds[example.kind]})"
-            for column, text in enumerate((titled(example.structure), marked, example.volumeNode.GetName())):
-                item = qt.QTableWidgetItem(text)
-                item.setToolTip(text)
-                item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
-                if column == 0:
-                    item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable)
-                    item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
-                self.table.setItem(row, column, item)
-        self._filling = False
+        with self._filling:
+            self.table.setRowCount(len(self._rows))
+            for row, example in enumerate(self._rows):
+                marked = f"{example.name} ({self._kinds[example.kind]})"
+                for column, text in enumerate((titled(example.structure), marked, example.volumeNode.GetName())):
+                    item = qt.QTableWidgetItem(text)
+                    item.setToolTip(text)
+                    item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
+                    if column == 0:
+                        item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable)
+                        item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
+                    self.table.setItem(row, column, item)
         count = len(self._rows)
         title = _("My examples ({count})").format(count=count) if count else _("My examples")
         self.ui.structureTabs.setTabText(self.ui.structureTabs.indexOf(self.ui.examplesTab), title)

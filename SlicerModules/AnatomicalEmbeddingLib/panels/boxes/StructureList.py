@@ -8,6 +8,7 @@ import qt
 from slicer.i18n import tr as _
 
 from ...scene.boxes.StructureNames import titled
+from ...scene.Flag import Flag
 from ...scene.Signal import Signal
 
 
@@ -23,7 +24,7 @@ class StructureList:
         )
         self.changed = Signal()
         self._names: list[str] = []
-        self._filling = False
+        self._filling = Flag()
         searchEdit.connect("textChanged(QString)", self._onSearch)
         listWidget.connect("itemChanged(QListWidgetItem*)", self._onItem)
         clearButton.connect("clicked(bool)", self._onClear)
@@ -35,14 +36,13 @@ class StructureList:
         if names == self._names:
             return
         chosen, self._names = self.chosen, names
-        self._filling = True
-        self.widget.clear()
-        for name in names:
-            item = qt.QListWidgetItem(titled(name))
-            item.setFlags(qt.Qt.ItemIsUserCheckable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable)
-            item.setCheckState(qt.Qt.Checked if name in chosen else qt.Qt.Unchecked)
-            self.widget.addItem(item)
-        self._filling = False
+        with self._filling:
+            self.widget.clear()
+            for name in names:
+                item = qt.QListWidgetItem(titled(name))
+                item.setFlags(qt.Qt.ItemIsUserCheckable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable)
+                item.setCheckState(qt.Qt.Checked if name in chosen else qt.Qt.Unchecked)
+                self.widget.addItem(item)
         self._onSearch(self.searchEdit.text)
         self._showCount()
 
@@ -59,12 +59,11 @@ class StructureList:
     def setChosen(self, names: Iterable[str]) -> None:
         """Tick these, as far as they are in the list, and no others; `changed` is not emitted."""
         names = set(names)
-        self._filling = True
-        for n, name in enumerate(self._names):
-            state = qt.Qt.Checked if name in names else qt.Qt.Unchecked
-            if self.widget.item(n).checkState() != state:
-                self.widget.item(n).setCheckState(state)
-        self._filling = False
+        with self._filling:
+            for n, name in enumerate(self._names):
+                state = qt.Qt.Checked if name in names else qt.Qt.Unchecked
+                if self.widget.item(n).checkState() != state:
+                    self.widget.item(n).setCheckState(state)
         self._showCount()
 
     def _onSearch(self, text: str) -> None:

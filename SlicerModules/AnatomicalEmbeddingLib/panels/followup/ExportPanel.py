@@ -10,14 +10,15 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ...scene.followup.FollowUpExport import exportFollowUp, instanceFiles, whyNoReports
 from ...scene.followup.FollowUpLogic import FollowUpLogic
+from ...scene.Signal import Listener
 from .. import ModuleSettings
 from ..PackageSetup import InstallError, install, missingForReport
-from ..Widgets import GOOD, WARNING, coloured
+from ..Widgets import GOOD, WARNING, coloured, showText
 
 _FOLDER = "followUpFolder"  # setting: where files were written last
 
 
-class ExportPanel:
+class ExportPanel(Listener):
     """ui: holds a check box for each kind, exportButton, exportLabel and exportedLabel."""
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
@@ -28,12 +29,8 @@ class ExportPanel:
             box.connect("toggled(bool)", self._showButton)
         ui.exportButton.connect("clicked(bool)", self._onExport)
         ui.exportedLabel.visible = False
-        logic.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay."""
-        self.logic.changed.disconnect(self.update)
 
     def update(self, *_arguments: object) -> None:
         """What can be written, and what of it is not confirmed."""
@@ -105,5 +102,4 @@ class ExportPanel:
         return [_("Written: {path}").format(path=path) for path in done.written] + list(done.notes)
 
     def _say(self, sentences: list[str]) -> None:
-        self.ui.exportedLabel.text = "\n".join(sentences)
-        self.ui.exportedLabel.visible = bool(sentences)
+        showText(self.ui.exportedLabel, "\n".join(sentences))

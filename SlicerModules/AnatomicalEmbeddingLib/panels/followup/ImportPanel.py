@@ -14,24 +14,21 @@ from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionChoice import LesionChoice
 from ...scene.followup.LesionImport import importFiles, importPoints, importRecord, pointLists, studiesOfPoints
 from ...scene.followup.RecordNode import otherRecords, readRecord
+from ...scene.Signal import Listener
 from .. import ModuleSettings
 
 _FOLDER = "followUpFolder"  # setting: where files were written last
 
 
-class ImportPanel:
+class ImportPanel(Listener):
     """ui: holds importButton. say(sentence): what was taken in, and what not."""
 
     def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice, say: Callable[[str], None]) -> None:
         self.ui, self.logic, self.choice, self._say = ui, logic, choice, say
         self._menu = qt.QMenu(ui.importButton)
         ui.importButton.connect("clicked(bool)", self._onClicked)
-        logic.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widget stays."""
-        self.logic.changed.disconnect(self.update)
 
     def update(self) -> None:
         """Whether there is a patient to take anything in for."""

@@ -6,38 +6,34 @@ from collections.abc import Callable
 
 from slicer.i18n import tr as _
 
+from ...scene.Flag import Flag
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionChoice import LesionChoice
+from ...scene.Signal import Listener
 from ..Widgets import fillComboBox
 
 
-class LesionForm:
+class LesionForm(Listener):
     """ui: holds nameEdit, siteEdit, targetCheckBox, nodalCheckBox and splitSelector."""
 
     def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice) -> None:
         self.ui, self.logic, self.choice = ui, logic, choice
-        self._filling = False
+        self._filling = Flag()
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
             textEdit.connect("editingFinished()", self._writer(name, textEdit))
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
         ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
-        logic.changed.connect(self.update)
-        choice.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
+        self.listen(choice.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay."""
-        self.logic.changed.disconnect(self.update)
-        self.choice.changed.disconnect(self.update)
 
     def update(self) -> None:
         """Show the lesion as it is now."""
         ui, record = self.ui, self.logic.record
         lesion = next((each for each in record.lesions if each.id == self.choice.lesion), None)
-        self._filling = True
-        try:
+        with self._filling:
             ui.formArea.setEnabled(lesion is not None)
             ui.formArea.setToolTip("" if lesion is not None else _("Choose a lesion in the table first."))
             for edit, text in ((ui.nameEdit, lesion and lesion.name), (ui.siteEdit, lesion and lesion.site)):
@@ -48,8 +44,6 @@ class LesionForm:
             ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
             others = [(each.id, each.label) for each in record.lesions if lesion is not None and each is not lesion]
             fillComboBox(ui.splitSelector, [("", _("no other")), *others], lesion.split_from if lesion else "")
-        finally:
-            self._filling = False
         self._lesion = self.choice.lesion
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:

@@ -5,44 +5,39 @@ from __future__ import annotations
 import qt
 from slicer.i18n import tr as _
 
+from ...scene.Flag import Flag
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import cellOf, lesionText, lesionTip
 from ...scene.followup.LesionChoice import LesionChoice
-from ...scene.Signal import Signal
-from ..Widgets import putCell
+from ...scene.Signal import Listener, Signal
+from ..Widgets import putCell, setColumns
 
 _MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
 _ROW_PX = 36
 
 
-class LesionTable:
+class LesionTable(Listener):
     """Shows a record; the current cell is the choice. opened(lesion, study): a cell was double clicked."""
 
     def __init__(self, parentLayout, logic: FollowUpLogic, choice: LesionChoice) -> None:
         self.logic, self.choice = logic, choice
         self.opened = Signal()
         self.roles: dict[str, str] = {}
-        self._filling = False
+        self._filling = Flag()
         self.widget = qt.QTableWidget()
         self.widget.setObjectName("lesionTable")
         self.widget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
         self.widget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         self.widget.setWordWrap(False)
-        self.widget.verticalHeader().setVisible(False)
         self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.widget.setToolTip(_("Double click: show the lesion in that study, next to the prior."))
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         parentLayout.addWidget(self.widget)
-        logic.changed.connect(self.update)
-        choice.changed.connect(self._showChoice)
+        self.listen(logic.changed, self.update)
+        self.listen(choice.changed, self._showChoice)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.logic.changed.disconnect(self.update)
-        self.choice.changed.disconnect(self._showChoice)
 
     def setRoles(self, prior: str, current: str) -> None:
         """The studies shown side by side, named in the headers."""
@@ -52,10 +47,8 @@ class LesionTable:
     def update(self) -> None:
         """Show what the logic knows now."""
         record, table = self.logic.record, self.widget
-        self._filling = True
-        try:
-            table.setColumnCount(len(record.studies) + 1)
-            table.setHorizontalHeaderLabels([_("Lesion"), *(self._header(study) for study in record.studies)])
+        with self._filling:
+            setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
             table.setRowCount(len(record.lesions))
             for row, lesion in enumerate(record.lesions):
                 putCell(table, row, 0, lesionText(lesion), lesionTip(lesion))
@@ -65,8 +58,6 @@ class LesionTable:
             fitColumns(table)
             rows = min(max(len(record.lesions), _LEAST_ROWS), _MOST_ROWS)
             table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
-        finally:
-            self._filling = False
         self._showChoice()
 
     def _header(self, study) -> str:
@@ -76,14 +67,11 @@ class LesionTable:
     def _showChoice(self) -> None:
         record = self.logic.record
         lesions, studies = [each.id for each in record.lesions], [each.key for each in record.studies]
-        self._filling = True
-        try:
+        with self._filling:
             if self.choice.lesion in lesions and self.choice.study in studies:
                 self.widget.setCurrentCell(lesions.index(self.choice.lesion), studies.index(self.choice.study) + 1)
             else:
                 self.widget.setCurrentItem(None)
-        finally:
-            self._filling = False
 
     def _onCurrent(self, row: int, column: int, _rowBefore: int, _columnBefore: int) -> None:
         if not self._filling and row >= 0:

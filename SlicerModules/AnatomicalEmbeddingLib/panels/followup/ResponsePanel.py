@@ -13,7 +13,8 @@ from ...scene.Colours import FAULT, GOOD
 from ...scene.followup.FollowUpLogic import FollowUpLogic
 from ...scene.followup.LesionCells import categoryText, numberText
 from ...scene.followup.LesionChoice import LesionChoice
-from ..Widgets import WARNING, coloured, putCell
+from ...scene.Signal import Listener
+from ..Widgets import WARNING, coloured, putCell, showText
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
@@ -22,7 +23,7 @@ _SUM, _FROM_BASELINE, _FROM_NADIR, _CATEGORY = range(4)
 _GOOD = (recist.COMPLETE, recist.PARTIAL)
 
 
-class ResponsePanel:
+class ResponsePanel(Listener):
     """Shows a record's response; only what a person has confirmed counts."""
 
     def __init__(self, parentLayout, logic: FollowUpLogic, choice: LesionChoice) -> None:
@@ -45,14 +46,9 @@ class ResponsePanel:
         self._drawn: tuple = (None, 0)
         for widget in (self.table, self.missing, self.picture):
             parentLayout.addWidget(widget)
-        logic.changed.connect(self.update)
-        choice.changed.connect(self.update)
+        self.listen(logic.changed, self.update)
+        self.listen(choice.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay."""
-        self.logic.changed.disconnect(self.update)
-        self.choice.changed.disconnect(self.update)
 
     def update(self) -> None:
         """Show the record as it is now."""
@@ -60,8 +56,7 @@ class ResponsePanel:
         found = recist.responses(record) if record.lesions else []
         self._fill(found)
         self.table.visible = self.picture.visible = bool(found)
-        self.missing.text = self._sentences(found)
-        self.missing.visible = bool(self.missing.text)
+        showText(self.missing, self._sentences(found))
         self.poll()
 
     def poll(self) -> None:

@@ -6,18 +6,19 @@ import qt
 from slicer.i18n import tr as _
 
 from ...scene.Colours import DOUBTFUL
+from ...scene.Flag import Flag
 from ...scene.followup.StudyOrder import Patient, Study, setDate
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
-from ...scene.Signal import Signal
+from ...scene.Signal import Listener, Signal
 from ..Session import Session
-from ..Widgets import putCell
+from ..Widgets import putCell, setColumns
 
 _DATE, _SCAN, _STATE = range(3)
 _ROW_PX = 24
 _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
-class StudyTable:
+class StudyTable(Listener):
     """changed(): a date was set. reported(sentence): what was typed is no date."""
 
     def __init__(self, parentLayout, session: Session) -> None:
@@ -25,18 +26,16 @@ class StudyTable:
         self.changed, self.reported = Signal(), Signal()
         self._studies: tuple[Study, ...] = ()
         self._prior = self._current = None
-        self._filling = False
+        self._filling = Flag()
         self.widget = qt.QTableWidget()
         self.widget.setObjectName("studyTable")
-        self.widget.setColumnCount(3)
-        self.widget.setHorizontalHeaderLabels([_("Date"), _("Scan"), _("State")])
-        self.widget.verticalHeader().setVisible(False)
+        setColumns(self.widget, [_("Date"), _("Scan"), _("State")])
         self.widget.setSelectionMode(qt.QAbstractItemView.NoSelection)
         self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.widget.horizontalHeader().setStretchLastSection(True)
         self.widget.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
         parentLayout.addWidget(self.widget)
-        session.ticked.connect(self.update)
+        self.listen(session.ticked, self.update)
 
     def show(self, patient: Patient | None, prior, current) -> None:
         """The studies of a patient, with the volumes chosen among them; None: no studies."""
@@ -50,8 +49,7 @@ class StudyTable:
 
     def update(self) -> None:
         """Show the state of each scan as it is now."""
-        self._filling = True
-        try:
+        with self._filling:
             self.widget.setRowCount(len(self._studies))
             for row, study in enumerate(self._studies):
                 toDo = DOUBTFUL if study.note else None
@@ -59,12 +57,6 @@ class StudyTable:
                 putCell(self.widget, row, _SCAN, study.volume.GetName())
                 state = self.session.store.state(study.volume)
                 putCell(self.widget, row, _STATE, self._stateText(study, state), state.sentence)
-        finally:
-            self._filling = False
-
-    def close(self) -> None:
-        """Stop listening; the widget stays where it is."""
-        self.session.ticked.disconnect(self.update)
 
     def _stateText(self, study: Study, state: MapState) -> str:
         role = {self._prior: _("prior"), self._current: _("current")}.get(study.volume)

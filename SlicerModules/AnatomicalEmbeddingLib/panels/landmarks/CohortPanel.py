@@ -10,15 +10,16 @@ from slicer.i18n import tr as _
 from ...scene.cohort.CohortHits import CohortHits
 from ...scene.cohort.CohortPlaces import CohortPlace
 from ...scene.Colours import DOUBTFUL, GOOD
+from ...scene.Signal import Listener
 from ..Session import Session
-from ..Widgets import WARNING, askForFile, coloured, putCell
+from ..Widgets import WARNING, askForFile, coloured, putCell, setColumns, showText
 
 _FOLDER = "cohortFolder"  # setting: where places were opened last
 _MOST = 2000  # places that are listed; they come with the most probable first
 _COLOURS = {"matched": GOOD, "uncertain": DOUBTFUL}
 
 
-class CohortPanel:
+class CohortPanel(Listener):
     """ui: holds cohortButton, cohortTable and cohortLabel."""
 
     def __init__(self, ui, hits: CohortHits, session: Session) -> None:
@@ -26,24 +27,17 @@ class CohortPanel:
         self._sentence = ""  # what went wrong last
         self._listed: list[CohortPlace] = []
         table = ui.cohortTable
-        table.setColumnCount(3)
-        table.setHorizontalHeaderLabels([_("Scan"), _("Probability"), _("Error")])
+        setColumns(table, [_("Scan"), _("Probability"), _("Error")])
         table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
         table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
-        table.verticalHeader().setVisible(False)
         table.horizontalHeader().setSectionResizeMode(0, qt.QHeaderView.Stretch)
         table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         ui.cohortButton.connect("clicked(bool)", self._onButton)
-        hits.changed.connect(self.update)
-        hits.reported.connect(self._onReported)
+        self.listen(hits.changed, self.update)
+        self.listen(hits.reported, self._onReported)
         session.addWork(self._isWorking)
+        self.atEnd(lambda: session.removeWork(self._isWorking))
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay."""
-        self._session.removeWork(self._isWorking)
-        self.hits.changed.disconnect(self.update)
-        self.hits.reported.disconnect(self._onReported)
 
     def update(self) -> None:
         """Show what is known now."""
@@ -58,8 +52,7 @@ class CohortPanel:
                 putCell(table, row, 1, chance, hit.status, _COLOURS.get(hit.status))
                 putCell(table, row, 2, error)
         table.visible = bool(self._listed)
-        self.ui.cohortLabel.text = coloured(self._sentence, WARNING) if self._sentence else escape(self._summary())
-        self.ui.cohortLabel.visible = bool(self.ui.cohortLabel.text)
+        showText(self.ui.cohortLabel, coloured(self._sentence, WARNING) if self._sentence else escape(self._summary()))
 
     def _summary(self) -> str:
         hits = self.hits

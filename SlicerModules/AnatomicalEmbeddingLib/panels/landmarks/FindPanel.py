@@ -7,14 +7,15 @@ from html import escape
 import qt
 from slicer.i18n import tr as _
 
+from ...scene.Signal import Listener
 from ...scene.words.WordSearch import WordSearch
 from ..Session import Session
-from ..Widgets import WARNING, askForFile, coloured
+from ..Widgets import WARNING, askForFile, coloured, showText
 
 _FOLDER = "reportFolder"  # setting: where a report was opened last
 
 
-class FindPanel:
+class FindPanel(Listener):
     """ui: holds findEdit, findLabel, reportEdit, reportButton, reportFileButton and reportList."""
 
     def __init__(self, ui, search: WordSearch, session: Session) -> None:
@@ -33,18 +34,12 @@ class FindPanel:
         ui.reportFileButton.connect("clicked(bool)", self._onFile)
         ui.reportList.connect("itemClicked(QListWidgetItem*)", self._onSentence)
         ui.reportList.visible = False
-        search.changed.connect(self.update)
-        search.reported.connect(self._onReported)
-        search.reportRead.connect(self._showReport)
+        self.listen(search.changed, self.update)
+        self.listen(search.reported, self._onReported)
+        self.listen(search.reportRead, self._showReport)
         session.addWork(self._isWorking)
+        self.atEnd(lambda: session.removeWork(self._isWorking))
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay."""
-        self._session.removeWork(self._isWorking)
-        self.search.changed.disconnect(self.update)
-        self.search.reported.disconnect(self._onReported)
-        self.search.reportRead.disconnect(self._showReport)
 
     def clear(self) -> None:
         """Begin anew: the scene is being closed."""
@@ -64,8 +59,7 @@ class FindPanel:
             onward = _(" \u2013 Enter: the next") if len(search.steps) > 1 else ""
             lines = [f"<b>{escape(search.title)}</b>{escape(onward)}"]
             lines += [escape(f"{name}: {text}") for name, text in search.answers()]
-        ui.findLabel.text = "<br>".join(lines)
-        ui.findLabel.visible = bool(lines)
+        showText(ui.findLabel, "<br>".join(lines))
 
     def _isWorking(self) -> bool:
         return self.search.busy

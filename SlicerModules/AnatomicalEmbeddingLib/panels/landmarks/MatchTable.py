@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import qt
 from slicer.i18n import tr as _
 
 from ...scene.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ...scene.Flag import Flag
 from ...scene.landmarks.AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
 from ...scene.landmarks.LandmarkLogic import LandmarkLogic
 from ...scene.landmarks.LandmarkMatcher import Row
 from ...scene.maps.MapStore import FAILED, READY, WAITING, WORKING
 from ...scene.MatchWords import STATUS_WORDS
-from ..Widgets import putCell
+from ...scene.Signal import Listener
+from ..Widgets import putCell, setColumns
 
 _LOOKS = {  # sign, background
     MATCHED: ("\u2713", GOOD),
@@ -24,24 +24,17 @@ _LOOKS = {  # sign, background
 }
 
 
-class MatchTable:
+class MatchTable(Listener):
     """Shows a LandmarkLogic's rows. Double click: all views jump there. Labels are edited in place. A right click on an
     answer offers what can be done with it.
-
-    header: of the points' column. columnName: header of a scan's column, by default the name of its node.
     """
 
-    def __init__(
-        self, parentLayout, logic: LandmarkLogic, header: str = "", columnName: Callable[[object], str] | None = None
-    ) -> None:
+    def __init__(self, parentLayout, logic: LandmarkLogic) -> None:
         self.logic = logic
-        self._header = header or _("Landmark")
-        self._columnName = columnName or (lambda node: node.GetName())
         self.widget = qt.QTableWidget()
         self.widget.setObjectName("matchTable")
         self.widget.setSelectionBehavior(qt.QAbstractItemView.SelectItems)
         self.widget.setContextMenuPolicy(qt.Qt.CustomContextMenu)
-        self.widget.verticalHeader().setVisible(False)
         self.widget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         self.widget.setMinimumHeight(140)
         self.widget.setToolTip(_("Double click: show the point in all scans. Right click: more."))
@@ -50,22 +43,17 @@ class MatchTable:
         self.widget.connect("customContextMenuRequested(QPoint)", self._onMenu)
         parentLayout.addWidget(self.widget)
         self._rows: list[Row] = []
-        self._filling = False
-        logic.changed.connect(self.update)
+        self._filling = Flag()
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        self.logic.changed.disconnect(self.update)
 
     def update(self) -> None:
         """Show what the logic knows now."""
         self._rows, targets = self.logic.rows(), self.logic.targets
-        headers = [self._header, *(self._columnName(node) for node in targets)]
-        self._filling = True
-        try:
+        headers = [_("Landmark"), *(node.GetName() for node in targets)]
+        with self._filling:
             table = self.widget
-            table.setColumnCount(len(headers))
-            table.setHorizontalHeaderLabels(headers)
+            setColumns(table, headers)
             table.setRowCount(len(self._rows))
             for r, row in enumerate(self._rows):
                 outside = "" if row.inside else _("This point lies outside the template's scan.")
@@ -73,8 +61,6 @@ class MatchTable:
                 for c, node in enumerate(targets, start=1):
                     text, tip, colour = self._shown(row, node)
                     putCell(table, r, c, text, tip, colour)
-        finally:
-            self._filling = False
 
     def menuFor(self, row: int, column: int):
         """The menu of a cell."""

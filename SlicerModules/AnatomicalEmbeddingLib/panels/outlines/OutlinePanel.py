@@ -11,20 +11,21 @@ from slicer.i18n import tr as _
 
 from ...scene.boxes.StructureNames import titled
 from ...scene.Colours import DOUBTFUL, NOTHING
+from ...scene.Flag import Flag
 from ...scene.maps.Engine import Choice
 from ...scene.outlines import OutlineNodes
 from ...scene.outlines.OutlineLogic import OutlineLogic
 from ...scene.outlines.OutlineProcess import expectedMinutes
 from ...scene.SceneNodes import nodesOf
-from ...scene.Signal import Signal
+from ...scene.Signal import Listener, Signal
 from .. import ModuleSettings
-from ..Widgets import StatusLines, connectPath, putCell
+from ..Widgets import StatusLines, connectPath, putCell, setColumns
 
 _FOLDER = "outlineFolder"  # key of the setting
 _YIELD_SECONDS = 0.01
 
 
-class OutlinePanel:
+class OutlinePanel(Listener):
     """ui: the widgets by name. choice(): weights, device and folder of maps.
 
     changed(): the user has ticked other examples.
@@ -35,12 +36,10 @@ class OutlinePanel:
         self.changed = Signal()
         self._volumes: list = []
         self._rows: list[OutlineNodes.OutlineRow] = []
-        self._showing = False
+        self._showing = Flag()
         self._status = StatusLines(ui.outlineStatusLabel)
         table = ui.outlineTable
-        table.setColumnCount(5)
-        table.setHorizontalHeaderLabels([_("Scan"), _("Structure"), _("ml"), _("Expected Dice"), _("Remark")])
-        table.verticalHeader().setVisible(False)
+        setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Expected Dice"), _("Remark")])
         table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
         table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
@@ -50,14 +49,9 @@ class OutlinePanel:
         connectPath(ui.outlineFolderEdit, lambda path: ModuleSettings.setValue(_FOLDER, path.strip()))
         ui.outlineExamplesSelector.connect("checkedNodesChanged()", self._onChecked)
         ui.outlineButton.connect("clicked(bool)", self.onSegment)
-        logic.reported.connect(self._status.say)
-        logic.changed.connect(self.update)
+        self.listen(logic.reported, self._status.say)
+        self.listen(logic.changed, self.update)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay where they are."""
-        self.logic.reported.disconnect(self._status.say)
-        self.logic.changed.disconnect(self.update)
 
     @property
     def folder(self) -> str:
@@ -76,12 +70,12 @@ class OutlinePanel:
 
     def setExamples(self, nodes: Sequence) -> None:
         """Tick these segmentations."""
-        selector, self._showing = self.ui.outlineExamplesSelector, True
-        for node in nodesOf(self.logic.scene, "vtkMRMLSegmentationNode"):
-            state = qt.Qt.Checked if node in nodes else qt.Qt.Unchecked
-            if selector.checkState(node) != state:
-                selector.setCheckState(node, state)
-        self._showing = False
+        selector = self.ui.outlineExamplesSelector
+        with self._showing:
+            for node in nodesOf(self.logic.scene, "vtkMRMLSegmentationNode"):
+                state = qt.Qt.Checked if node in nodes else qt.Qt.Unchecked
+                if selector.checkState(node) != state:
+                    selector.setCheckState(node, state)
         self.update()
 
     def onSegment(self) -> None:

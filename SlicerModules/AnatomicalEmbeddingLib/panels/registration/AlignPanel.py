@@ -14,7 +14,7 @@ from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE, RIGID
 from ...scene.registration.AlignmentLogic import AlignmentLogic
 from ...scene.registration.AlignmentNodes import alignmentOf
 from ...scene.registration.AlignmentViews import areLaidOver, layOver, takeAway
-from ...scene.Signal import Signal
+from ...scene.Signal import Listener, Signal
 from ...scene.Views import fit, viewsOf
 from ..Session import Session
 from ..Widgets import BAD, coloured, fillComboBox
@@ -49,7 +49,7 @@ class _State(NamedTuple):
     isError: bool
 
 
-class AlignPanel:
+class AlignPanel(Listener):
     """kindChosen(kind): the user has chosen another kind. ui: holds alignFixedSelector, alignMovingSelector and the
     other widgets named align...; selectors and the tick box are bound to parameters by the module.
     """
@@ -68,16 +68,11 @@ class AlignPanel:
         ui.alignColoursCheckBox.connect("toggled(bool)", self._onColours)
         ui.alignUndoButton.connect("clicked(bool)", self.onUndo)
         ui.alignLabel.setTextFormat(qt.Qt.RichText)
-        logic.reported.connect(self._say)
+        self.listen(logic.reported, self._say)
         session.addWork(self._isWorking)
-        session.ticked.connect(self._onTick)
+        self.atEnd(lambda: session.removeWork(self._isWorking))
+        self.listen(session.ticked, self._onTick)
         self.update()
-
-    def close(self) -> None:
-        """Stop listening; the widgets stay where they are."""
-        self._session.ticked.disconnect(self._onTick)
-        self._session.removeWork(self._isWorking)
-        self.logic.reported.disconnect(self._say)
 
     def show(self, kind: str, template, targets: Sequence) -> None:
         """Bring the section in line with the parameters. template, targets: what is aligned unless chosen otherwise."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import qt
 from slicer.i18n import tr as _
 
+from ...scene.Flag import Flag
 from ...scene.Signal import Signal
 from ...scene.training.TrainingSettings import DEVICES, RECIPES, TrainingSettings
 from ..Widgets import connectPath
@@ -33,7 +34,7 @@ class TrainingForm:
     def __init__(self, ui) -> None:
         self.ui = ui
         self.changed = Signal()
-        self._showing = False
+        self._showing = Flag()
         for name, sentence in recipeSentences().items():
             ui.recipeCombo.addItem(name)
             ui.recipeCombo.setItemData(ui.recipeCombo.count - 1, sentence, qt.Qt.ToolTipRole)
@@ -76,8 +77,7 @@ class TrainingForm:
         if settings == self.settings():
             return
         ui = self.ui
-        self._showing = True
-        try:
+        with self._showing:
             if settings.scanFolders != tuple(self._folders()):
                 ui.scanFoldersList.clear()
                 for folder in settings.scanFolders:
@@ -92,8 +92,6 @@ class TrainingForm:
             ui.threadsSpin.value = settings.threads
             ui.optionsEdit.text = settings.furtherOptions
             ui.runFolderEdit.currentPath = settings.runFolder
-        finally:
-            self._showing = False
         self._onChanged()
 
     def setEnabled(self, enabled: bool) -> None:

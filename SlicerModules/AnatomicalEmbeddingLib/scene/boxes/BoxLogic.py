@@ -10,7 +10,7 @@ import numpy as np
 from .. import SceneNodes, Views
 from ..maps.MapStore import EMPTY, READY, MapStore
 from ..SceneNodes import nodesOf
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import ctVolumes, toWorld
 from .BoxNodes import FoundBox, absentIn, boxesByVolume, boxesIn, keepAbsent
 from .BoxSearch import BoxSearch
@@ -32,7 +32,7 @@ class Cell:
     marked: bool = False
 
 
-class BoxLogic:
+class BoxLogic(Listener):
     """changed(): boxes, examples or the progress of a search have changed. reported(sentence): something to read.
 
     libraryPath: file of a structure library; "": the one that ships for the weights.
@@ -49,7 +49,8 @@ class BoxLogic:
         self._search.reported.connect(self.reported.emit)
         self._parents, self._views = self._transforms(), Views.backgrounds(scene)
         self._drawn, self._dirty = self._lastDrawn(), False
-        store.changed.connect(self._onMap)
+        self.atEnd(self.examples.close, self._search.close)
+        self.listen(store.changed, self._onMap)
 
     def libraryStructures(self) -> list[str]:
         """Names of what can be found without examples, sorted; none where the weights have no library."""
@@ -89,12 +90,6 @@ class BoxLogic:
         self._followViews()
         self._followHands()
         self._search.poll()
-
-    def close(self) -> None:
-        """Cancel, let the thread end, stop observing; nothing in the scene changes."""
-        self.store.changed.disconnect(self._onMap)
-        self._search.close()
-        self.examples.close()
 
     # -- what there is -----------------------------------------------------------------------------------------------
 

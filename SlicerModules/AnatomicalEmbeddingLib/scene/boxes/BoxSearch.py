@@ -15,7 +15,7 @@ import numpy as np
 from .. import SceneNodes
 from ..maps.MapStore import EMPTY, FAILED, READY, MapStore
 from ..maps.Worker import Event, Worker
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from .BoxNodes import ABSENT, BoxNode, FoundBox, Palette, boxesIn, keepAbsent, removeEmptied
 from .StructureExamples import MarkedExample, Marking, StructureExamples
 from .StructureFinder import Finder, checkRecall, makeFinder, openLibrary
@@ -47,7 +47,7 @@ class _Search:
     failed: set[str] = field(default_factory=set)
 
 
-class BoxSearch:
+class BoxSearch(Listener):
     """One search at a time. changed(): boxes or progress have changed. reported(sentence): something to read."""
 
     def __init__(self, scene, store: MapStore, examples: StructureExamples) -> None:
@@ -55,13 +55,9 @@ class BoxSearch:
         self.changed, self.reported = Signal(), Signal()
         self._worker = Worker()
         self._search: _Search | None = None
-        self._tags = [
-            scene.AddObserver(event, slot)
-            for event, slot in (
-                (scene.NodeRemovedEvent, self._onNodeRemoved),
-                (scene.StartCloseEvent, lambda *_: self.cancel()),
-            )
-        ]
+        self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self.cancel())
+        self.atEnd(self._worker.end, self.cancel)
 
     @property
     def busy(self) -> bool:
@@ -136,14 +132,6 @@ class BoxSearch:
             self._dropFailed(search)
             if self._search is search:
                 self._goOn(search)
-
-    def close(self) -> None:
-        """Cancel, let the thread end, stop observing."""
-        self.cancel()
-        self._worker.end()
-        for tag in self._tags:
-            self.scene.RemoveObserver(tag)
-        self._tags = []
 
     # -- step by step ------------------------------------------------------------------------------------------------
 

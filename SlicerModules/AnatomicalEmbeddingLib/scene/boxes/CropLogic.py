@@ -10,7 +10,7 @@ import slicer
 import slicer.util
 
 from .. import SceneNodes
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import SOURCE_ROLE, copyLooks, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
 from .StructureNames import readable
@@ -33,7 +33,7 @@ class _Batch:
     skipped: int = 0
 
 
-class CropLogic:
+class CropLogic(Listener):
     """changed(): a crop was made, or the batch has ended. reported(sentence): to be read. made(crops): volume nodes
     of a batch that has ended.
 
@@ -44,12 +44,8 @@ class CropLogic:
         self.scene, self.boxes = scene, boxes
         self.changed, self.reported, self.made = Signal(), Signal(), Signal()
         self._batch: _Batch | None = None
-        self._tag = scene.AddObserver(scene.StartCloseEvent, lambda *_: self.cancel())
-
-    def close(self) -> None:
-        """Cancel and stop observing."""
-        self.cancel()
-        self.scene.RemoveObserver(self._tag)
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self.cancel())
+        self.atEnd(self.cancel)
 
     def crop(self, volumeNode, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0) -> list:
         """New volume nodes: one around all of the structures that have a box in the volume, or one around each.

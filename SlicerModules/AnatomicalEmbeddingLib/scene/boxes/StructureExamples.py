@@ -16,7 +16,7 @@ import vtk
 
 from ..landmarks.ControlPoints import definedIds, fromNode
 from ..SceneNodes import nodesOf
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import holds
 from .RoiGeometry import between, boxIn, isDrawn
 from .Segments import extremesIn, segmentIds, segmentName
@@ -117,17 +117,13 @@ class Marking:
         return make_example(embedding, self.box, self.extremes)
 
 
-class StructureExamples:
+class StructureExamples(Listener):
     """The examples of a scene. changed(): one was added, renamed or removed, or its node or volume has gone."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
         self.changed = Signal()
-        self._tag = scene.AddObserver(scene.NodeRemovedEvent, self._onRemoved)
-
-    def close(self) -> None:
-        """Stop observing; the examples stay in the scene."""
-        self.scene.RemoveObserver(self._tag)
+        self.observe(scene, scene.NodeRemovedEvent, self._onRemoved)
 
     def all(self) -> list[MarkedExample]:
         """By structure, then in the scene's order; without those whose volume or segment has gone."""

@@ -10,7 +10,7 @@ import slicer.util
 from .. import Views
 from ..maps.Worker import Event, Worker
 from ..SceneNodes import freeName
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import ctVolumes, toWorld
 from .CohortPlaces import CohortPlace, readPlaces
 
@@ -21,7 +21,7 @@ _SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume: the scan that
 _ACROSS_MM = 250.0  # that a view shows at most
 
 
-class CohortHits:
+class CohortHits(Listener):
     """Lives on the main thread; `poll` must be called a few times a second.
 
     places: those of the table that was opened, without scans that do not hold the place; absent: how many these are.
@@ -36,13 +36,8 @@ class CohortHits:
         self._worker = Worker()
         self._loading: CohortPlace | None = None
         self._shown = None  # the volume that the last one replaces in the views
-        self._closing = scene.AddObserver(scene.StartCloseEvent, lambda *_: self._forget())
-
-    def close(self) -> None:
-        """Cancel, let the thread end, stop observing."""
-        self._forget()
-        self._worker.end()
-        self.scene.RemoveObserver(self._closing)
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
+        self.atEnd(self._worker.end, self._forget)
 
     @property
     def loading(self) -> CohortPlace | None:

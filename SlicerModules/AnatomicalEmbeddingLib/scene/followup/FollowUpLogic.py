@@ -15,7 +15,7 @@ from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
 from .. import Views
 from ..maps.MapStore import READY, MapStore
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..UndoStack import UndoStack
 from ..VolumeNodes import toWorld
 from .LesionClicks import LesionClicks
@@ -28,7 +28,7 @@ from .StudyOrder import Patient
 _LESION_MM = 150.0  # that views show across when they go to a lesion
 
 
-class FollowUpLogic:
+class FollowUpLogic(Listener):
     """changed(): the record, or what can be undone, has changed. reported(sentence): something the user should read.
     touched(lesion, study): the user did something to it in a view. proposed(lesions): places of these were found
     in studies where nothing was known of them.
@@ -57,12 +57,11 @@ class FollowUpLogic:
         self._mirror.renamed.connect(lambda lesion, name: self.describe(lesion, name=name))
         self._proposer = Proposer(store)
         self._proposer.reported.connect(self.reported.emit)
-        store.changed.connect(self._onMap)
-        self._tags = [
-            scene.AddObserver(scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved()),
-            scene.AddObserver(scene.NodeAddedEvent, lambda *_: self._onNodeAdded()),
-            scene.AddObserver(scene.StartCloseEvent, lambda *_: self.setPatient(None)),
-        ]
+        self.listen(store.changed, self._onMap)
+        self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
+        self.observe(scene, scene.NodeAddedEvent, lambda *_: self._onNodeAdded())
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
+        self.atEnd(self.placing.poll, self._release)
 
     # -- what is worked on -------------------------------------------------------------------------------------------
 
@@ -132,15 +131,6 @@ class FollowUpLogic:
             self._isNodeAdded = False
             self._readNode()
         self._mirror.poll()
-
-    def close(self) -> None:
-        """Stop observing; what is in the scene stays."""
-        self._release()
-        self.placing.poll()
-        self.store.changed.disconnect(self._onMap)
-        for tag in self._tags:
-            self.scene.RemoveObserver(tag)
-        self._tags = []
 
     def openPlaces(self) -> list[tuple[str, str]]:
         """(lesion, study) of proposals that nobody has looked at, in the studies that are loaded; study by study."""

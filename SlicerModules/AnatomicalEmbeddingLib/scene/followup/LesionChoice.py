@@ -5,11 +5,11 @@ from __future__ import annotations
 from slicer.i18n import tr as _
 
 from ..maps.MapStore import FAILED, READY
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
 
-class LesionChoice:
+class LesionChoice(Listener):
     """lesion, study: their id and key, "" for none. usual: the study that is meant where none is chosen.
 
     changed(): the user is somewhere else.
@@ -19,8 +19,8 @@ class LesionChoice:
         self.logic = logic
         self.changed = Signal()
         self.lesion = self.study = self.usual = ""
-        logic.changed.connect(self._settle)
-        logic.touched.connect(self.choose)
+        self.listen(logic.changed, self._settle)
+        self.listen(logic.touched, self.choose)
 
     def choose(self, lesion: str, study: str = "") -> None:
         """Be at a lesion in a study, by default the usual one."""
@@ -42,10 +42,6 @@ class LesionChoice:
         else:
             self.choose(*next((place for place in reversed(todo) if places.index(place) < now), todo[-1]))
         return True
-
-    def close(self) -> None:
-        self.logic.changed.disconnect(self._settle)
-        self.logic.touched.disconnect(self.choose)
 
     def _settle(self) -> None:
         """Lesions and studies may have gone."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
 
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from .. import Views
+from ..Flag import Flag
 from ..landmarks.ListObserver import ListObserver
 from ..SceneNodes import removeNode
 from ..Signal import Signal
@@ -28,7 +28,7 @@ class LesionMirror:
         self._points: dict[str, LesionPoints] = {}
         self._lines: list[AxisLine] = []
         self._observers: dict[str, ListObserver] = {}  # by node ID
-        self._writing = self._edited = False
+        self._writing, self._edited = Flag(), False
         self._views = Views.backgrounds(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
@@ -39,7 +39,7 @@ class LesionMirror:
         if self._inHand():
             self._edited = True
             return
-        with self._writes():
+        with self._writing:
             known = {study: each for study, each in self._points.items() if self._isHere(each.node)}
             self._points = {}
             for leftover in LesionPoints.leftovers(self.scene):
@@ -141,14 +141,6 @@ class LesionMirror:
 
     def _isHere(self, node) -> bool:
         return node.GetScene() is self.scene
-
-    @contextmanager
-    def _writes(self):
-        before, self._writing = self._writing, True
-        try:
-            yield
-        finally:
-            self._writing = before
 
 
 def _pointBack(lesion: str) -> str:

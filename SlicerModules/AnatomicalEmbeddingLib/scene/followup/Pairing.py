@@ -14,7 +14,7 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW
 
 from ..maps.MapStore import READY, WAITING, WORKING
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
                 yield sentence.format(lesion=lesion, here=here, there=there)
 
 
-class Pairing:
+class Pairing(Listener):
     """offer: what is offered now, or None; one that does not hold any more is taken back. changed(): it may be another,
     or the reason why nothing can be offered.
     """
@@ -148,13 +148,8 @@ class Pairing:
         self.changed = Signal()
         self.offer: PairingOffer | None = None
         self._studies = ("", "")
-        logic.changed.connect(self.update)
-        logic.store.changed.connect(self._onMap)
-
-    def close(self) -> None:
-        """Stop listening."""
-        self.logic.changed.disconnect(self.update)
-        self.logic.store.changed.disconnect(self._onMap)
+        self.listen(logic.changed, self.update)
+        self.listen(logic.store.changed, lambda _volumeId: self.update())
 
     def setStudies(self, prior: str, current: str) -> None:
         """Keys of the studies that are compared, "" for none."""
@@ -194,9 +189,6 @@ class Pairing:
         """Something has changed that the offer, or the reason, may depend on."""
         holds = self.offer is not None and self.offer.stillHolds(self.logic)
         self._set(self.offer if holds else None)
-
-    def _onMap(self, _volumeId: str) -> None:
-        self.update()
 
     def _set(self, offer: PairingOffer | None) -> None:
         self.offer = offer

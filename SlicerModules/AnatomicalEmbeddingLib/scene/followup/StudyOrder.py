@@ -85,11 +85,6 @@ def patients(scene) -> list[Patient]:
     return [Patient(key, names[key][0], _ordered(scene, volumes[key]), names[key][1]) for key in known]
 
 
-def patientOf(scene, volumeNode) -> Patient | None:
-    """The patient of a volume, or None where the volume is none of the scene's CTs."""
-    return next((patient for patient in patients(scene) if volumeNode in patient.volumes), None)
-
-
 def studyOf(scene, volumeNode) -> Study:
     """When a volume was taken."""
     hand = volumeNode.GetAttribute(DATE_ATTRIBUTE)

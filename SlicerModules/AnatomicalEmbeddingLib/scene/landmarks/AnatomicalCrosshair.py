@@ -9,7 +9,7 @@ import vtk
 
 from .. import Views
 from ..maps.MapStore import MapStore
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import fromWorld, toWorld
 
 _INTERVAL = 0.04  # seconds between updates, at least
@@ -17,7 +17,7 @@ _COLOUR = (0.2, 0.85, 1.0)
 _SIZE = 6.0  # per cent of the view; points are half as large
 
 
-class AnatomicalCrosshair:
+class AnatomicalCrosshair(Listener):
     """Follows the scene's crosshair node, which the application moves with the mouse.
 
     volumes: the scans that follow each other, where they are embedded. One small marker a scan is kept in the scene
@@ -33,7 +33,8 @@ class AnatomicalCrosshair:
         self._pending: tuple | None = None
         self._observed: tuple | None = None
         self._markers: dict[str, str] = {}
-        self._closing = scene.AddObserver(scene.StartCloseEvent, self._onClosing)
+        self.observe(scene, scene.StartCloseEvent, self._onClosing)
+        self.atEnd(lambda: self.setEnabled(False))
 
     @property
     def enabled(self) -> bool:
@@ -49,10 +50,6 @@ class AnatomicalCrosshair:
             node.RemoveObserver(tag)
             self._observed = None
             self._forget()
-
-    def close(self) -> None:
-        self.setEnabled(False)
-        self.scene.RemoveObserver(self._closing)
 
     def poll(self) -> None:
         """Show the latest place if it has not been shown."""

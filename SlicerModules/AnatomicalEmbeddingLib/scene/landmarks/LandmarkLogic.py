@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
 
+from ..Flag import Flag
 from ..maps.MapStore import READY, MapStore
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import fromWorld, toWorld
 from .AnswerList import ABSENT, MOVED, REMOVED, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
@@ -16,7 +16,7 @@ from .LandmarkViews import LandmarkViews
 from .ListObserver import ListObserver
 
 
-class LandmarkLogic:
+class LandmarkLogic(Listener):
     """changed(): answers, rows or what can be undone have changed. reported(sentence): something the user should read.
     shown(pointId): all views have gone to a point and its answers.
 
@@ -36,18 +36,17 @@ class LandmarkLogic:
         self._views = LandmarkViews(scene, self._matcher)
         self._observer: ListObserver | None = None
         self._answerObservers: list[ListObserver] = []
-        self._writing = False
+        self._writing = Flag()  # our own changes to lists are not the user's
         self._awaited = ""  # point that was placed, or moved, and is not answered in all scans yet
-        store.changed.connect(self._onMap)
+        self.atEnd(self._release)
+        self.listen(store.changed, self._onMap)
+        self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self._release())
+        self.observe(scene, scene.EndUndoEvent, lambda *_: self.reconcile())
+        self.observe(scene, scene.EndRedoEvent, lambda *_: self.reconcile())
         mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
-        observed = [
-            (scene, scene.NodeRemovedEvent, self._onNodeRemoved),
-            (scene, scene.StartCloseEvent, lambda *_: self._release()),
-            (scene, scene.EndUndoEvent, lambda *_: self.reconcile()),
-            (scene, scene.EndRedoEvent, lambda *_: self.reconcile()),
-            *([(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())] if mouse else ()),
-        ]
-        self._tags = [(caller, caller.AddObserver(event, slot)) for caller, event, slot in observed]
+        if mouse is not None:
+            self.observe(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())
 
     # -- what is worked on -------------------------------------------------------------------------------------------
 
@@ -111,19 +110,11 @@ class LandmarkLogic:
         the lists follow views that show another volume now, and volumes that lie below another transform.
         """
         self._views.follow()
-        with self._writes():
+        with self._writing:
             self._matcher.follow()
         if self._observer is not None and self._observer.takeDirty():
             self.reconcile()
             self._settle()
-
-    def close(self) -> None:
-        """Stop observing; nothing in the scene changes."""
-        self.store.changed.disconnect(self._onMap)
-        for caller, tag in self._tags:
-            caller.RemoveObserver(tag)
-        self._tags = []
-        self._release()
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -169,7 +160,7 @@ class LandmarkLogic:
         """Another label for a point and its answers."""
         index = self.points.GetControlPointIndexByID(pointId)
         if index >= 0 and self.points.GetNthControlPointLabel(index) != label:
-            with self._writes():
+            with self._writing:
                 self.points.SetNthControlPointLabel(index, label)
             self.reconcile()
             self._settle()
@@ -184,7 +175,7 @@ class LandmarkLogic:
         """Match some points, or all, in one volume or in all; corrections: also those answered by hand."""
         if self.points is None:
             return
-        with self._writes():
+        with self._writing:
             self._matcher.forget(definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections)
         self.prepare()
         self.reconcile()
@@ -204,7 +195,7 @@ class LandmarkLogic:
         if self._writing:
             return
         if self.points is not None and self.template is not None:
-            with self._writes():
+            with self._writing:
                 self._matcher.tidy()
                 self._matcher.matchMissing()
         self.changed.emit()
@@ -258,7 +249,7 @@ class LandmarkLogic:
         if not maps[0].contains(inClicked)[0]:
             return False
         back = self.store.engine.match(maps[0], inClicked, maps[1:])[0]
-        with self._writes():
+        with self._writing:
             self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
             self._matcher.matchMoved([pointId], self.effort)
@@ -271,7 +262,7 @@ class LandmarkLogic:
 
     def _renew(self, pointId: str, effort: str) -> None:
         self.prepare()
-        with self._writes():
+        with self._writing:
             self._matcher.matchMoved([pointId], effort)
         self.changed.emit()
 
@@ -282,7 +273,7 @@ class LandmarkLogic:
             self._byHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
 
     def _byHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
-        with self._writes():
+        with self._writing:
             self._matcher.keepByHand(pointId, volumeNode, status, position)
         self._settle()
 
@@ -345,18 +336,9 @@ class LandmarkLogic:
     def _restore(self, step: Callable[[], bool]) -> None:
         if self.points is None:
             return
-        with self._writes():
+        with self._writing:
             done = step()
         if done:
             self.reconcile()
             self.history.refresh(self.points, list(self._matcher.lists.values()))
             self.changed.emit()
-
-    @contextmanager
-    def _writes(self):
-        """Our own changes to lists are not the user's."""
-        before, self._writing = self._writing, True
-        try:
-            yield
-        finally:
-            self._writing = before

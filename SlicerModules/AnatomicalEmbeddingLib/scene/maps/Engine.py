@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -30,6 +31,14 @@ class Choice(NamedTuple):
     device: str = "auto"
     cacheFolder: str | None = ""
     cacheLimitMb: int = 2048
+
+
+def isImported(name: str) -> bool:
+    """Has a package been imported to its end? It is in `sys.modules` from the first instant of its import, and whoever
+    uses it before the last waits for it.
+    """
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)
 
 
 class Engine:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import vtk
 
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import contentKey, snapshot
 from .Engine import Choice, Engine
 from .Worker import Worker, waitForEnded
@@ -31,7 +31,7 @@ class MapState:
     embedding: EmbeddingMap | None = None
 
 
-class MapStore:
+class MapStore(Listener):
     """Maps of a scene's volumes. Lives on the main thread; `poll` must be called a few times a second while `busy`.
 
     changed(volumeId): a volume's state has changed. Maps are dropped when their node leaves the scene, when its voxels
@@ -45,9 +45,8 @@ class MapStore:
         self._worker = Worker()
         self._states: dict[str, MapState] = {}
         self._waiting: list[str] = []
-        self._observers = [
-            scene.AddObserver(event, self._onScene) for event in (scene.NodeRemovedEvent, scene.StartCloseEvent)
-        ]
+        self.observe(scene, scene.NodeRemovedEvent, self._onScene)
+        self.observe(scene, scene.StartCloseEvent, self._onScene)
 
     @property
     def busy(self) -> bool:
@@ -156,9 +155,7 @@ class MapStore:
         self._worker.end()
         waitForEnded()
         self._states.clear()
-        for tag in self._observers:
-            self.scene.RemoveObserver(tag)
-        self._observers = []
+        super().close()
         self.engine.release()
 
     def _set(self, volumeId: str, state: MapState) -> None:

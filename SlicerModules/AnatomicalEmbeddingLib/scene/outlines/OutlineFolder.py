@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from AnatomicalEmbedding.files import free_name
+
 if TYPE_CHECKING:
     from ..VolumeNodes import Snapshot
 
@@ -109,11 +111,7 @@ def fileNames(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         plain = re.sub(r"[^\w-]+", "_", name).strip("_") or "scan"
-        number, free = 1, plain
-        while free.casefold() in (each.casefold() for each in found):
-            number += 1
-            free = f"{plain}_{number}"
-        found.append(free)
+        found.append(free_name(plain, {each.casefold() for each in found}))
     return found
 
 

@@ -9,7 +9,7 @@ from .. import Views
 from ..maps.Engine import Choice
 from ..maps.Worker import Worker
 from ..processes.EngineProcess import FAILED, FINISHED
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..training.TrainingLog import signature
 from ..VolumeNodes import hasVoxels, snapshot
 from . import OutlineNodes
@@ -34,7 +34,7 @@ class _Batch:
     seen: tuple[int, int] | None = None  # state of the table of results whose outlines are all in the scene
 
 
-class OutlineLogic:
+class OutlineLogic(Listener):
     """changed(): a scan was outlined, or the work has begun or ended. reported(sentence): to be read.
 
     Scans and examples are written to a folder, in a background thread; a process learns and outlines; outlines come
@@ -50,14 +50,14 @@ class OutlineLogic:
         self._worker = Worker()
         self._batch: _Batch | None = None
         self._views: list | None = None
-        self._tag = scene.AddObserver(scene.StartCloseEvent, lambda *_: self._forget())
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
 
     def close(self) -> None:
         """Stop, and stop observing; outlines stay in the scene, and what is on disk is gone on with next time."""
         self._batch = None
         self._worker.end()
         self.process.close()
-        self.scene.RemoveObserver(self._tag)
+        super().close()
 
     @property
     def busy(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .. import Views
 from ..maps.MapStore import FAILED, MapStore
 from ..maps.Worker import Event, Worker
-from ..Signal import Signal
+from ..Signal import Listener, Signal
 from ..VolumeNodes import fromWorld, snapshot, toWorld
 from .PlaceRegion import Region, RegionNodes, regionOf
 
@@ -73,7 +73,7 @@ class _Query:
         return self.steps[self.at] if self.steps else None
 
 
-class WordSearch:
+class WordSearch(Listener):
     """Lives on the main thread; `poll` must be called a few times a second.
 
     volumes: the scans that are searched; those without a map are embedded when something is looked for.
@@ -93,16 +93,9 @@ class WordSearch:
         self.name = ""
         self._clock, self._moved = clock, 0.0
         self._point: tuple | None = None
-        store.changed.connect(self._onMap)
-        self._closing = scene.AddObserver(scene.StartCloseEvent, lambda *_: self._forget())
-
-    def close(self) -> None:
-        """Cancel, let the thread end, stop observing."""
-        self.clear()
-        self._worker.end()
-        self._finders.clear()
-        self.store.changed.disconnect(self._onMap)
-        self.scene.RemoveObserver(self._closing)
+        self.listen(store.changed, self._onMap)
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
+        self.atEnd(self._finders.clear, self._worker.end, self.clear)
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,19 @@
+"""A flag that is up while something goes on."""
+
+from __future__ import annotations
+
+
+class Flag:
+    """True inside `with flag:`, where one may be inside another; False elsewhere."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def __bool__(self) -> bool:
+        return self._depth > 0
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
