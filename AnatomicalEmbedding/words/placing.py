@@ -39,6 +39,7 @@ _REGION_MM = 3.0  # by how much regions are blurred, so that they hold what they
 _TRUST = 0.85  # of a probability; see RESULTS
 _NAMED = 0.05
 _DISC_MM = 7.0
+_CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and what it must gain by each square mm
 _BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # whose CT numbers all arteries have
 
@@ -91,7 +92,7 @@ class PlaceFinder:
     """
 
     def __init__(self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None) -> None:
-        self.embedding = embedding
+        self.embedding, self._volume = embedding, volume
         self.grid = make_scan_grid(embedding, volume)
         self._atlas = atlas or shipped_atlas(embedding.provenance.weights_hash)
         self._frame = frame_fields(self._atlas)
@@ -125,6 +126,8 @@ class PlaceFinder:
             point = (
                 level.point_ras if point is None or level.point_ras is None else self._bone_near(field, level.point_ras)
             )
+        if point is not None and qualifier is None and self._terms[name].tissue == "bone":
+            point = self._firmest(point)
         seen = beyond or (level is None and largest >= _SEEN)
         region = self._blurred(field)
         if (share <= _OUTSIDE_SHARE and not seen) or point is None:
@@ -249,6 +252,18 @@ class PlaceFinder:
         near = self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2)))
         found, _ = self._best_point(near)
         return point if found is None else found
+
+    def _firmest(self, point: np.ndarray) -> np.ndarray:
+        """The firmest bone (3,) RAS mm within a cell of a place; thin bones do not fill the cell that they lie in."""
+        if self._volume is None:
+            return point
+        shifts = np.arange(-_CELL_MM, _CELL_MM + 1, 2.0)
+        away = np.stack(np.meshgrid(shifts, shifts, shifts, indexing="ij"), axis=-1).reshape(-1, 3)
+        away = away[np.square(away).sum(axis=1) <= _CELL_MM**2]
+        about = 1.5 * np.vstack([np.zeros(3), np.eye(3), -np.eye(3)])
+        hu = self._volume.sample((point + away[:, None] + about).reshape(-1, 3), outside=-1000.0)
+        firmness = hu.clip(-200, 700).reshape(len(away), -1).mean(axis=1) - _FIRMER_HU * np.square(away).sum(axis=1)
+        return point + away[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
         """The place (3,) RAS mm where the chance, averaged a little, is largest; and that chance."""
