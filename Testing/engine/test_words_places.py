@@ -88,6 +88,13 @@ def test_levels_are_right_where_coordinates_are_half_a_vertebra_off(error):
     assert np.allclose(spine.shift_mm, -error, atol=6.0)
 
 
+@pytest.mark.parametrize("name", ["vertebrae_T10", "vertebrae_L2", "rib_left_8", "rib_right_10", "hip_left"])
+def test_the_point_of_a_bone_lies_in_bone(finder, target, name):
+    point = finder.place(name).point_ras
+    assert target.volume.sample(point[None])[0] > 150
+    assert "muscle" not in label_at(target, point)
+
+
 def test_discs_lie_between_their_vertebrae(finder):
     above, below = (finder.place(f"vertebrae_{name}").point_ras[2] for name in ("L2", "L3"))
     assert below < finder.place("disc_L2_L3").point_ras[2] < above
