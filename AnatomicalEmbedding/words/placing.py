@@ -94,7 +94,7 @@ class PlaceFinder:
     """
 
     def __init__(self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None) -> None:
-        self.embedding, self._volume = embedding, volume
+        self.embedding = embedding
         self.grid = make_scan_grid(embedding, volume)
         self._atlas = atlas or shipped_atlas(embedding.provenance.weights_hash)
         self._frame = frame_fields(self._atlas)
@@ -174,7 +174,7 @@ class PlaceFinder:
         term = self._terms.by_name.get(name)
         if self._of_atlas(name) is not None:
             alone = self._field_alone(name)
-            if term is None:
+            if term is None or self.grid.hu is None:  # reading all others takes a second, too long for each of a cohort
                 return alone
             sharing = [self._field_alone(n) for n in sharing_places(self._atlas, name) if n in self._excluding]
             return among_others(self.grid, alone, self._odds, sharing)
@@ -257,15 +257,18 @@ class PlaceFinder:
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
         """The firmest bone (3,) RAS mm within a cell of a place; thin bones do not fill the cell that they lie in."""
-        if self._volume is None:
+        if self.grid.fine_hu is None:
             return point
-        shifts = np.arange(-_CELL_MM, _CELL_MM + 1, 2.0)
-        away = np.stack(np.meshgrid(shifts, shifts, shifts, indexing="ij"), axis=-1).reshape(-1, 3)
-        away = away[np.square(away).sum(axis=1) <= _CELL_MM**2]
-        about = 1.5 * np.vstack([np.zeros(3), np.eye(3), -np.eye(3)])
-        hu = self._volume.sample((point + away[:, None] + about).reshape(-1, 3), outside=-1000.0)
-        firmness = hu.clip(-200, 700).reshape(len(away), -1).mean(axis=1) - _FIRMER_HU * np.square(away).sum(axis=1)
-        return point + away[int(firmness.argmax())]
+        step = self.grid.step / 2
+        first = self.grid.origin - step / 2
+        low = np.clip(np.ceil((point - _CELL_MM - first) / step).astype(int), 0, None)
+        high = np.floor((point + _CELL_MM - first) / step).astype(int) + 1
+        hu = self.grid.fine_hu[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
+        places = np.stack(np.indices(hu.shape)[::-1], axis=-1)  # k, j, i -> i, j, k
+        places = first + step * (places + low)
+        square = np.square(places - point).sum(axis=-1)
+        firmness = np.where(square <= _CELL_MM**2, hu.clip(-200, 700) - _FIRMER_HU * square, -np.inf)
+        return places[np.unravel_index(int(firmness.argmax()), hu.shape)]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
         """The place (3,) RAS mm where the chance, averaged a little, is largest; and that chance."""
