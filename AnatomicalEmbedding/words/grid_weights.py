@@ -32,6 +32,7 @@ class Grid:
 
     body: float32 (3, k, j, i), place of each cell in the body frame, mm; None: the cells' own places are in the frame.
     tissue: bool (k, j, i), cells that hold something of the patient. hu: float32 (k, j, i), mean CT number, or None.
+    fine_hu: int16 (2 k, 2 j, 2 i), CT numbers at the middles of the eighths of each cell, or None.
     """
 
     origin: np.ndarray
@@ -40,6 +41,7 @@ class Grid:
     tissue: np.ndarray
     body: np.ndarray | None = None
     hu: np.ndarray | None = None
+    fine_hu: np.ndarray | None = None
 
     @cached_property
     def axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.words import INSIDE, OUTSIDE, PARTLY, Atlas, PlaceFinder, load_terms, parse, shipped_atlas
 from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy, with_discriminants
 from AnatomicalEmbedding.words.descriptor_evidence import _RIDGE, learn_discriminant, weighed
+from AnatomicalEmbedding.words.exclusion import among_others, odds, sharing_places, total_odds
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
 from AnatomicalEmbedding.words.occupancy import sharpened
 from AnatomicalEmbedding.words.organ_parts import whole_name
@@ -85,6 +86,13 @@ def test_levels_are_right_where_coordinates_are_half_a_vertebra_off(error):
         if spine.whole[spine.names.index(name)]:
             assert abs(centre[2] - middles[names.index(name)]) < 6.0
     assert np.allclose(spine.shift_mm, -error, atol=6.0)
+
+
+@pytest.mark.parametrize("name", ["vertebrae_T10", "vertebrae_L2", "rib_left_8", "rib_right_10", "hip_left"])
+def test_the_point_of_a_bone_lies_in_bone(finder, target, name):
+    point = finder.place(name).point_ras
+    assert target.volume.sample(point[None])[0] > 150
+    assert "muscle" not in label_at(target, point)
 
 
 def test_discs_lie_between_their_vertebrae(finder):
@@ -309,3 +317,31 @@ def test_of_vertebrae_beyond_those_found_the_next_reaches_into_the_scan_with_its
     assert kept["T11"][body] == 0
     assert kept["T11"][arch] > 0.3
     assert kept["L2"][body] < 1e-3
+
+
+def test_a_cell_that_several_structures_could_hold_is_shared_among_them():
+    chances = np.array([0.6, 0.3, 0.9, 0.2], dtype=np.float32)  # each against all that is not it
+    fields = [Field((n, 2, 3), np.full((5, 6, 7), chance, dtype=np.float32)) for n, chance in enumerate(chances)]
+    grid = small_grid()
+    total = total_odds(grid, fields)
+    found = [among_others(grid, field, total, []).values for field in fields]
+    at_all = [values[2, 2, 5 - n] for n, values in enumerate(found)]
+    assert np.allclose(at_all, odds(Field((0, 0, 0), chances)) / (1 + odds(Field((0, 0, 0), chances)).sum()), atol=1e-5)
+    assert np.isclose(found[0][0, 0, 0], 0.6, atol=1e-5)  # where no other may be
+    without = among_others(grid, fields[0], total, [fields[2]]).values[2, 2, 5]  # the third may be where the first is
+    assert np.isclose(without, 1.5 / (1 + 1.5 + 0.3 / 0.7 + 0.25), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "with_it", "without_it"),
+    [
+        ("lung_left", "lung_lower_lobe_left", "spleen"),
+        ("heart", "heart_ventricle_left", "liver"),
+        ("aorta", "aorta", ""),
+    ],
+)
+def test_wholes_share_their_places_with_their_parts_alone(name, with_it, without_it):
+    sharing = sharing_places(shipped_atlas(""), name)
+    assert (with_it in sharing) == (with_it != name)
+    assert without_it not in sharing
+    assert not {"esophagus", "brachiocephalic_trunk", "vertebrae_T9"} & set(sharing)
