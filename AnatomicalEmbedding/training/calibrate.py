@@ -23,7 +23,7 @@ LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic p
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
 _TREES = 48
-_LEAF = 10
+_LEAF = 100  # smaller ones know the sources that they have seen, and no others
 _FEATURE_SHARE = 0.5
 _FARTHEST_MM = 100.0  # larger errors count as this
 _ERROR_SCALE = 1000.0  # so that the error in mm hardly influences the choice of splits

@@ -262,8 +262,10 @@ class PlaceFinder:
         step = self.grid.step / 2
         first = self.grid.origin - step / 2
         low = np.clip(np.ceil((point - _CELL_MM - first) / step).astype(int), 0, None)
-        high = np.floor((point + _CELL_MM - first) / step).astype(int) + 1
+        high = np.clip(np.floor((point + _CELL_MM - first) / step).astype(int) + 1, 0, None)
         hu = self.grid.fine_hu[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
+        if not hu.size:  # a level of the spine beyond the grid
+            return point
         places = np.stack(np.indices(hu.shape)[::-1], axis=-1)  # k, j, i -> i, j, k
         places = first + step * (places + low)
         square = np.square(places - point).sum(axis=-1)
