@@ -64,12 +64,12 @@ def centre(view) -> np.ndarray:
 
 def test_a_click_in_the_template_answers_and_moves_the_other_view(bench, pictures):
     bench.place_mode()
-    bench.views[0].click(patient(0).points_ras["carina"])
+    bench.views[0].click(patient(0).points_ras["liver_dome"])
     clicked = np.array(bench.points.GetNthControlPointPositionWorld(0))
-    assert np.linalg.norm(clicked - patient(0).points_ras["carina"]) < 2.5  # a pixel is that large
+    assert np.linalg.norm(clicked - patient(0).points_ras["liver_dome"]) < 2.5  # a pixel is that large
     assert bench.points.GetNthControlPointAssociatedNodeID(0) == bench.volumes[0].GetID()
     assert bench.answer()[1].status == MATCHED
-    assert np.linalg.norm(bench.found() - patient(1).points_ras["carina"]) < 9.0
+    assert np.linalg.norm(bench.found() - patient(1).points_ras["liver_dome"]) < 9.0
     assert abs(centre(bench.views[1])[2] - bench.found()[2]) < 0.01
     for view, name in zip(bench.views, ("template", "target"), strict=True):
         view.picture(pictures / f"click-{name}.png")
@@ -77,7 +77,7 @@ def test_a_click_in_the_template_answers_and_moves_the_other_view(bench, picture
 
 def test_clicks_one_after_the_other_all_go_to_the_templates_list(bench):
     bench.place_mode(persistent=True)
-    for name in ("carina", "diaphragm_dome_right"):
+    for name in ("liver_dome", "diaphragm_dome_right"):
         bench.views[0].click(patient(0).points_ras[name])
     assert [row.pointId for row in bench.logic.rows()] == ["1", "2"]
     assert len(bench.logic.answersIn(bench.volumes[1]).answers) == 2
@@ -85,14 +85,14 @@ def test_clicks_one_after_the_other_all_go_to_the_templates_list(bench):
 
 def test_the_answer_is_drawn_in_the_view_of_its_scan_only(bench):
     bench.place_mode()
-    bench.views[0].click(patient(0).points_ras["carina"])
+    bench.views[0].click(patient(0).points_ras["liver_dome"])
     display = bench.answer()[0].node.GetDisplayNode()
     assert display.IsDisplayableInView(bench.views[1].node.GetID())
     assert not display.IsDisplayableInView(bench.views[0].node.GetID())
 
 
 def test_dragging_the_point_with_the_mouse_is_answered_on_release(bench):
-    start = patient(0).points_ras["carina"]
+    start = patient(0).points_ras["liver_dome"]
     bench.place_mode()
     bench.views[0].click(start)
     before = bench.found()
@@ -105,7 +105,7 @@ def test_dragging_the_point_with_the_mouse_is_answered_on_release(bench):
 
 def test_dragging_an_answer_with_the_mouse_is_a_correction(bench):
     bench.place_mode()
-    bench.views[0].click(patient(0).points_ras["carina"])
+    bench.views[0].click(patient(0).points_ras["liver_dome"])
     before = bench.found()
     bench.views[1].drag(before, before + [20.0, 0, 0])
     assert bench.answer()[1].status == MOVED
@@ -114,10 +114,10 @@ def test_dragging_an_answer_with_the_mouse_is_a_correction(bench):
 
 def test_a_click_in_the_current_scan_finds_the_place_in_the_prior(bench):
     bench.place_mode()
-    place = patient(1).points_ras["carina"]
+    place = patient(1).points_ras["liver_dome"]
     bench.views[1].click(place)
     found = np.array(bench.points.GetNthControlPointPositionWorld(0))
-    assert np.linalg.norm(found - patient(0).points_ras["carina"]) < 9.0
+    assert np.linalg.norm(found - patient(0).points_ras["liver_dome"]) < 9.0
     assert np.linalg.norm(bench.found() - place) < 2.5
     assert bench.answer()[1].status == MOVED
 
@@ -128,10 +128,10 @@ def test_the_anatomical_crosshair_follows_the_mouse(bench):
     crosshair.setEnabled(True)
     try:
         assert crosshair.enabled
-        bench.views[0].move(patient(0).points_ras["carina"])
+        bench.views[0].move(patient(0).points_ras["liver_dome"])
         marker = crosshair.marker(bench.volumes[1])
         found = np.array(marker.GetNthControlPointPositionWorld(0))
-        assert np.linalg.norm(found - patient(1).points_ras["carina"]) < 10.0
+        assert np.linalg.norm(found - patient(1).points_ras["liver_dome"]) < 10.0
         assert abs(centre(bench.views[1])[2] - found[2]) < 0.01
     finally:
         crosshair.close()
@@ -142,8 +142,8 @@ def test_a_turned_scan_is_answered_and_shown_where_it_lies(application, scene, m
     bench = Bench(application, map_folder, add_transform(scene, matrix))
     try:
         bench.place_mode()
-        bench.views[0].click(patient(0).points_ras["carina"])
-        expected = (matrix @ [*patient(1).points_ras["carina"], 1.0])[:3]
+        bench.views[0].click(patient(0).points_ras["liver_dome"])
+        expected = (matrix @ [*patient(1).points_ras["liver_dome"], 1.0])[:3]
         assert np.linalg.norm(bench.found() - expected) < 9.0
         assert abs(centre(bench.views[1])[2] - bench.found()[2]) < 0.01
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import qt
 import slicer.util
 
 from .ParameterNodeBinding import ParameterNodeBinding
@@ -17,7 +18,7 @@ class EngineWidget(ParameterNodeBinding):
     `setup` begins with `openPanel`; `enter` calls `enterPanel`.
     """
 
-    def openPanel(self, path: str):
+    def openPanel(self, path: str) -> qt.QWidget:
         """Show the panel of a .ui file below the set-up section; returns its widget."""
         self.session = sharedSession()
         self.session.attach(self, lambda: self.parent.isEntered)

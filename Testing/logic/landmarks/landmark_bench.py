@@ -7,7 +7,7 @@ from scans import add_points, finish, make_store, patient
 
 from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 
-NAMES = ("carina", "diaphragm_dome_right", "kidney_left_lower_pole")
+NAMES = ("liver_dome", "diaphragm_dome_right", "kidney_left_lower_pole")
 
 
 def tell(list_node, event: str, index: int) -> None:

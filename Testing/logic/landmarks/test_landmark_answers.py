@@ -24,12 +24,12 @@ def test_a_click_is_answered_where_the_anatomy_is(bench, pair):
 def test_each_target_has_a_list_of_its_own_that_says_what_answers_are_worth(bench):
     template, targets = add_patient(0), [add_patient(1, "A"), add_patient(2, "B")]
     bench.ready(template, *targets)
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     nodes = [bench.logic.answersIn(target).node for target in targets]
     assert [node.GetName() for node in nodes] == ["Landmarks in A", "Landmarks in B"]
     for target, node in zip(targets, nodes, strict=True):
         answer = bench.answer(point_id, target)
-        assert node.GetNthControlPointLabel(0) == "carina"
+        assert node.GetNthControlPointLabel(0) == "liver_dome"
         assert f"{answer.errorMm:.1f} mm" in node.GetNthControlPointDescription(0)
         assert node.GetNthControlPointAssociatedNodeID(0) == target.GetID()
         assert node.GetNthControlPointSelected(0)
@@ -56,7 +56,7 @@ def test_a_point_that_the_target_does_not_show_is_missing(bench, scene):
 def test_parent_transforms_move_the_question_and_the_answer_and_nothing_else(bench, scene, which):
     plain_template, plain_target = add_patient(0, "T"), add_patient(1, "U")
     bench.ready(plain_template, plain_target)
-    expected = bench.found(bench.place("carina"), plain_target)
+    expected = bench.found(bench.place("liver_dome"), plain_target)
     bench.logic.setPoints(None)
 
     move = {"template": turned(25, (40, -30, 10)), "target": turned(-70, (-200, 15, 60))}
@@ -65,10 +65,10 @@ def test_parent_transforms_move_the_question_and_the_answer_and_nothing_else(ben
     }
     template, target = add_patient(0, "T2", parents["template"]), add_patient(1, "U2", parents["target"])
     bench.ready(template, target)
-    world = patient(0).points_ras["carina"]
+    world = patient(0).points_ras["liver_dome"]
     if parents["template"] is not None:
         world = (move["template"] @ [*world, 1.0])[:3]
-    point_id = bench.place("carina", node=world)
+    point_id = bench.place("liver_dome", node=world)
     want = (move["target"] @ [*expected, 1.0])[:3] if parents["target"] is not None else expected
     assert np.allclose(bench.found(point_id, target), want, atol=1e-3)
 
@@ -80,12 +80,12 @@ def test_oblique_and_flipped_storage_gives_the_same_answer(bench):
     flipped[:3, 3] = (volume.ijk_to_ras @ [volume.shape[2] - 1, 0, 0, 1.0])[:3]
     mirror = slicer.util.addVolumeFromArray(volume.voxels[:, :, ::-1].copy(), flipped, name="stored backwards")
     bench.ready(template, target, mirror)
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     assert np.allclose(bench.found(point_id, mirror), bench.found(point_id, target), atol=1e-3)
 
 
 def test_answers_follow_when_the_target_is_moved_afterwards(bench, pair, scene):
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     before = bench.found(point_id, pair[1])
     matrix = turned(40, (10, 20, 30))
     pair[1].SetAndObserveTransformNodeID(add_transform(scene, matrix).GetID())
@@ -94,13 +94,13 @@ def test_answers_follow_when_the_target_is_moved_afterwards(bench, pair, scene):
 
 
 def test_a_point_outside_the_template_is_reported_and_not_answered(bench, pair):
-    point_id = bench.place("carina", node=(0.0, 0.0, 5000.0))
+    point_id = bench.place("liver_dome", node=(0.0, 0.0, 5000.0))
     assert bench.reported
-    assert "carina: outside Prior" in bench.reported[-1]
+    assert "liver_dome: outside Prior" in bench.reported[-1]
     (row,) = bench.logic.rows()
     assert not row.inside
     assert row.answers == {}
-    bench.drag(bench.logic.points, point_id, patient(0).points_ras["carina"])
+    bench.drag(bench.logic.points, point_id, patient(0).points_ras["liver_dome"])
     assert bench.logic.rows()[0].inside
     assert bench.answer(point_id, pair[1]).status == MATCHED
     bench.drag(bench.logic.points, point_id, (0.0, 0.0, 5000.0))
@@ -110,11 +110,11 @@ def test_a_point_outside_the_template_is_reported_and_not_answered(bench, pair):
 def test_points_placed_before_scans_are_ready_are_answered_then(bench):
     template, target = add_patient(0), add_patient(1)
     bench.logic.setScans(template, [target])
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     assert bench.logic.answersIn(target) is None
     assert bench.store.busy
     finish(bench.store)
-    assert np.linalg.norm(bench.found(point_id, target) - patient(1).points_ras["carina"]) < 8.0
+    assert np.linalg.norm(bench.found(point_id, target) - patient(1).points_ras["liver_dome"]) < 8.0
 
 
 def test_many_points_loaded_at_once_are_all_answered(bench, pair, scene):
@@ -140,14 +140,14 @@ def test_placeholders_without_a_place_are_no_question(bench, pair, scene):
     points.UnsetNthControlPointPosition(0)
     bench.logic.setPoints(points)
     assert bench.logic.rows() == []
-    points.SetNthControlPointPosition(0, *patient(0).points_ras["carina"])
+    points.SetNthControlPointPosition(0, *patient(0).points_ras["liver_dome"])
     bench.logic.poll()
     assert [row.label for row in bench.logic.rows()] == ["T12"]
     assert len(bench.logic.answersIn(pair[1]).answers) == 1
 
 
 def test_other_weights_replace_answers_and_keep_corrections(bench, pair):
-    first, second = bench.place("carina"), bench.place("diaphragm_dome_right")
+    first, second = bench.place("liver_dome"), bench.place("diaphragm_dome_right")
     bench.logic.setByHand(second, pair[1], (1.0, 2.0, 3.0))
     before = bench.answer(first, pair[1])
     bench.store.choose(bench.store.engine.choice._replace(weights="ape-ct-v3"))

@@ -12,28 +12,28 @@ from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import MATCHED, MOVED, RE
 def test_the_mouse_goes_on_placing_in_the_templates_list(bench, pair, scene, logics):
     bench.logic.setPoints(add_points(scene, {}))
     logics["Markups"].SetActiveList(bench.logic.points)
-    bench.place("carina")
+    bench.place("liver_dome")
     assert bench.logic.answersIn(pair[1]) is not None
     assert logics["Markups"].GetActiveListID() == bench.logic.points.GetID()
 
 
 def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
     bench.logic.setPoints(add_points(bench.scene, {}))
-    points, place = bench.logic.points, patient(1).points_ras["carina"]
+    points, place = bench.logic.points, patient(1).points_ras["liver_dome"]
     with bench.logic._writing:  # the mouse sets the position and the view's volume before the point is defined
-        index = points.AddControlPointWorld(vtk.vtkVector3d(*place), "carina")
+        index = points.AddControlPointWorld(vtk.vtkVector3d(*place), "liver_dome")
         points.SetNthControlPointAssociatedNodeID(index, pair[1].GetID())
     tell(points, "PointPositionDefinedEvent", index)
     point_id = points.GetNthControlPointID(0)
     found = np.array(points.GetNthControlPointPositionWorld(0))
-    assert np.linalg.norm(found - patient(0).points_ras["carina"]) < 8.0
+    assert np.linalg.norm(found - patient(0).points_ras["liver_dome"]) < 8.0
     assert np.allclose(bench.found(point_id, pair[1]), place)
     assert bench.answer(point_id, pair[1]).status == MOVED
     assert "placed in Current" in bench.reported[-1]
 
 
 def test_dragging_the_template_point_is_answered_on_release(bench, pair):
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     bench.drag(bench.logic.points, point_id, patient(0).points_ras["kidney_left_lower_pole"])
     error = bench.found(point_id, pair[1]) - patient(1).points_ras["kidney_left_lower_pole"]
     assert np.linalg.norm(error) < 8.0
@@ -42,11 +42,11 @@ def test_dragging_the_template_point_is_answered_on_release(bench, pair):
 
 @pytest.mark.parametrize("live", [True, False])
 def test_answers_follow_the_drag_only_when_asked_to(bench, pair, live):
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     bench.logic.live = live
     before, points = bench.found(point_id, pair[1]), bench.logic.points
     tell(points, "PointStartInteractionEvent", 0)
-    points.SetNthControlPointPositionWorld(0, *patient(0).points_ras["diaphragm_dome_right"])
+    points.SetNthControlPointPositionWorld(0, *patient(0).points_ras["kidney_left_lower_pole"])
     moved = np.linalg.norm(bench.found(point_id, pair[1]) - before)
     tell(points, "PointEndInteractionEvent", 0)
     assert bool(moved > 20) is live
@@ -57,7 +57,7 @@ def test_rename_and_delete_are_mirrored_by_id(bench, pair):
     points, node = bench.logic.points, bench.logic.answersIn(pair[1]).node
     points.SetNthControlPointLabel(1, "dome")
     bench.logic.poll()
-    assert [node.GetNthControlPointLabel(n) for n in range(3)] == ["carina", "dome", NAMES[2]]
+    assert [node.GetNthControlPointLabel(n) for n in range(3)] == ["liver_dome", "dome", NAMES[2]]
     kept = bench.found(third, pair[1])
     points.RemoveNthControlPoint(0)
     assert node.GetNumberOfControlPoints() == 2
@@ -66,7 +66,7 @@ def test_rename_and_delete_are_mirrored_by_id(bench, pair):
 
 
 def test_undo_and_redo_restore_points_answers_and_ids(bench, pair):
-    first, second = bench.place("carina"), bench.place("diaphragm_dome_right")
+    first, second = bench.place("liver_dome"), bench.place("diaphragm_dome_right")
     places = [bench.found(point_id, pair[1]) for point_id in (first, second)]
     bench.logic.points.RemoveNthControlPoint(0)
     bench.logic.undo()
@@ -121,7 +121,7 @@ def test_points_placed_after_an_undo_get_ids_of_their_own(bench, pair):
 def test_the_scenes_own_undo_is_mirrored(bench, pair, scene):
     scene.SetUndoOn()
     try:
-        first = bench.place("carina")
+        first = bench.place("liver_dome")
         bench.place("diaphragm_dome_right")
         bench.logic.points.SetUndoEnabled(True)
         scene.SaveStateForUndo()
@@ -136,7 +136,7 @@ def test_the_scenes_own_undo_is_mirrored(bench, pair, scene):
 
 
 def test_a_moved_answer_is_a_correction_that_stays(bench, pair):
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     node = bench.logic.answersIn(pair[1]).node
     corrected = bench.found(point_id, pair[1]) + [5.0, 0, 0]
     bench.drag(node, bench.answer(point_id, pair[1]).pointId, corrected)
@@ -146,7 +146,7 @@ def test_a_moved_answer_is_a_correction_that_stays(bench, pair):
     bench.place("diaphragm_dome_right")
     assert np.allclose(bench.found(point_id, pair[1]), corrected)
 
-    bench.drag(bench.logic.points, point_id, patient(0).points_ras["carina"] + 2.0)
+    bench.drag(bench.logic.points, point_id, patient(0).points_ras["liver_dome"] + 2.0)
     answer = bench.answer(point_id, pair[1])
     assert np.allclose(bench.found(point_id, pair[1]), corrected)
     assert answer.outdated
@@ -158,19 +158,19 @@ def test_a_moved_answer_is_a_correction_that_stays(bench, pair):
 
 
 def test_deleting_an_answer_means_that_it_is_not_visible(bench, pair):
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     node = bench.logic.answersIn(pair[1]).node
     node.RemoveNthControlPoint(0)
     assert bench.answer(point_id, pair[1]).status == REMOVED
     assert node.GetNthControlPointPositionStatus(0) == node.PositionMissing
     bench.logic.undo()
     assert bench.answer(point_id, pair[1]).status == MATCHED
-    assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras["carina"]) < 8.0
+    assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras["liver_dome"]) < 8.0
 
 
 def test_not_visible_keeps_the_place_for_later(bench, pair):
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     bench.logic.setNotVisible(point_id, pair[1])
     assert bench.found(point_id, pair[1]) is None
-    bench.logic.setByHand(point_id, pair[1], patient(1).points_ras["carina"])
-    assert np.allclose(bench.found(point_id, pair[1]), patient(1).points_ras["carina"])
+    bench.logic.setByHand(point_id, pair[1], patient(1).points_ras["liver_dome"])
+    assert np.allclose(bench.found(point_id, pair[1]), patient(1).points_ras["liver_dome"])

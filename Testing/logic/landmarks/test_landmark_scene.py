@@ -10,10 +10,10 @@ from slicer_kit.scene import read_mrb, write_mrb
 
 
 def test_a_target_added_later_is_answered_and_a_removed_one_is_left_alone(bench, pair):
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     third = add_patient(2)
     bench.ready(pair[0], pair[1], third)
-    assert np.linalg.norm(bench.found(point_id, third) - patient(2).points_ras["carina"]) < 8.0
+    assert np.linalg.norm(bench.found(point_id, third) - patient(2).points_ras["liver_dome"]) < 8.0
     node = bench.logic.answersIn(pair[1]).node
     bench.logic.setScans(pair[0], [third])
     bench.logic.points.RemoveNthControlPoint(0)
@@ -23,7 +23,7 @@ def test_a_target_added_later_is_answered_and_a_removed_one_is_left_alone(bench,
 def test_deleting_nodes_at_any_time_leaves_a_working_rest(bench, pair, scene):
     third = add_patient(2)
     bench.ready(pair[0], pair[1], third)
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     scene.RemoveNode(pair[1])
     assert bench.logic.targets == [third]
     assert [list(row.answers) for row in bench.logic.rows()] == [[third.GetID()]]
@@ -39,7 +39,7 @@ def test_deleting_nodes_at_any_time_leaves_a_working_rest(bench, pair, scene):
 
 
 def test_closing_the_scene_lets_everything_go(bench, pair, scene):
-    bench.place("carina")
+    bench.place("liver_dome")
     scene.Clear(0)
     assert (bench.logic.template, bench.logic.targets, bench.logic.points) == (None, [], None)
     assert bench.logic.rows() == []
@@ -48,7 +48,7 @@ def test_closing_the_scene_lets_everything_go(bench, pair, scene):
 
 
 def test_an_mrb_keeps_answers_their_worth_and_the_pairing(bench, pair, scene, tmp_path):
-    first, second = bench.place("carina"), bench.place("diaphragm_dome_right")
+    first, second = bench.place("liver_dome"), bench.place("diaphragm_dome_right")
     bench.logic.setByHand(second, pair[1], patient(1).points_ras["diaphragm_dome_right"])
     places = {point_id: bench.found(point_id, pair[1]) for point_id in (first, second)}
     answers = bench.logic.answersIn(pair[1]).answers
@@ -71,7 +71,7 @@ def test_an_mrb_keeps_answers_their_worth_and_the_pairing(bench, pair, scene, tm
 def test_written_files_are_lps_and_exact(bench, pair, tmp_path):
     import json
 
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     node = bench.logic.answersIn(pair[1]).node
     node.AddDefaultStorageNode()
     storage = node.GetStorageNode()
@@ -84,33 +84,33 @@ def test_written_files_are_lps_and_exact(bench, pair, tmp_path):
 
 
 def test_two_lists_of_one_template_do_not_mix(bench, pair, scene):
-    bench.place("carina")
+    bench.place("liver_dome")
     first = bench.logic.points
     bench.logic.setPoints(add_points(scene, {}, "Second"))
     bench.place("diaphragm_dome_right")
     assert len(bench.logic.rows()) == 1
     assert AnswerList.find(scene, first, pair[1]).node is not bench.logic.answersIn(pair[1]).node
     bench.logic.setPoints(first)
-    assert [row.label for row in bench.logic.rows()] == ["carina"]
+    assert [row.label for row in bench.logic.rows()] == ["liver_dome"]
     assert len(bench.logic.answersIn(pair[1]).answers) == 1
 
 
 def test_two_volumes_of_one_name_get_answers_of_their_own(bench):
     template, targets = add_patient(0), [add_patient(1, "CT"), add_patient(2, "CT")]
     bench.ready(template, *targets)
-    point_id = bench.place("carina")
+    point_id = bench.place("liver_dome")
     for number, target in enumerate(targets, start=1):
-        assert np.linalg.norm(bench.found(point_id, target) - patient(number).points_ras["carina"]) < 8.0
+        assert np.linalg.norm(bench.found(point_id, target) - patient(number).points_ras["liver_dome"]) < 8.0
 
 
 def test_the_results_table_holds_every_match_and_is_updated_in_place(bench, pair, scene):
-    first = bench.place("carina")
+    first = bench.place("liver_dome")
     node = writeResults(scene, bench.logic)
     bench.place("diaphragm_dome_right")
     bench.logic.setNotVisible(first, pair[1])
     assert writeResults(scene, bench.logic) is node
     rows = [[node.GetCellText(r, c) for c in range(len(COLUMNS))] for r in range(node.GetNumberOfRows())]
-    assert [row[:2] for row in rows] == [["carina", "Current"], ["diaphragm_dome_right", "Current"]]
+    assert [row[:2] for row in rows] == [["liver_dome", "Current"], ["diaphragm_dome_right", "Current"]]
     assert rows[0][2:] == ["", "", "", REMOVED, "", ""]
     second = bench.logic.rows()[1].pointId
     assert np.allclose([float(v) for v in rows[1][2:5]], bench.found(second, pair[1]), atol=1e-3)
@@ -118,7 +118,7 @@ def test_the_results_table_holds_every_match_and_is_updated_in_place(bench, pair
 
 
 def test_a_closed_logic_no_longer_answers(bench, pair):
-    bench.place("carina")
+    bench.place("liver_dome")
     points, node = bench.logic.points, bench.logic.answersIn(pair[1]).node
     bench.logic.close()
     points.RemoveNthControlPoint(0)
