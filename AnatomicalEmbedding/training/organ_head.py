@@ -96,7 +96,7 @@ def read_example(
     fine = network.fine(x)
     coarse = network.coarse(network.pool(fine))
     up = network.finish_body(coarse, fine)
-    found = (F.avg_pool3d(x, 2), network.coordinate(up), up, coarse, network.local(x, up))
+    found = (F.avg_pool3d(x, 2), network.coordinate(up), up, coarse, network.local_about_content(x, up))
     return OrganExample(
         *(each[0].half() for each in found),
         labels=torch.from_numpy(_labels_on(grid, label_map, known)),

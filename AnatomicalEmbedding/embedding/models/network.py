@@ -228,6 +228,14 @@ class EmbeddingNetwork(nn.Module):
         """Features of the finest level on the way up."""
         return self.decoder[-1](_join(self.up[-1](coarse), fine))
 
+    def local_about_content(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+        """The local descriptor of appearance as inference computes it: zero far from all content."""
+        cells = [_content(x, axis, up.shape[axis]) for axis in (2, 3, 4)]
+        part = self.local(x[(..., *_in_steps(cells, STRIDE))], up[(..., *cells)])
+        per_cell = STRIDE // LOCAL_STRIDE
+        whole = part.new_empty((*part.shape[:2], *(n * per_cell for n in up.shape[2:])))
+        return _placed(whole, _in_steps(cells, per_cell), part)
+
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
         """The finest level on the way up: the coordinate, the local descriptor and the organs."""
         up = self.finish_body(coarse, fine)
