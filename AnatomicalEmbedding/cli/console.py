@@ -298,6 +298,8 @@ def scan_name(path: Path) -> str:
 def unique_names(paths: Sequence[Path]) -> list[str]:
     """`scan_name` of each path, made unique without regard to case by _2, _3 ..."""
     names: list[str] = []
+    taken: set[str] = set()
     for path in paths:
-        names.append(free_name(scan_name(path), {name.casefold() for name in names}))
+        names.append(free_name(scan_name(path), taken))
+        taken.add(names[-1].casefold())
     return names

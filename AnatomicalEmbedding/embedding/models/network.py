@@ -6,7 +6,7 @@ descriptor from the level above (wide context, coarse), the local one from the f
 stride 2 (fine detail with context). Organs are read from all of these.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -230,11 +230,8 @@ class EmbeddingNetwork(nn.Module):
 
     def local_about_content(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
         """The local descriptor of appearance as inference computes it: zero far from all content."""
-        cells = [_content(x, axis, up.shape[axis]) for axis in (2, 3, 4)]
-        part = self.local(x[(..., *_in_steps(cells, STRIDE))], up[(..., *cells)])
-        per_cell = STRIDE // LOCAL_STRIDE
-        whole = part.new_empty((*part.shape[:2], *(n * per_cell for n in up.shape[2:])))
-        return _placed(whole, _in_steps(cells, per_cell), part)
+        content = _Content.of(x, up)
+        return content.placed(self.local(content.cut(x), content.cut(up)))
 
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
         """The finest level on the way up: the coordinate, the local descriptor and the organs."""
@@ -249,20 +246,15 @@ class EmbeddingNetwork(nn.Module):
             return Features(coordinate)
         if self.training:
             return Features(coordinate, None, self.local(x, up))
-        # up to half of a scan on the lattice is air, where no descriptors are needed
-        cells = [_content(x, axis, up.shape[axis]) for axis in (2, 3, 4)]
-        held, shape = (..., *cells), up.shape[2:]
-        part, fine_part = x[(..., *_in_steps(cells, STRIDE))], up[held]
+        content = _Content.of(x, up)
+        part, fine_part = content.cut(x), content.cut(up)
         local, organs = self.local(part, fine_part), None
         if self.spec.organs and coordinate is not None:
-            organs = self.organs(part, coordinate[held], fine_part, coarse, local, [each.start for each in cells])
+            organs = self.organs(part, content.cut(coordinate), fine_part, coarse, local, content.first)
             if self.spec.organ_channels:
                 local = self.organs.join(local, organs)
-            organs = _placed(organs.new_empty((*organs.shape[:2], *shape)), cells, organs)
-        per_cell = STRIDE // LOCAL_STRIDE
-        size, where = (*local.shape[:2], *(n * per_cell for n in shape)), _in_steps(cells, per_cell)
-        whole = torch.empty(size, dtype=torch.half, device=x.device, memory_format=torch.channels_last_3d)
-        return Features(coordinate, None, _placed(whole, where, local), organs)
+            organs = content.placed(organs)
+        return Features(coordinate, None, content.placed(local.half(), torch.channels_last_3d), organs)
 
 
 class _LocalHead(nn.Module):
@@ -291,7 +283,43 @@ class _LocalHead(nn.Module):
         return _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
 
 
-def _content(x: torch.Tensor, axis: int, cells: int) -> slice:
+@dataclass(frozen=True)
+class _Content:
+    """The part of a scan that holds anything but air, and some cells around it, in cells of stride 4.
+
+    Up to half of a scan on the lattice is air, where neither descriptors nor organs are needed.
+    """
+
+    size: tuple[int, ...]  # of the whole scan: k, j, i
+    cells: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, x: torch.Tensor, up: torch.Tensor) -> "_Content":
+        """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4)."""
+        size = tuple(up.shape[2:])
+        return cls(size, tuple(_filled(x, axis, cells) for axis, cells in enumerate(size, 2)))
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        return tuple(each.start for each in self.cells)
+
+    def cut(self, whole: torch.Tensor) -> torch.Tensor:
+        """The part of a map of the scan, whatever its stride."""
+        return whole[self._where(whole.shape[2] // self.size[0])]
+
+    def placed(self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
+        """The map of the scan of which this is the part; zero elsewhere."""
+        steps = part.shape[2] // (self.cells[0].stop - self.cells[0].start)
+        size = (*part.shape[:2], *(n * steps for n in self.size))
+        whole = torch.empty(size, dtype=part.dtype, device=part.device, memory_format=layout).zero_()
+        whole[self._where(steps)] = part
+        return whole
+
+    def _where(self, steps: int) -> tuple[Any, ...]:
+        return (..., *(slice(each.start * steps, each.stop * steps) for each in self.cells))
+
+
+def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
     """Cells along an axis of x (b, 1, k, j, i) that hold anything but air, and some more on either side."""
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()
@@ -299,17 +327,6 @@ def _content(x: torch.Tensor, axis: int, cells: int) -> slice:
         return slice(0, 1)
     first, last = int(where[0]) // STRIDE, int(where[-1]) // STRIDE
     return slice(max(first - _RIM_CELLS, 0), min(last + _RIM_CELLS + 1, cells))
-
-
-def _in_steps(cells: Sequence[slice], steps: int) -> list[slice]:
-    """Slices of cells in a grid of as many steps a cell."""
-    return [slice(each.start * steps, each.stop * steps) for each in cells]
-
-
-def _placed(whole: torch.Tensor, where: Sequence[slice], part: torch.Tensor) -> torch.Tensor:
-    """A map (b, c, k, j, i), zero but where `part` is."""
-    whole.zero_()[(..., *where)] = part
-    return whole
 
 
 def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
