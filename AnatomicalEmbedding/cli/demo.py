@@ -1,6 +1,7 @@
 """anatemb demo: two synthetic patients, points of one found in the other, checked against the truth."""
 
 import argparse
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +40,9 @@ def run(options: argparse.Namespace) -> None:
 
     _check_own(options.output)
     say("Making two synthetic patients ...", options.json)
-    template = make_phantom(TEMPLATE_SEED, SPACING_MM, coverage_mm=TEMPLATE_MM)
-    target = make_phantom(TARGET_SEED, SPACING_MM, coverage_mm=TARGET_MM)
+    patients = (TEMPLATE_SEED, TEMPLATE_MM), (TARGET_SEED, TARGET_MM)
+    with ThreadPoolExecutor() as both:
+        template, target = both.map(lambda each: make_phantom(each[0], SPACING_MM, coverage_mm=each[1]), patients)
     names = [name for name in SHOWN if name in template.points_ras]
     points = PointList(tuple(names), np.array([template.points_ras[name] for name in names]))
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])

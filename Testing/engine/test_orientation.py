@@ -60,7 +60,7 @@ def test_training_learns_which_side_is_which():
         scan[0, 3:9, 3:9, 8 + rng.integers(0, 3) : 15] = 1.0
         return scan
 
-    network = train_mirror_network([body() for _ in range(6)], [1.0] * 6, 100)
+    network = train_mirror_network([body() for _ in range(6)], [1.0] * 6, 50)
     with torch.no_grad():
         assert (network(torch.stack([body() for _ in range(8)]))[:, 0] > 1).all()
 

@@ -214,6 +214,7 @@ def test_best_validated_weights_are_the_runs(scans, tmp_path):
         ]
 
 
+@pytest.mark.long
 def test_validation_measures_landmarks_of_synthetic_patients():
     errors = Validation()(small_network(spacing_mm=(4.0, 4.0, 4.0)))
     assert set(errors) == {"phantom"}
@@ -235,7 +236,7 @@ def test_progress_reports_every_step(scans, tmp_path):
     [
         ("coordinates", 70, 0.8),
         ("distances", 70, 0.8),
-        ("descriptors", 120, 0.9),
+        pytest.param("descriptors", 120, 0.9, marks=pytest.mark.long),
         ("hybrid", 70, 0.85),
         ("offsets", 40, 0.8),
         ("levels", 70, 0.8),

@@ -123,6 +123,7 @@ def test_a_scan_on_itself_stays_where_it_is(bent_pair):
     assert np.abs(found.transform_points(points) - points).max() < 1.0
 
 
+@pytest.mark.long
 def test_another_patient_is_nearer_after_each_step(phantom_pair, bent_pair, map_folder):
     from AnatomicalEmbedding import load_model
     from AnatomicalEmbedding.embedding.cache import MapCache

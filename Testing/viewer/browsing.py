@@ -70,7 +70,7 @@ class Running:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def stop(self, seconds: float = 15.0) -> int:
+    def stop(self, seconds: float = 60.0) -> int:
         """Ctrl-C; the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)

@@ -128,6 +128,7 @@ def test_names_of_nodes_become_names_of_files():
 # -- from end to end
 
 
+@pytest.mark.long
 def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, patients, examples, logic, tmp_path):
     examples[0].GetSegmentation().GetNthSegment(0).SetColor(0.2, 0.4, 0.6)
     air = slicer.util.addVolumeFromArray(np.full((30, 40, 40), -1000, np.int16), np.diag([5, 5, 5, 1.0]), name="Air")
