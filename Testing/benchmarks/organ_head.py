@@ -11,16 +11,26 @@ from __future__ import annotations
 import argparse
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from AnatomicalEmbedding.embedding.models.registry import find_weights, write_weights
-from AnatomicalEmbedding.structures.labelled_scans import load_cases
+from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases
 from AnatomicalEmbedding.training.label_frames import structure_name
 from AnatomicalEmbedding.training.organ_codes import with_organ_codes
 from AnatomicalEmbedding.training.organ_head import read_example, train_organ_head
 
 LEFT_OUT = r"rib_|vertebra_|subclavian|common_carotid|iliac_|costal|portal|cort"  # too thin for cells of 12 mm, or many
 FEWEST = 4
+
+
+def organs_of(cases: Sequence[tuple[Case, Sequence[str]]]) -> list[str]:
+    """Structures of the scans that a head can learn. cases: with what is drawn in part in each."""
+    count: dict[str, int] = {}
+    for case, partly in cases:
+        for name in {structure_name(name) for name in case.label_map.values} - set(partly):
+            count[name] = count.get(name, 0) + 1
+    return sorted(name for name, n in count.items() if n >= FEWEST and not re.match(LEFT_OUT, name))
 
 
 def main() -> None:
@@ -35,11 +45,7 @@ def main() -> None:
     for argument in options.labelled:
         folder, _, partly = argument.partition(":")
         cases += [(case, tuple(filter(None, partly.split(",")))) for case in load_cases(folder) if case.labels]
-    count: dict[str, int] = {}
-    for case, partly in cases:
-        for name in {structure_name(name) for name in case.label_map.values} - set(partly):
-            count[name] = count.get(name, 0) + 1
-    organs = sorted(name for name, n in count.items() if n >= FEWEST and not re.match(LEFT_OUT, name))
+    organs = organs_of(cases)
     print(f"{len(cases)} scans, {len(organs)} organs: {', '.join(organs)}", flush=True)
     read = [read_example(weights.network, case, organs, partly) for case, partly in cases]
     examples = [example for example in read if example is not None]
