@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
+from small_models import small_network
 
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.evaluation.segmentation import CARRIED, OURS, evaluate_segmentation
 from AnatomicalEmbedding.phantom import make_phantom
@@ -84,8 +86,9 @@ def test_evaluation_learns_from_some_patients_and_tests_others(work):
         found = {m.structure: m.dice for m in result.measured if m.method == method}
         assert set(found) == set(NAMES)
         assert 0.6 < found["liver"] < 1
-    with pytest.raises(PointsError, match="patients are too few"):
-        evaluate_segmentation(examples, model, tests=2)
+    for tests in (2, 3):
+        with pytest.raises(PointsError, match="patients are too few"):
+            evaluate_segmentation(examples, model, tests=tests, minutes=0.01)
 
 
 def rows_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -165,6 +168,11 @@ def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):
     none = anatemb("segment", "train", tmp_path / "empty", "-o", tmp_path / "run")
     assert none.code == 2
     assert "holds no outlined scan" in none.err
+    weights = tmp_path / "described.safetensors"
+    write_weights(small_network(coordinates=False, local_channels=4), weights, "described", {})
+    nowhere = anatemb("segment", "train", work / "examples", "-o", tmp_path / "run", "--model", weights)
+    assert nowhere.code == 2
+    assert "described: has no common body frame in mm" in nowhere.err
     untrained = anatemb("segment", "run", work / "scans", "--model", tmp_path / "empty", "-o", tmp_path / "out")
     assert untrained.code == 2
     assert "anatemb segment train" in untrained.err
