@@ -14,7 +14,7 @@ from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError, did_you_mean
 from ..scan.geometry import transform_points
-from ..scan.image_files import display_name
+from ..scan.image_files import display_name, is_label_map
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient_of
@@ -53,7 +53,7 @@ class Example:
 
 
 def _belongs(path: Path) -> bool:
-    return path.name.endswith(".labels.json") or display_name(path).endswith(".seg")
+    return path.name.endswith(".labels.json") or is_label_map(path)
 
 
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
