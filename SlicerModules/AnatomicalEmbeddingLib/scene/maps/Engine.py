@@ -90,8 +90,8 @@ class Engine:
     ) -> EmbeddingMap:
         """Embed a scan; on the CPU where the GPU's memory does not suffice, which the map's notes state.
 
-        Raises AnatomicalEmbeddingError, of it CancelledError when `cancelled` says so, and MapError for a map in which no
-        point can be found.
+        Raises AnatomicalEmbeddingError, of it CancelledError when `cancelled` says so, and MapError for a map in which
+        no point can be found.
         """
         progress(0.0, "loading the model")
         model = self.load()
