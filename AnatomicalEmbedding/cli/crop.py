@@ -80,9 +80,9 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"crops": [dict(zip(COLUMNS, row, strict=True)) for row in rows], "skipped": failed})
     else:
-        shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6])] for row in rows]
-        print_table(["crop", "voxels", "scan / crop"], shown)
-        say(f"{len(rows)} crops in {options.output}; {len(failed)} scans skipped")
+        shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6]), str(row[7])] for row in rows]
+        print_table(["crop", "voxels", "scan / crop", "missing"], shown)
+        say(f"crops in {options.output}: {len(rows)}; scans skipped: {len(failed)}")
     finish(failed, rows)
 
 
