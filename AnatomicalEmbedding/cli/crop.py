@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
+from ..scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
 from .console import (
     check_folder,
@@ -158,6 +159,8 @@ def read_spacing(text: str | None) -> tuple[float, float, float] | None:
         x, y, z = (float(part) for part in text.split(","))
     except ValueError:
         x = y = z = 0.0
-    if min(x, y, z) <= 0:
-        raise AnatomicalEmbeddingError(f"--spacing {text}: give three sizes of a voxel in mm, such as 1,1,2.")
+    if not all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):
+        raise AnatomicalEmbeddingError(
+            f"--spacing {text}: give three sizes of {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm, such as 1,1,2."
+        )
     return x, y, z

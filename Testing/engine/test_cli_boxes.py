@@ -186,7 +186,9 @@ def test_what_cannot_be_done_is_reported(anatemb, place, library, model, tmp_pat
     assert_refused(anatemb("locate", scan, "--library", library, *out), "was built with other weights")
     refused = anatemb("locate", scan, "--library", library, "--recall", 0.999, *out, *model)
     assert_refused(refused, "cannot be guaranteed")
-    assert_refused(anatemb("crop", scan, "--library", library, "--spacing", "1,2", *out, *model), "--spacing 1,2")
+    for spacing in ("1,2", "0.01,1,1", "nan,1,1"):
+        outcome = anatemb("crop", scan, "--library", library, "--spacing", spacing, *out, *model)
+        assert_refused(outcome, f"--spacing {spacing}: give three sizes")
     assert_refused(anatemb("locate", scan, "--examples", tmp_path, *out), "holds no example")
     assert_refused(anatemb("structures", "build", place / "labelled", "-o", tmp_path / "x.bin"), "must be named NAME")
     broken = place / "scans" / "broken.nii.gz"
