@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
+from ..scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
 from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
 from .console import (
     check_folder,
@@ -80,9 +81,9 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"crops": [dict(zip(COLUMNS, row, strict=True)) for row in rows], "skipped": failed})
     else:
-        shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6])] for row in rows]
-        print_table(["crop", "voxels", "scan / crop"], shown)
-        say(f"{len(rows)} crops in {options.output}; {len(failed)} scans skipped")
+        shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6]), str(row[7])] for row in rows]
+        print_table(["crop", "voxels", "scan / crop", "missing"], shown)
+        say(f"crops in {options.output}: {len(rows)}; scans skipped: {len(failed)}")
     finish(failed, rows)
 
 
@@ -158,6 +159,8 @@ def read_spacing(text: str | None) -> tuple[float, float, float] | None:
         x, y, z = (float(part) for part in text.split(","))
     except ValueError:
         x = y = z = 0.0
-    if min(x, y, z) <= 0:
-        raise AnatomicalEmbeddingError(f"--spacing {text}: give three sizes of a voxel in mm, such as 1,1,2.")
+    if not all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):
+        raise AnatomicalEmbeddingError(
+            f"--spacing {text}: give three sizes of {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm, such as 1,1,2."
+        )
     return x, y, z

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import at_least, complete, not_negative, print_json, say, stop_on_signals
+from .console import at_least, check_folder, complete, not_negative, print_json, say, stop_on_signals
 
 if TYPE_CHECKING:
     from ..training.recipes import Recipe
@@ -106,6 +106,7 @@ def run(options: argparse.Namespace) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     recipe = load_recipe(options.recipe, _overrides(options.set))
+    check_folder(options.output)
     prepare_only = len(options.data) > 1 and options.data[0] == Path("prepare")
     if prepare_only:
         paths = _prepared_scans(options, options.data[1:], recipe, options.output)
@@ -118,13 +119,15 @@ def run(options: argparse.Namespace) -> None:
     if find_spec("lightning_fabric") is None:
         raise AnatomicalEmbeddingError("training needs lightning-fabric; install it: pip install -e '.[train]'.")
     device = choose_device(options.device)
-    scans = _training_scans(options, recipe)
-    if recipe.objective in ("coordinates", "hybrid"):
-        scans = tie_by_labels(scans)
+    # before the scans are prepared, which may take an hour
+    start_from = find_weights(options.start_from).network if options.start_from else None
     validation = Validation(options.validate, str(device)) if options.validate_every > 0 else None
     if validation is not None and recipe.network.frame == "level":
         _report(f"{recipe.name}: is not validated, as it learns levels and no points; the last weights are kept")
         validation = None
+    scans = _training_scans(options, recipe)
+    if recipe.objective in ("coordinates", "hybrid"):
+        scans = tie_by_labels(scans)
     if validation is not None:
         apart = validation.keep_apart(scans)
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):
@@ -132,7 +135,6 @@ def run(options: argparse.Namespace) -> None:
         if not apart:
             raise AnatomicalEmbeddingError(f"{options.validate}: holds every training patient; validate on others.")
         scans = apart
-    start_from = find_weights(options.start_from).network if options.start_from else None
     stop = stop_on_signals()
 
     def show(progress: Progress) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
+from ..resources import list_weights, weights_file
 from .console import at_least, complete, say
 
 _INSTALL = (
@@ -103,6 +104,11 @@ def check(options: argparse.Namespace) -> None:
     for path in [*options.scans, *([options.cohort] if options.cohort else [])]:
         if not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
+    if not Path(options.model).is_dir() and not weights_file(options.model).is_file():
+        raise AnatomicalEmbeddingError(
+            f"{options.model}: no such weights, and no folder of `anatemb segment train`; give a file, such a folder, "
+            f"or one of: {', '.join(list_weights())}."
+        )
 
 
 def _port(text: str) -> int:

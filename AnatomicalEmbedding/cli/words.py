@@ -60,7 +60,7 @@ def run_train(options: argparse.Namespace) -> None:
     if options.reports:
         if not examples:
             raise AnatomicalEmbeddingError(f"{', '.join(map(str, options.reports))}: no place is named that is known.")
-        console.say(f"{len(examples)} sentences of the reports name places", options.json)
+        console.say(f"sentences of the reports that name places: {len(examples)}", options.json)
     console.make_folder(options.output)
     recipe = TextRecipe(options.loss, options.mask, options.steps, options.seed)
     with console.progress_lines("training", options.json) as bar:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
 from ..scan.dicom import group_series, is_dicom_file
-from ..scan.image_files import image_suffix
+from ..scan.image_files import image_suffix, is_label_map
 from ..scan.volume import Volume
 
 MANIFEST_NAME = "cohort.sqlite"  # a folder that holds it is a store, and not searched
@@ -37,7 +37,8 @@ class Source:
 
 
 def list_sources(roots: list[Path], unreadable: Callable[[str], None]) -> Iterator[Source]:
-    """Every scan in folders and their subfolders, in the order of their names; files are taken as they are.
+    """Every scan in folders and their subfolders, in the order of their names, without label maps; files are taken as
+    they are.
 
     One folder holds the whole of a DICOM series: parts of it in other folders count as further scans.
     unreadable: receives a sentence for each folder that cannot be listed.
@@ -52,7 +53,7 @@ def list_sources(roots: list[Path], unreadable: Callable[[str], None]) -> Iterat
             yield from _in_folder(path.parent, [path.name])
         else:
             for folder, names in _walk(path, unreadable):
-                yield from _in_folder(folder, names)
+                yield from _in_folder(folder, [name for name in names if not is_label_map(Path(name))])
 
 
 def read_scan(scan: str) -> Volume:

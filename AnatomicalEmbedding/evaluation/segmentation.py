@@ -123,8 +123,8 @@ def evaluate_segmentation(
     """
     patients = sorted({example.patient for example in examples})
     order = np.random.default_rng(seed).permutation(patients).tolist()
-    tests = len(order) // 2 if tests is None else tests
-    pool, test = order[: len(order) - tests], order[len(order) - tests :]
+    learnt = max(len(order) - (len(order) // 2 if tests is None else tests), 0)
+    pool, test = order[:learnt], order[learnt:]
     shots = [m for m in shots if m <= len(pool)]
     if not shots or not test:
         raise PointsError(

@@ -75,7 +75,7 @@ def match_all(
                 f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
                 f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
             )
-        _check(target)
+        check_target(target)
     points_ras = as_points(points_ras)
     size = max(1, min(len(points_ras), _AT_ONCE))
     together = max(1, _AT_ONCE // size)
@@ -124,7 +124,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
             )
         if target.coordinate is None:
             raise MapError(f"{target.provenance.model}: has no body coordinates, which this needs.")
-        _check(target)
+        check_target(target)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if query.descriptors is None or any(target.local is None for target in targets):
@@ -176,7 +176,8 @@ def _judged(
     return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
 
 
-def _check(target: EmbeddingMap) -> None:
+def check_target(target: EmbeddingMap) -> None:
+    """Raise MapError for a map in which no point can be found: without body, or with levels alone."""
     if not len(target.body_index):
         raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
     if target.levels_alone:

@@ -41,6 +41,11 @@ def display_name(path: Path) -> str:
     return path.name[: -len(suffix)] if suffix else path.name
 
 
+def is_label_map(path: Path) -> bool:
+    """Is an image file, by its name NAME.seg.*, the label map of a scan?"""
+    return display_name(path).endswith(".seg")
+
+
 def image_reader(path: Path) -> sitk.ImageFileReader:
     """A reader for a file by its suffix, for DICOM where it is none of IMAGE_SUFFIXES."""
     reader = sitk.ImageFileReader()

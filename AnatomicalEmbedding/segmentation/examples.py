@@ -14,7 +14,7 @@ from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError, did_you_mean
 from ..scan.geometry import transform_points
-from ..scan.image_files import display_name
+from ..scan.image_files import display_name, is_label_map
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient_of
@@ -53,7 +53,7 @@ class Example:
 
 
 def _belongs(path: Path) -> bool:
-    return path.name.endswith(".labels.json") or display_name(path).endswith(".seg")
+    return path.name.endswith(".labels.json") or is_label_map(path)
 
 
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
@@ -116,7 +116,7 @@ def prepare(
     features: bool,
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> tuple[list[Group], list[Prepared]]:
-    """Groups of structures, and the examples cut to them."""
+    """Groups of structures, and the examples cut to them. Raises PointsError for outlines that miss their scan."""
     maps, spacings, ranges = {}, {}, {}
     for n, example in enumerate(examples):
         step(n / len(examples) / 2, example.id)
@@ -126,7 +126,11 @@ def prepare(
         for name in example.outlined:
             mask = labels.voxels == labels.values[name]
             spacings.setdefault(name, []).append(spacing_for([(mask, size)]))
-            ranges.setdefault(name, []).append(_range(mask, labels.ijk_to_ras, embedding))
+            points = _points(mask, labels.ijk_to_ras)
+            points = points[embedding.contains(points)]  # outlines may have a larger grid than their scan
+            if not len(points):
+                raise PointsError(f"{example.path}: {name} is outlined outside this scan; outline it there.")
+            ranges.setdefault(name, []).append(_range(points, embedding))
     extent = {
         name: (np.min([low for low, _ in of], axis=0), np.max([high for _, high in of], axis=0))
         for name, of in ranges.items()
@@ -165,9 +169,13 @@ def _prepare(example: Example, embedding: EmbeddingMap, groups: Sequence[Group],
     return Prepared(example.id, embedding, crops, volumes, contrast)
 
 
-def _range(mask: np.ndarray, ijk_to_ras: np.ndarray, embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest body coordinate (3,) of a structure, but for a few voxels."""
+def _points(mask: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
+    """RAS mm (n, 3) of some voxels of a mask, evenly thinned."""
     ijk = np.argwhere(mask)[:, ::-1]
-    ijk = ijk[:: max(1, len(ijk) // _POINTS)]
-    body = embedding.sample(transform_points(ijk_to_ras, ijk))
+    return transform_points(ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
+
+
+def _range(points_ras: np.ndarray, embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest body coordinate (3,) of a structure's points, but for a few."""
+    body = embedding.sample(points_ras)
     return np.quantile(body, _SHARE, axis=0), np.quantile(body, 1 - _SHARE, axis=0)

@@ -17,7 +17,6 @@ from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import AIR_HU, resample
-from ..errors import AnatomicalEmbeddingError
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
@@ -129,7 +128,9 @@ def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.nd
 
 
 def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray, features: bool) -> Crop:
-    """The part of a scan in a box (2, 3) RAS mm on the group's grid. features: with the embedding's descriptors."""
+    """The part of a scan in a box (2, 3) RAS mm on the group's grid. features: with the embedding's descriptors, where
+    it has any.
+    """
     part = crop_voxels(volume, box_ras)
     spacing = group.spacing_mm
     grid = resample(part, (spacing,) * 3, lattice=1, step=1)
@@ -138,7 +139,7 @@ def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np
     inside = torch.from_numpy(part.contains(points).reshape(crop.shape))
     coordinate = _coordinates(embedding, crop.to_ras, crop.shape, points) - group.centre
     coordinate = torch.from_numpy(coordinate.T.reshape(3, *crop.shape) / UNIT_MM).float()
-    extra = _features(embedding, box_ras) if features else (None, None, None)
+    extra = _features(embedding, box_ras) if features and embedding.local is not None else (None, None, None)
     return Crop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *extra)
 
 
@@ -166,8 +167,6 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
     """(n, 3) body coordinates of a crop's voxels: read between body cells, by the scan's affine map elsewhere."""
-    if embedding.coordinate is None:
-        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no body coordinates; choose other weights.")
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()

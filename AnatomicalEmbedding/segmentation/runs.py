@@ -14,7 +14,7 @@ import torch
 
 from ..embedding.inference import Model
 from ..embedding.tensor_files import write_checkpoint
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..files import parse_json, write_text
 from .carrying import guess_share
 from .examples import Example, Prepared, prepare
@@ -62,11 +62,13 @@ def train_segmenter(
 ) -> Segmenter:
     """Train a segmenter on outlined scans and save it in a folder; a run that was stopped goes on.
 
-    start_from: of STARTS. minutes: most time for training; None: what STEPS take. weights: by which the
+    start_from: of STEPS. minutes: most time for training; None: what STEPS take. weights: by which the
     embedding is loaded again, if not by its name. planned: called before training.
     step: called with (share done, what is being done). Raises CancelledError once `cancelled` says so, with all work
-    saved; AnatomicalEmbeddingError where the folder holds another run.
+    saved; AnatomicalEmbeddingError where the folder holds another run, WeightsError for a model without a body frame.
     """
+    if not model.network.metric:
+        raise WeightsError(f"{model.name}: has no common body frame in mm, which outlining needs; choose others.")
     identity = _identity(examples, model, start_from, seed, minutes)
     record = _read_record(folder, identity)
     if record is not None and is_trained(folder):

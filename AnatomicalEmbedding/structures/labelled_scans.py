@@ -21,7 +21,7 @@ import SimpleITK as sitk
 from ..errors import PointsError, VolumeError
 from ..files import parse_json
 from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
-from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
+from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
 from .label_names import KINDS, LANDMARK, Structure, find_structures, normalise_name
@@ -125,8 +125,7 @@ def refuse_twins(cases: Iterable[_Identified]) -> None:
 
 def list_scans(folder: Path) -> list[Path]:
     """The image files of a folder, without label maps, sorted."""
-    images = [path for path in sorted(folder.iterdir()) if image_suffix(path)]
-    return [path for path in images if not display_name(path).endswith(".seg")]
+    return [path for path in sorted(folder.iterdir()) if image_suffix(path) and not is_label_map(path)]
 
 
 def load_case(scan: Path) -> Case | None:

@@ -23,7 +23,8 @@ LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic p
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
 _TREES = 48
-_LEAF = 100  # smaller ones know the sources that they have seen, and no others
+_LEAF = 100  # matches; smaller ones know the sources that they have seen, and no others
+_LEAVES = 20  # for which there is room in a tree; of few matches a single leaf would judge all alike
 _FEATURE_SHARE = 0.5
 _FARTHEST_MM = 100.0  # larger errors count as this
 _ERROR_SCALE = 1000.0  # so that the error in mm hardly influences the choice of splits
@@ -70,7 +71,8 @@ def grow(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: in
             " add scans."
         )
     share = np.concatenate([np.full(len(f.errors_mm), weights[n] / len(f.errors_mm)) for n, f in used.items()])
-    trees = _fit(every.evidence, _targets(every.errors_mm), share * len(share), seed)
+    leaf = min(_LEAF, len(share) // _LEAVES)
+    trees = _fit(every.evidence, _targets(every.errors_mm), share * len(share), leaf, seed)
     sizes = [len(tree.feature) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     leaves = [tree.children_left < 0 for tree in trees]
@@ -112,8 +114,8 @@ def _forest_class() -> type:
     return require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train").RandomForestRegressor
 
 
-def _fit(evidence: np.ndarray, targets: np.ndarray, weight: np.ndarray, seed: int) -> list:
-    forest = _forest_class()(_TREES, min_samples_leaf=_LEAF, max_features=_FEATURE_SHARE, random_state=seed, n_jobs=-1)
+def _fit(evidence: np.ndarray, targets: np.ndarray, weight: np.ndarray, leaf: int, seed: int) -> list:
+    forest = _forest_class()(_TREES, min_samples_leaf=leaf, max_features=_FEATURE_SHARE, random_state=seed, n_jobs=-1)
     forest.fit(evidence, targets, sample_weight=weight)
     return [tree.tree_ for tree in forest.estimators_]
 

@@ -26,7 +26,7 @@ from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..files import TEMPORARY, atomic_path, parse_json
 from ..scan.checks import MIN_SLICES
 from ..scan.dicom import is_dicom_file, list_series
-from ..scan.image_files import display_name, image_suffix
+from ..scan.image_files import display_name, image_suffix, is_label_map
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case
 from .frames import FrameGuess, LevelTable, frame_from_map
@@ -114,7 +114,7 @@ def _walk(folder: Path) -> Iterator[Source]:
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         within = "_".join(path.relative_to(folder).parts[:-1])
         if image_suffix(path):
-            if not display_name(path).endswith(".seg"):
+            if not is_label_map(path):
                 yield Source("_".join(filter(None, (within, display_name(path)))), path)
         elif not any(path.is_relative_to(known) for known in listed) and is_dicom_file(path):
             listed.append(path.parent)

@@ -203,7 +203,7 @@ class TrainingState:
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
     """The weights both have. Heads that the source lacks keep their random weights, others are left out."""
-    fault = "start_from: these weights belong to another network than the recipe's; choose a recipe with their widths."
+    fault = "--start-from: the weights belong to another network than the recipe's; choose a recipe with their widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ..errors import AnatomicalEmbeddingError
 from . import numbers
-from .qualifiers import AFTER_ZONE, PREFIXES, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
+from .qualifiers import PREFIXES, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
 from .spelling import Spelling
 from .structure_names import SIDES
 from .terms import Term, Terms, load_terms, plain_words
@@ -276,17 +276,12 @@ class _Reading:
         before = self._before(each.first, taken)
         for relation, kind in RELATIONS.items():
             if tuple(before[-len(relation) :]) == relation:
-                if kind == "between":
-                    return replace(each, qualifier=Qualifier(kind))  # the other place is named later
-                return replace(each, qualifier=Qualifier(kind))
+                return replace(each, qualifier=Qualifier(kind))  # of "between", the other place is named later
         zone: list[str] = []
-        words = list(before)
-        noun = bool(words) and words[-1] in ZONE_NOUNS
-        if noun:
-            words.pop()
+        words = before[:-1] if before and before[-1] in ZONE_NOUNS else before
         while words and words[-1] in ZONES:
             zone.append(ZONES[words.pop()])
-        if zone and (noun or all(z in AFTER_ZONE or z for z in zone)):
+        if zone:
             return replace(each, qualifier=Qualifier("zone", " ".join(zone)))
         after = [w for n, w in enumerate(self._words[each.last + 1 : each.last + 4], each.last + 1) if n not in taken]
         zone = [ZONES[w] for w in after[:2] if w in ZONES]
@@ -466,44 +461,5 @@ def _singular(word: str) -> str:
 
 
 _NOT_PLURAL = frozenset(
-    [
-        "pancreas",
-        "ascites",
-        "biceps",
-        "triceps",
-        "quadriceps",
-        "pelvis",
-        "uterus",
-        "rectus",
-        "psoas",
-        "iliopsoas",
-        "sartorius",
-        "piriformis",
-        "trapezius",
-        "pons",
-        "lens",
-        "sinus",
-        "larynx",
-        "pharynx",
-        "thorax",
-        "adnexa",
-        "pubis",
-        "testis",
-        "axis",
-        "atlas",
-        "supraspinatus",
-        "infraspinatus",
-        "maximus",
-        "medius",
-        "minimus",
-        "teres",
-        "bronchus",
-        "hilus",
-        "hilus",
-        "humerus",
-        "esophagus",
-        "corpus",
-        "gaster",
-        "vas",
-    ]
+    ["pancreas", "ascites", "biceps", "triceps", "quadriceps", "psoas", "iliopsoas", "pons", "lens", "atlas", "teres"]
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Qualifier:
-    """kind: "zone" (detail: one or two of `DIRECTIONS`), "between" (detail: the other place), or a relation: "above",
+    """kind: "zone" (detail: one or two values of `ZONES`), "between" (detail: the other place), or a relation: "above",
     "below", "before", "behind", "medial", "lateral", "left_of", "right_of", "around", "inside".
     """
 
@@ -26,7 +26,6 @@ class Qualifier:
         )
 
 
-DIRECTIONS = ("upper", "lower", "middle", "anterior", "posterior", "medial", "lateral", "proximal", "distal")
 ZONES = {
     "upper": "upper", "superior": "upper", "cranial": "upper", "apical": "upper", "top": "upper", "high": "upper",
     "lower": "lower", "inferior": "lower", "caudal": "lower", "basal": "lower", "low": "lower", "bottom": "lower",
@@ -36,34 +35,10 @@ ZONES = {
     "medial": "medial", "inner": "medial", "lateral": "lateral", "outer": "lateral",
     "proximal": "proximal", "distal": "distal",
 }  # fmt: skip
-ZONE_NOUNS = frozenset(
-    [
-        "pole",
-        "third",
-        "half",
-        "part",
-        "portion",
-        "aspect",
-        "zone",
-        "region",
-        "end",
-        "tip",
-        "wall",
-        "surface",
-        "margin",
-        "border",
-        "limb",
-        "quarter",
-        "segment",
-        "side",
-        "area",
-        "level",
-        "section",
-        "edge",
-        "part",
-    ]
-)
-AFTER_ZONE = frozenset(ZONES.values())
+ZONE_NOUNS = frozenset([
+    "pole", "third", "half", "part", "portion", "aspect", "zone", "region", "end", "tip", "wall", "surface",
+    "margin", "border", "limb", "quarter", "segment", "side", "area", "level", "section", "edge"
+])  # fmt: skip
 # Words before a place that move the place meant next to it; the longest first.
 RELATIONS: dict[tuple[str, ...], str] = {
     ("in", "front"): "before",

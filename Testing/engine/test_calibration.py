@@ -32,6 +32,12 @@ def test_what_was_learnt_holds_for_new_matches(forest):
         assert error[these].mean() == pytest.approx(new.errors_mm[these].mean(), rel=0.15)
 
 
+def test_few_matches_are_not_all_judged_alike():
+    new = outcomes(1000, 1)
+    present = grow({"known": outcomes(200, 0)}, {"known": 1.0}).predict(new.evidence)[:, 0]
+    assert ((present < 0.5) == ~np.isfinite(new.errors_mm)).mean() > 0.95
+
+
 def test_the_forest_answers_as_the_library_that_grew_it(monkeypatch):
     from sklearn import ensemble
 

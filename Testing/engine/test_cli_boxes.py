@@ -115,6 +115,7 @@ def test_crops_lie_on_the_source_voxels(anatemb, place, library, model, tmp_path
     words = ("crop", place / "scans", "--structures", "liver,kidney_left", "--library", library, "--recall", 0.3)
     outcome = anatemb(*words, "--separate", "-o", tmp_path, *model)
     assert outcome.code == 2  # the broken file
+    assert outcome.out.splitlines()[0].split()[-1] == "missing"  # structures that a scan does not show
     rows = list(csv.DictReader((tmp_path / "crops.csv").open()))
     assert sorted(row["structures"] for row in rows) == ["kidney_left"] * 2 + ["liver"] * 2
     for row in rows:
@@ -185,7 +186,9 @@ def test_what_cannot_be_done_is_reported(anatemb, place, library, model, tmp_pat
     assert_refused(anatemb("locate", scan, "--library", library, *out), "was built with other weights")
     refused = anatemb("locate", scan, "--library", library, "--recall", 0.999, *out, *model)
     assert_refused(refused, "cannot be guaranteed")
-    assert_refused(anatemb("crop", scan, "--library", library, "--spacing", "1,2", *out, *model), "--spacing 1,2")
+    for spacing in ("1,2", "0.01,1,1", "nan,1,1"):
+        outcome = anatemb("crop", scan, "--library", library, "--spacing", spacing, *out, *model)
+        assert_refused(outcome, f"--spacing {spacing}: give three sizes")
     assert_refused(anatemb("locate", scan, "--examples", tmp_path, *out), "holds no example")
     assert_refused(anatemb("structures", "build", place / "labelled", "-o", tmp_path / "x.bin"), "must be named NAME")
     broken = place / "scans" / "broken.nii.gz"

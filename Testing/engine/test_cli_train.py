@@ -109,6 +109,13 @@ def test_missing_folder_is_named(recipe, tmp_path, capsys):
     assert "none: no such folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [("--start-from", "none.safetensors"), ("--validate", "none")])
+def test_files_that_are_not_there_are_named_before_scans_are_prepared(scans, recipe, tmp_path, capsys, option):
+    assert anatemb("train", scans, "-o", tmp_path / "run", "--recipe", recipe, "--jobs", 1, *option) == 2
+    assert f"{option[1]}: no such f" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     "option",
     [

@@ -37,6 +37,7 @@ class TestScansOfAFolder:
     def test_bad_files_are_recorded_with_the_reason_and_stop_nothing(self, store, weights, tmp_path):
         bad = make_bad_files(tmp_path / "in" / "bad")
         (good,) = write_parts(tmp_path / "in", 1)
+        shutil.copy(good, good.with_name("ct.seg.nii.gz"))  # by its name the label map of a scan, and none itself
         store.add([tmp_path / "in"])
         embed_waiting(store, weights)
         rows = {row.path: row for row in store.manifest.rows()}

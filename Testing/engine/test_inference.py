@@ -13,6 +13,7 @@ from scan_files import HU_GRADIENT, centred_affine, linear_ct, true_hu
 from small_models import Averaging, cell_centres, small_network, write_small_weights
 
 from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.embedding.coverage import body_points
 from AnatomicalEmbedding.embedding.device import choose_device, memory_budget
 from AnatomicalEmbedding.embedding.inference import Model, load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
@@ -152,6 +153,12 @@ class TestPlace:
         assert level.coordinate[2].std() > 0
         with pytest.raises(MapError, match="one: states levels along the body alone; find points by other weights"):
             match(level, scan.bounds_ras.mean(0)[None], level)
+
+    def test_descriptors_alone_are_of_no_common_body(self, scan):
+        described = Model(small_network(coordinates=False, local_channels=4), "one", HASH).embed(scan)
+        assert not described.provenance.metric
+        with pytest.raises(AnatomicalEmbeddingError, match="one: has no common body frame in mm"):
+            body_points(described)
 
     def test_the_map_says_what_made_it(self, scan):
         found = model().embed(replace(scan, notes=("gantry tilt 12.0 deg resampled upright",)))

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
+from small_models import small_network
 
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.evaluation.segmentation import CARRIED, OURS, evaluate_segmentation
 from AnatomicalEmbedding.phantom import make_phantom
@@ -84,8 +86,9 @@ def test_evaluation_learns_from_some_patients_and_tests_others(work):
         found = {m.structure: m.dice for m in result.measured if m.method == method}
         assert set(found) == set(NAMES)
         assert 0.6 < found["liver"] < 1
-    with pytest.raises(PointsError, match="patients are too few"):
-        evaluate_segmentation(examples, model, tests=2)
+    for tests in (2, 3):
+        with pytest.raises(PointsError, match="patients are too few"):
+            evaluate_segmentation(examples, model, tests=tests, minutes=0.01)
 
 
 def rows_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -165,10 +168,33 @@ def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):
     none = anatemb("segment", "train", tmp_path / "empty", "-o", tmp_path / "run")
     assert none.code == 2
     assert "holds no outlined scan" in none.err
+    weights = tmp_path / "described.safetensors"
+    write_weights(small_network(coordinates=False, local_channels=4), weights, "described", {})
+    nowhere = anatemb("segment", "train", work / "examples", "-o", tmp_path / "run", "--model", weights)
+    assert nowhere.code == 2
+    assert "described: has no common body frame in mm" in nowhere.err
     untrained = anatemb("segment", "run", work / "scans", "--model", tmp_path / "empty", "-o", tmp_path / "out")
     assert untrained.code == 2
     assert "anatemb segment train" in untrained.err
     assert not (tmp_path / "out").exists()
+
+
+def test_outlines_may_reach_beyond_their_scan_but_not_miss_it(work, tmp_path):
+    volume, labels = Volume.read(work / "examples" / "scan302.nii.gz"), work / "examples" / "scan302.seg.nrrd"
+    liver = read_segments(labels).voxels == read_segments(labels).values["liver"]
+    middle = int(np.flatnonzero(liver.any(axis=(1, 2))).mean())
+    Volume(volume.voxels[:middle], volume.ijk_to_ras).write(tmp_path / "cut.nii.gz")
+    model = load_model("ape-ct-v3", "cpu")  # it has no descriptors, which are left out then
+    for shift, held in ((0.0, True), (1000.0, False)):
+        ijk_to_ras = volume.ijk_to_ras.copy()
+        ijk_to_ras[2, 3] += shift
+        write_segments(tmp_path / "cut.seg.nrrd", liver.astype(np.uint8), ijk_to_ras, NAMES[:1])
+        if held:
+            (example,) = prepare(read_examples(tmp_path), model, features=True)[1]
+            assert [of.crop.features for of in example.crops.values()] == [None]
+        else:
+            with pytest.raises(PointsError, match="liver is outlined outside this scan"):
+                prepare(read_examples(tmp_path), model, features=True)
 
 
 def test_results_of_crops_go_back_to_their_scans(work, truth, tmp_path, anatemb, kept_maps):

@@ -20,9 +20,10 @@ def test_a_weak_token_is_refused(token, capsys):
     assert "--token" in capsys.readouterr().err
 
 
-def test_a_missing_scan_is_named(capsys):
-    assert main(["view", "nowhere.nii.gz"]) == 2
-    assert "nowhere.nii.gz" in capsys.readouterr().err
+def test_a_missing_scan_or_weights_are_named(capsys):
+    for words in (["nowhere.nii.gz"], ["--model", "nowhere"]):
+        assert main(["view", "--no-browser", *words]) == 2
+        assert f"{words[-1]}: no such" in capsys.readouterr().err
 
 
 def test_without_trame_slicer_one_line_says_how_to_get_it(monkeypatch, capsys):

@@ -146,7 +146,7 @@ class EmbeddingNetwork(nn.Module):
     @property
     def metric(self) -> bool:
         """Whether coordinates are mm of a common body frame."""
-        return self.spec.unit_mm is not None and self.spec.frame == "body"
+        return self.spec.coordinates and self.spec.unit_mm is not None and self.spec.frame == "body"
 
     @property
     def organ_names(self) -> tuple[str, ...]:

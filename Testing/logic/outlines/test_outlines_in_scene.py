@@ -97,6 +97,8 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("")
     assert "holds other files" in OutlineFolder(tmp_path / "mine").problem()
+    (tmp_path / "mine" / "outlines.json").write_text("")  # as a full disk leaves a file
+    assert "holds other files" in OutlineFolder(tmp_path / "mine").problem()
     folder = OutlineFolder(tmp_path / "new")
     assert folder.problem() == ""
     labels = mask_of(0, "liver").astype(np.uint8)

@@ -1,5 +1,8 @@
 """Words looked for in scans of a scene: where they are, what is shaded, what is said where nothing is found."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import slicer
@@ -123,6 +126,20 @@ def test_changed_voxels_take_the_answer_with_them(bench, pair):
     bench.settle()
     assert "the image is empty" in dict(bench.search.answers())["Prior"]
     assert bench.search.found(pair[1]) is not None
+
+
+def test_a_scan_that_is_deleted_while_it_is_searched_leaves_nothing(bench, pair):
+    bench.store.request(pair)
+    bench.settle()
+    bench.search.find("liver")
+    while not bench.search.steps:
+        bench.search.poll()
+    left = weakref.ref(bench.store.map(pair[0]))
+    bench.scene.RemoveNode(pair[0])
+    bench.search.volumes = pair[1:]
+    bench.settle()  # the other scan comes after it
+    gc.collect()
+    assert left() is None
 
 
 def test_deleting_a_scan_takes_its_region_and_closing_the_scene_all(bench, pair):

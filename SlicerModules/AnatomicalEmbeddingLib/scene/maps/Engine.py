@@ -90,7 +90,8 @@ class Engine:
     ) -> EmbeddingMap:
         """Embed a scan; on the CPU where the GPU's memory does not suffice, which the map's notes state.
 
-        Raises AnatomicalEmbeddingError, of it CancelledError when `cancelled` says so.
+        Raises AnatomicalEmbeddingError, of it CancelledError when `cancelled` says so, and MapError for a map in which
+        no point can be found.
         """
         progress(0.0, "loading the model")
         model = self.load()
@@ -98,6 +99,7 @@ class Engine:
 
         from AnatomicalEmbedding.embedding.device import choose_device
         from AnatomicalEmbedding.errors import MemoryLimitError
+        from AnatomicalEmbedding.matching.match import check_target
 
         try:
             found = model.embed(volume, progress, cancelled)
@@ -107,6 +109,7 @@ class Engine:
             onCpu = replace(model, network=deepcopy(model.network), device=choose_device("cpu"))
             found = onCpu.embed(volume, progress, cancelled)
             found = replace(found, notes=(*found.notes, f"too large for the memory of {model.device}, done on the CPU"))
+        check_target(found)
         found.precompute()
         return found
 

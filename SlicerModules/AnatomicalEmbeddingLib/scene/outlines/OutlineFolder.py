@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from AnatomicalEmbedding.files import free_name
+from AnatomicalEmbedding.files import free_name, write_text
 
 if TYPE_CHECKING:
     from ..VolumeNodes import Snapshot
@@ -38,20 +38,28 @@ class OutlineFolder:
             return f"{self.path}: give the whole path of the folder."
         if self.path.is_file():
             return f"{self.path}: is a file; choose a folder."
-        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / _RECORD).is_file():
+        if self.path.is_dir() and any(self.path.iterdir()) and self._names() is None:
             return f"{self.path}: holds other files; choose a new or empty folder."
         return ""
 
     def prepare(self, names: Sequence[str]) -> None:
-        """Make it, without the files of scans that are none of `names`. Raises OSError where that fails."""
+        """Make it, without the files of scans that are none of `names`. Raises OSError or AnatomicalEmbeddingError
+        where that fails.
+        """
         for folder in (self.examples, self.scans, self.results):
             folder.mkdir(parents=True, exist_ok=True)
-        record = self.path / _RECORD
-        before = json.loads(record.read_text("utf-8")) if record.is_file() else []
-        record.write_text(json.dumps(sorted({*before, *names})), "utf-8")
+        before = self._names() or []
+        write_text(self.path / _RECORD, json.dumps(sorted({*before, *names})))
         for name in set(before) - set(names):
             self._remove(self.examples, name)
             self._remove(self.scans, name)
+
+    def _names(self) -> list[str] | None:
+        """Of all scans that were written to it; None where no record says so, or a damaged one."""
+        try:
+            return list(map(str, json.loads((self.path / _RECORD).read_text("utf-8"))))
+        except (OSError, TypeError, ValueError):
+            return None
 
     def writeExample(self, name: str, scan: Snapshot, labels: np.ndarray, names: Sequence[str]) -> None:
         """Write a scan with its outlines. Raises AnatomicalEmbeddingError where that fails."""

@@ -20,6 +20,7 @@ from .PlaceRegion import Region, RegionNodes, regionOf
 if TYPE_CHECKING:
     import numpy as np
 
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
     from AnatomicalEmbedding.words import Mention, Place, PlaceFinder, Sentence
     from AnatomicalEmbedding.words.qualifiers import Qualifier
 
@@ -73,6 +74,14 @@ class _Query:
         return self.steps[self.at] if self.steps else None
 
 
+@dataclass(eq=False)
+class _Searched:
+    """A scan and its finder, which the worker makes when it first needs it; it goes with the scan."""
+
+    embedding: EmbeddingMap
+    finder: PlaceFinder | None = None
+
+
 class WordSearch(Listener):
     """Lives on the main thread; `poll` must be called a few times a second.
 
@@ -89,7 +98,7 @@ class WordSearch(Listener):
         self.regions = RegionNodes(scene)
         self._worker = Worker()
         self._query: _Query | None = None
-        self._finders: dict[str, PlaceFinder] = {}  # written by the worker, which works on one scan at a time
+        self._finders: dict[str, _Searched] = {}  # by volume ID
         self.name = ""
         self._clock, self._moved = clock, 0.0
         self._point: tuple | None = None
@@ -280,17 +289,17 @@ class WordSearch(Listener):
                 self._work(_NAME, node, lambda finder: _nameOf(finder, point))
 
     def _work(self, key: str, node, work: Callable[[PlaceFinder], object]) -> None:
-        volumeId, embedding, finders = node.GetID(), self.store.map(node), self._finders
-        known = finders.get(volumeId)
-        copy = None if known is not None and known.embedding is embedding else snapshot(node)
+        searched, embedding = self._finders.get(node.GetID()), self.store.map(node)
+        if searched is None or searched.embedding is not embedding:
+            searched = self._finders[node.GetID()] = _Searched(embedding)
+        copy = None if searched.finder is not None else snapshot(node)
 
         def run(*_):
-            finder = known
-            if copy is not None:
+            if searched.finder is None:
                 from AnatomicalEmbedding.words import PlaceFinder
 
-                finder = finders[volumeId] = PlaceFinder(embedding, copy.volume())
-            return work(finder)
+                searched.finder = PlaceFinder(embedding, copy.volume())
+            return work(searched.finder)
 
         self._worker.submit(key, run)
 
