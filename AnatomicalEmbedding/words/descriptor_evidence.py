@@ -56,7 +56,7 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     weights = torch.from_numpy(discriminant[:-1])
     ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(discriminant[-1])
     cells = np.argwhere(held)[:, ::-1] * (grid.step / (embedding.cell_mm / 2))
-    read = read_at(ratio, low - start + 0.5 + cells, "border")
+    read = read_at(ratio, (low - start + 0.5 + cells).astype(np.float32), "border")
     odds = prior.values[held] / (1 - prior.values[held].clip(0, 0.98)) * np.exp(_TRUST * read.clip(-_LIMIT, _LIMIT))
     values = np.zeros_like(prior.values)
     values[held] = odds / (1 + odds)

@@ -61,8 +61,8 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
     place = grid.body.reshape(3, -1)[:, cells]
     if shift_mm:
         place[2] += faded(shift_mm, place[1]) if fading else shift_mm
-    index = (place - (LOW_MM + STEP_MM * (np.array(found.first) - 0.5))[:, None]) / STEP_MM
-    return grid.field_of(cells, read_at(torch.from_numpy(found.share).float() / 255, index.T, "zeros"))
+    place -= (LOW_MM + STEP_MM * (np.array(found.first) - 0.5)).astype(np.float32)[:, None]
+    return grid.field_of(cells, read_at(torch.from_numpy(found.share).float() / 255, (place / STEP_MM).T, "zeros"))
 
 
 def _widened(held: np.ndarray, reach: np.ndarray) -> np.ndarray:
@@ -80,11 +80,11 @@ def _widened(held: np.ndarray, reach: np.ndarray) -> np.ndarray:
 
 
 def read_at(values: torch.Tensor, places: np.ndarray, beyond: str) -> np.ndarray:
-    """(n,) values (k, j, i) of cells read linearly at places (n, 3) along i, j, k, in cells from their outer border.
+    """(n,) values (k, j, i) of cells read linearly at places float32 (n, 3) along i, j, k, in cells from their border.
 
     beyond: what is read further out, "zeros" or "border".
     """
-    relative = torch.from_numpy((2 * places / values.shape[::-1] - 1).astype(np.float32))
+    relative = torch.from_numpy(places * (2 / np.array(values.shape[::-1], dtype=np.float32)) - 1)
     read = F.grid_sample(values[None, None], relative[None, None, None], align_corners=False, padding_mode=beyond)
     return read.numpy().ravel()
 
