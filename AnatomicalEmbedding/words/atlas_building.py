@@ -33,7 +33,7 @@ from .structure_names import SUMS
 _SAMPLE_MM = 4.0
 _FEWEST_TO_DRAW = 16  # labels of a map that is drawn
 _FEWEST_REAL = 3  # real examples that need no synthetic ones to stand in
-_SYNTHETIC = 0.2  # what synthetic patients, all together, count against real ones; see RESULTS
+_SYNTHETIC = 0.1  # what synthetic patients, all together, count against real ones; see RESULTS
 _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # of an atlas of many, and what is added, over the root of their number
 _LEAST_SHARE = 0.02
 _FIT_MM, _FIT_REACH_MM, _FIT_NOISE_MM = 14.0, 90.0, 8.0

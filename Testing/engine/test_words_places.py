@@ -57,8 +57,8 @@ ORGANS = ("liver", "spleen", "kidney_left", "kidney_right", "stomach", "heart_ve
           "gallbladder", "iliopsoas_left", "autochthon_right", "trachea")  # fmt: skip
 
 
-@pytest.mark.parametrize(("real", "share"), [(3, 0.2), (2, 0.5)])
-def test_synthetic_patients_count_a_fifth_where_enough_real_ones_show_a_structure(real, share):
+@pytest.mark.parametrize(("real", "share"), [(3, 0.1), (2, 0.5)])
+def test_synthetic_patients_count_a_tenth_where_enough_real_ones_show_a_structure(real, share):
     places = np.stack(np.meshgrid(*[np.arange(-75.0, 76.0, 5)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
 
     def body(name: str, kind: str, right_mm: float) -> LabelledBody:
