@@ -43,7 +43,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "NAME.nii.gz. Works for the weights of --model alone.",
     )
     atlas.add_argument("data", type=Path, nargs="+", metavar="DATA")
-    atlas.add_argument("--phantoms", type=at_least(0), default=6, metavar="N", help="synthetic patients (default: 6)")
+    atlas.add_argument("--phantoms", type=at_least(0), default=18, metavar="N", help="synthetic patients (default: 18)")
     atlas.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     complete(atlas, run_atlas, json=False)
 

@@ -1,8 +1,8 @@
 """Building an atlas: scans with labels, label maps without their scans, and synthetic patients, in one frame.
 
 A scan's voxels get the coordinates of its embedding. A label map with bones is drawn as a CT-like volume first
-(`drawn_scan`). One with few organs alone is laid on the mean places of these organs. Synthetic patients stand in for
-structures that too few real ones show.
+(`drawn_scan`). One with few organs alone is laid on the mean places of these organs. Synthetic patients count a small
+part in what is known of each structure, and stand in for real ones where too few show it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from .structure_names import SUMS
 
 _SAMPLE_MM = 4.0
 _FEWEST_TO_DRAW = 16  # labels of a map that is drawn
-_FEWEST_REAL = 3  # real examples that make synthetic ones needless
+_FEWEST_REAL = 3  # real examples that need no synthetic ones to stand in
+_SYNTHETIC = 0.1  # what synthetic patients, all together, count against real ones; see RESULTS
 _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # of an atlas of many, and what is added, over the root of their number
 _LEAST_SHARE = 0.02
 _FIT_MM, _FIT_REACH_MM, _FIT_NOISE_MM = 14.0, 90.0, 8.0
@@ -67,6 +68,9 @@ class LabelledBody:
     descriptor: np.ndarray | None = None
 
 
+_Counted = tuple[LabelledBody, np.ndarray, np.ndarray]  # a body, the frame's cells that hold a structure, how often
+
+
 @dataclass(frozen=True, eq=False)
 class _LabelFile:
     name: str
@@ -79,7 +83,7 @@ class _LabelFile:
 def build_atlas(
     folders: Iterable[Path],
     model: Model,
-    phantoms: int = 6,
+    phantoms: int = 18,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> Atlas:
     """An atlas of every structure of the label maps in some folders, and of synthetic patients.
@@ -244,7 +248,7 @@ def _mean_centres(bodies: list[LabelledBody]) -> dict[str, np.ndarray]:
 
 def count_occupancy(bodies: list[LabelledBody]) -> dict[str, Occupancy]:
     """How often each structure is found in each cell, of the bodies that show the cell and have the structure named."""
-    counted: dict[str, list[tuple[LabelledBody, np.ndarray, np.ndarray]]] = {}
+    counted: dict[str, list[_Counted]] = {}
     shown: dict[str, np.ndarray] = {}
     for body in bodies:
         index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
@@ -303,20 +307,39 @@ def _labels_of(body: LabelledBody) -> dict[str, list[int]]:
     return {name: [value for value, n in body.names.items() if n in of] for name, of in wanted.items()}
 
 
-def _occupancy(of: list[tuple[LabelledBody, np.ndarray, np.ndarray]], shown: dict[str, np.ndarray]) -> Occupancy | None:
+def _occupancy(of: list[_Counted], shown: dict[str, np.ndarray]) -> Occupancy | None:
     real = [one for one in of if one[0].kind != "synthetic"]
-    used = real if len(real) >= _FEWEST_REAL else of
-    blur = float(np.hypot(_BLUR_MM, _BLUR_FEW_MM / np.sqrt(len(used))))
-    every = np.unique(np.concatenate([cells for _, cells, _ in used]))
-    k, j, i = np.unravel_index(every, SHAPE)
-    reach = int(np.ceil(2.5 * blur / STEP_MM)) + 1
-    low = np.maximum([k.min() - reach, j.min() - reach, i.min() - reach], 0)
-    high = np.minimum([k.max() + reach + 1, j.max() + reach + 1, i.max() + reach + 1], SHAPE)
-    crop = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
-    inside = np.zeros(tuple(high - low), dtype=np.float32)
+    synthetic = [one for one in of if one[0].kind == "synthetic"]
+    every = np.unique(np.concatenate([cells for _, cells, _ in of]))
+    index = np.stack(np.unravel_index(every, SHAPE))
+    reach = int(np.ceil(2.5 * _blur_of(1) / STEP_MM)) + 1
+    low = np.maximum(index.min(axis=1) - reach, 0)
+    size = np.minimum(index.max(axis=1) + reach + 1, SHAPE) - low
+    if len(real) < _FEWEST_REAL or not synthetic:
+        share, volumes = _share(of, shown, low, size)
+    else:
+        share, volumes = _share(real, shown, low, size)
+        share = (1 - _SYNTHETIC) * share + _SYNTHETIC * _share(synthetic, shown, low, size)[0]
+    share[share < _LEAST_SHARE] = 0
+    if not share.any():
+        return None
+    kept = np.argwhere(share > 0)
+    first, last = kept.min(axis=0), kept.max(axis=0) + 1
+    share = share[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
+    share = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
+    origin = tuple(int(n) for n in (low + first)[::-1])
+    return Occupancy(origin, share, len(of), len(real), float(np.median(volumes)))
+
+
+def _share(
+    of: list[_Counted], shown: dict[str, np.ndarray], low: np.ndarray, size: np.ndarray
+) -> tuple[np.ndarray, list[float]]:
+    """How often (k, j, i) some bodies have the structure in the cells of a box, and its volume in each, ml."""
+    crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
+    inside = np.zeros(tuple(size), dtype=np.float32)
     seen = np.zeros_like(inside)
     volumes = []
-    for body, cells, number in used:
+    for body, cells, number in of:
         grid = np.zeros_like(inside)
         grid[tuple(np.array(np.unravel_index(cells, SHAPE)) - low[:, None])] = number
         density = _blurred(shown[body.name].reshape(SHAPE)[crop], _BLUR_MM)
@@ -326,19 +349,13 @@ def _occupancy(of: list[tuple[LabelledBody, np.ndarray, np.ndarray]], shown: dic
         inside += np.clip(share, 0, 1) * known
         seen += known
         volumes.append(float(np.clip(share, 0, 1).sum()) * STEP_MM**3 / 1000)
-    rest = float(np.sqrt(max(blur**2 - _BLUR_MM**2, 0.0)))
-    share = _blurred(inside, rest) / np.maximum(_blurred(seen, rest), 0.2)
-    share[share < _LEAST_SHARE] = 0
-    if not share.any():
-        return None
-    kept = np.argwhere(share > 0)
-    first, last = kept.min(axis=0), kept.max(axis=0) + 1
-    share = share[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
-    share = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
-    origin = tuple(int(n) for n in (low + first)[::-1])
-    return Occupancy(
-        origin, share, len(used), sum(one[0].kind != "synthetic" for one in used), float(np.median(volumes))
-    )
+    rest = float(np.sqrt(max(_blur_of(len(of)) ** 2 - _BLUR_MM**2, 0.0)))
+    return _blurred(inside, rest) / np.maximum(_blurred(seen, rest), 0.2), volumes
+
+
+def _blur_of(bodies: int) -> float:
+    """mm by which what is known of so many is blurred."""
+    return float(np.hypot(_BLUR_MM, _BLUR_FEW_MM / np.sqrt(bodies)))
 
 
 def _blurred(grid: np.ndarray, sigma_mm: float) -> np.ndarray:

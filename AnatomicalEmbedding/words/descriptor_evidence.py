@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from ..embedding.map import EmbeddingMap
 from .grid_weights import Field, Grid
+from .occupancy import read_at
 
 _RIDGE = 0.005  # added to each variance, of descriptors of unit length
 _TRUST = 0.6  # of the ratio, as neighbouring cells say nearly the same, and CT numbers a part of it; see RESULTS
@@ -41,7 +41,10 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
-    # the local cells about the prior's box: their ratio, read linearly at the grid's cells
+    held = prior.values > 0
+    if not held.any():
+        return prior
+    # the local cells about the prior's box: their ratio, read linearly at the grid's cells that may hold the structure
     first = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4
     size = np.array(prior.values.shape[::-1])
     low, high = (
@@ -52,11 +55,9 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     crop = local[(slice(None), *(slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True)))].float()
     weights = torch.from_numpy(discriminant[:-1])
     ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(discriminant[-1])
-    axes = [
-        torch.from_numpy((2 * (np.linspace(a, b, n) - begin) + 1) / (end - begin) - 1).float()
-        for a, b, n, begin, end in zip(low, high, size, start, stop, strict=True)
-    ]
-    at = torch.stack(torch.meshgrid(*axes[::-1], indexing="ij")[::-1], dim=-1)
-    read = F.grid_sample(ratio[None, None], at[None], align_corners=False, padding_mode="border")[0, 0].numpy()
-    odds = prior.values / (1 - prior.values.clip(0, 0.98)) * np.exp(_TRUST * read.clip(-_LIMIT, _LIMIT))
-    return grid.with_values(prior, odds / (1 + odds))
+    cells = np.argwhere(held)[:, ::-1] * (grid.step / (embedding.cell_mm / 2))
+    read = read_at(ratio, (low - start + 0.5 + cells).astype(np.float32), "border")
+    odds = prior.values[held] / (1 - prior.values[held].clip(0, 0.98)) * np.exp(_TRUST * read.clip(-_LIMIT, _LIMIT))
+    values = np.zeros_like(prior.values)
+    values[held] = odds / (1 + odds)
+    return grid.with_values(prior, values)

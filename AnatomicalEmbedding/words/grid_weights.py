@@ -10,6 +10,7 @@ import SimpleITK as sitk
 import torch
 
 from ..embedding.grid_reading import smoothed
+from .atlas import LOW_MM, SHAPE, STEP_MM
 
 _LEAST = 1e-3
 
@@ -93,6 +94,40 @@ class Grid:
         high = self.origin + self.step * (np.array(field.first) + size - 1) + mm
         larger = self.around(low, high)
         return self.with_values(larger, self.taken(field, larger))
+
+    @cached_property
+    def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cells that hold tissue, in the order of the body frame's cells that they lie in; and where each of these
+        begins. What lies beyond the frame is in its outermost cells.
+        """
+        cells = np.flatnonzero(self.tissue)
+        index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
+        flat = np.ravel_multi_index(np.clip(index, 0, np.array(SHAPE[::-1]) - 1).T[::-1], SHAPE)
+        begin = np.concatenate([[0], np.bincount(flat, minlength=int(np.prod(SHAPE))).cumsum()])
+        return cells[np.argsort(flat, kind="stable")], begin
+
+    def cells_in(self, first: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """(n,) flat indices of cells with tissue whose places lie in some of the body frame's cells.
+
+        held: bool (k, j, i), these; first: (3,) index i, j, k of the first of them in the frame.
+        """
+        index = np.argwhere(held) + np.asarray(first)[::-1]
+        index = index[((index >= 0) & (index < SHAPE)).all(axis=1)]
+        flat = np.ravel_multi_index(index.T, SHAPE)
+        cells, begin = self._by_place
+        count = begin[flat + 1] - begin[flat]
+        last = count.cumsum()
+        return cells[np.arange(count.sum()) + np.repeat(begin[flat] - (last - count), count)]
+
+    def field_of(self, cells: np.ndarray, values: np.ndarray) -> Field:
+        """A field of values (n,) of cells (n,), flat indices; only those above 0 are in its box."""
+        index = np.stack(np.unravel_index(cells[values > 0], self.shape))
+        if not index.size:
+            return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+        low = index.min(axis=1)
+        box = np.zeros(index.max(axis=1) + 1 - low, dtype=np.float32)
+        box[tuple(index - low[:, None])] = values[values > 0]
+        return Field(tuple(int(n) for n in low[::-1]), box)
 
     def taken(self, field: Field, where: Field) -> np.ndarray:
         """A field's values over the box of another, 0 beyond its own."""

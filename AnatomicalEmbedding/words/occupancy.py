@@ -15,8 +15,6 @@ from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1
-_PREFILTER = 3  # cells of which one is looked at to find the box
-_MARGIN_MM = 24.0
 _EDGES = np.array(
     [
         *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0, *range(10, 110, 10)),
@@ -54,33 +52,41 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
 
     shift_mm: added to the cells' body heights before reading. fading: less so in front of the spine (see `faded`).
     """
-    low = LOW_MM + STEP_MM * (np.array(found.first) - 0.5) - [0, 0, max(shift_mm, 0)]
-    high = LOW_MM + STEP_MM * (np.array(found.first) - 0.5 + found.share.shape[::-1]) - [0, 0, min(shift_mm, 0)]
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
-    p = _PREFILTER
-    coarse = grid.body[:, ::p, ::p, ::p]
-    near = grid.tissue[::p, ::p, ::p].copy()
-    for axis in range(3):
-        near &= (coarse[axis] > low[axis] - _MARGIN_MM) & (coarse[axis] < high[axis] + _MARGIN_MM)
-    if not near.any():
-        return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
-    box = []
-    for axis in range(3):
-        at = np.flatnonzero(near.any(axis=tuple(n for n in range(3) if n != axis)))
-        box.append(slice(max(int(at[0] - 1) * p, 0), min(int(at[-1] + 2) * p, grid.shape[axis])))
-    crop = tuple(box)
-    place = torch.from_numpy(np.ascontiguousarray(grid.body[(slice(None), *crop)]))
-    size = torch.tensor(found.share.shape[::-1], dtype=torch.float32)
+    # cells of the frame whose share is read: those that have one, those next to them, and those a shift away
+    reach = np.ones((3, 2), dtype=int)
+    reach[0, int(shift_mm < 0)] += int(np.ceil(abs(shift_mm) / STEP_MM))
+    cells = grid.cells_in(np.subtract(found.first, reach[::-1, 0]), _widened(found.share > 0, reach))
+    place = grid.body.reshape(3, -1)[:, cells]
     if shift_mm:
-        place[2] += torch.from_numpy(faded(shift_mm, place[1].numpy())) if fading else shift_mm
-    first = torch.from_numpy(LOW_MM + STEP_MM * np.array(found.first)).float()
-    index = (place - first[:, None, None, None]) / STEP_MM
-    relative = (2 * index + 1) / size[:, None, None, None] - 1
-    share = torch.from_numpy(found.share).float()[None, None] / 255
-    value = F.grid_sample(share, relative.permute(1, 2, 3, 0)[None], align_corners=False, padding_mode="zeros")
-    values = value[0, 0].numpy() * grid.tissue[crop]
-    return Field(tuple(int(s.start) for s in crop[::-1]), values)
+        place[2] += faded(shift_mm, place[1]) if fading else shift_mm
+    place -= (LOW_MM + STEP_MM * (np.array(found.first) - 0.5)).astype(np.float32)[:, None]
+    return grid.field_of(cells, read_at(torch.from_numpy(found.share).float() / 255, (place / STEP_MM).T, "zeros"))
+
+
+def _widened(held: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """Cells (k, j, i) that are held, or have a held one so near. reach: (3, 2) cells before and after it."""
+    for axis, (before, after) in enumerate(reach):
+        size = list(held.shape)
+        size[axis] += before + after
+        wide = np.zeros(size, dtype=bool)
+        for start in range(before + after + 1):
+            part = [slice(None)] * 3
+            part[axis] = slice(start, start + held.shape[axis])
+            wide[tuple(part)] |= held
+        held = wide
+    return held
+
+
+def read_at(values: torch.Tensor, places: np.ndarray, beyond: str) -> np.ndarray:
+    """(n,) values (k, j, i) of cells read linearly at places float32 (n, 3) along i, j, k, in cells from their border.
+
+    beyond: what is read further out, "zeros" or "border".
+    """
+    relative = torch.from_numpy(places * (2 / np.array(values.shape[::-1], dtype=np.float32)) - 1)
+    read = F.grid_sample(values[None, None], relative[None, None, None], align_corners=False, padding_mode=beyond)
+    return read.numpy().ravel()
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:

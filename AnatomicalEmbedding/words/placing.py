@@ -105,6 +105,11 @@ class PlaceFinder:
         self._alone: dict[str, Field] = {}
         self._spine = find_spine(self.grid, self._atlas, volume)
 
+    def prepare(self) -> None:
+        """Read all structures together, which the first place or name would else wait for."""
+        if self.grid.hu is not None:
+            _ = self._odds
+
     def find(self, mention: Mention) -> list[Place]:
         """The places of a mention: one, or both sides of a pair."""
         return [self.place(name, mention.qualifier, mention.negated) for name in mention.places]

@@ -6,6 +6,7 @@ Numbers are chosen for all pieces of one half of the body together, at the least
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -124,23 +125,23 @@ def _prices(bone: BoneOfHalf, node: np.ndarray, number: np.ndarray) -> np.ndarra
 
 
 def _neighbours(bone: BoneOfHalf, node: np.ndarray) -> list[list[_Neighbour]]:
-    """For each node those next above and below it in some sector."""
+    """For each node those next above and below it in some sector, cells of all sectors together."""
     nodes = int(node.max()) + 1
     key = node * SECTORS + bone.sector
     count = np.bincount(key, minlength=nodes * SECTORS).reshape(-1, SECTORS)
     total = np.bincount(key, bone.height, nodes * SECTORS).reshape(-1, SECTORS)
     mean = total / np.maximum(count, 1)
     count[0] = 0  # known to be no rib
-    result: list[list[_Neighbour]] = [[] for _ in range(nodes)]
+    cells: list[Counter[tuple[int, int]]] = [Counter() for _ in range(nodes)]
     for sector in range(SECTORS):
         here = np.flatnonzero(count[:, sector] >= 2)
         for above, below in pairwise(here[np.argsort(-mean[here, sector])].tolist()):
             gap = mean[above, sector] - mean[below, sector]
-            cells = float(min(count[above, sector], count[below, sector]) * min(_WIDE_MM / max(gap, 1.0), 1.0) ** 2)
+            number = float(min(count[above, sector], count[below, sector]) * min(_WIDE_MM / max(gap, 1.0), 1.0) ** 2)
             lower = int(gap >= ONE_RIB_MM)
-            result[above].append(_Neighbour(below, -lower, cells))
-            result[below].append(_Neighbour(above, lower, cells))
-    return result
+            cells[above][below, -lower] += number
+            cells[below][above, lower] += number
+    return [[_Neighbour(*each, number) for each, number in of.items()] for of in cells]
 
 
 def _pieces(index: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:

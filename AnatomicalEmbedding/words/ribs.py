@@ -38,6 +38,8 @@ _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # a coordinate's error may change so much 
 _FARTHEST_MM = 40.0  # by coordinate, of a rib
 _SKIN = 2  # cells of less firm bone around a rib
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
+_OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
+_NEXT_CELLS = 1.2  # bone's neighbours lie nearer, in the largest step between cells
 _SURE, _NEXT_TO, _ELSEWHERE = 0.95, 0.4, 0.4  # prior in a rib's bone; of it next to that; where the atlas has it never
 
 
@@ -58,12 +60,14 @@ class Ribs:
         low, high = self.index[own].min(axis=0) - 2, self.index[own].max(axis=0) + 2
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
         at = self.index[own] - box.first
+        for offset in _OFFSETS[np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()]:
+            near = at + offset
+            near = near[((near >= 0) & (near < box.values.shape[::-1])).all(axis=1)]
+            box.values[near[:, 2], near[:, 1], near[:, 0]] = _SURE * _NEXT_TO
         box.values[at[:, 2], at[:, 1], at[:, 0]] = _SURE
-        near = grid.distance(box, _SURE)
-        values = _SURE * np.where(near <= 0, 1.0, _NEXT_TO * (near < 1.2 * grid.step.max()))
         expected = grid.taken(usual, box)
-        expected = np.minimum(expected / max(float(expected[near <= 0].max()), 0.05), 1)
-        values = values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
+        expected = np.minimum(expected / max(float(expected[at[:, 2], at[:, 1], at[:, 0]].max()), 0.05), 1)
+        values = box.values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
         others = self.index[~own] - box.first
         others = others[((others >= 0) & (others < values.shape[::-1])).all(axis=1)]
         values[others[:, 2], others[:, 1], others[:, 0]] = 0.0

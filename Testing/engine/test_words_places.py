@@ -11,6 +11,7 @@ from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.words import INSIDE, OUTSIDE, PARTLY, Atlas, PlaceFinder, load_terms, parse, shipped_atlas
+from AnatomicalEmbedding.words.atlas import LOW_MM, STEP_MM
 from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy, with_discriminants
 from AnatomicalEmbedding.words.descriptor_evidence import _RIDGE, learn_discriminant, weighed
 from AnatomicalEmbedding.words.exclusion import among_others, odds, sharing_places, total_odds
@@ -54,6 +55,22 @@ def distance_to(phantom, name, point) -> float:
 
 ORGANS = ("liver", "spleen", "kidney_left", "kidney_right", "stomach", "heart_ventricle_left", "aorta", "sacrum",
           "gallbladder", "iliopsoas_left", "autochthon_right", "trachea")  # fmt: skip
+
+
+@pytest.mark.parametrize(("real", "share"), [(3, 0.1), (2, 0.5)])
+def test_synthetic_patients_count_a_tenth_where_enough_real_ones_show_a_structure(real, share):
+    places = np.stack(np.meshgrid(*[np.arange(-75.0, 76.0, 5)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+
+    def body(name: str, kind: str, right_mm: float) -> LabelledBody:
+        label = (np.abs(places - [right_mm, 0, 0]).max(axis=1) < 20).astype(int)
+        return LabelledBody(name, places, label, {1: "spleen"}, frozenset(["spleen"]), kind)
+
+    bodies = [body(f"r{n}", "real", 40) for n in range(real)] + [body(f"s{n}", "synthetic", -40) for n in range(2)]
+    found = count_occupancy(bodies)["spleen"]
+    middle = np.rint((np.array([[40, 0, 0], [-40, 0, 0]]) - LOW_MM) / STEP_MM).astype(int) - found.first
+    there, other = (found.share[k, j, i] / 255 for i, j, k in middle)
+    assert other / (there + other) == pytest.approx(share, abs=0.03)
+    assert (found.examples, found.real) == (real + 2, real)
 
 
 @pytest.mark.parametrize("name", ORGANS)

@@ -9,7 +9,9 @@ import slicer
 from scans import add_transform, patient, turned
 
 from AnatomicalEmbedding.scan.volume import transform_points
+from AnatomicalEmbeddingLib.scene import VolumeNodes
 from AnatomicalEmbeddingLib.scene.boxes.Segments import extremesIn, segmentIds
+from AnatomicalEmbeddingLib.scene.words import WordSearch
 
 
 def labels_at(number: int, world) -> str:
@@ -167,6 +169,25 @@ def test_a_report_is_read_and_its_sentences_are_looked_for(bench, pair, tmp_path
     bench.search.openReport(str(tmp_path / "none.txt"))
     bench.settle()
     assert "no such file" in bench.reported[-1]
+
+
+def test_scans_with_maps_are_read_before_anything_is_asked(bench, pair, monkeypatch):
+    copied = []
+
+    def copy(node):
+        copied.append(node)
+        return VolumeNodes.snapshot(node)
+
+    monkeypatch.setattr(WordSearch, "snapshot", copy)
+    bench.settle()
+    assert not copied  # nothing is embedded for it
+    bench.store.request(pair)
+    bench.settle()
+    read = copied.copy()
+    assert {node.GetID() for node in read} == {node.GetID() for node in pair}
+    bench.find("liver")
+    assert all(bench.search.found(node) for node in pair)
+    assert copied == read
 
 
 def test_a_point_has_a_name_once_the_mouse_rests(bench, pair):

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Mention, Place, PlaceFinder, Sentence
     from AnatomicalEmbedding.words.qualifiers import Qualifier
 
-_READ, _NAME, _REPORT = (
+_READ, _NAME, _REPORT, _PREPARE = (
     "read the words",
     "name a point",
     "read the report",
+    "prepare a scan",
 )  # keys of jobs; those of places are volume IDs
 _MOST_STEPS = 60  # places of one text
 _REST = 0.12  # seconds that a point stays before its name is looked up
@@ -85,7 +86,8 @@ class _Searched:
 class WordSearch(Listener):
     """Lives on the main thread; `poll` must be called a few times a second.
 
-    volumes: the scans that are searched; those without a map are embedded when something is looked for.
+    volumes: the scans that are searched; those without a map are embedded when something is looked for, the others
+    prepared for the first question while there is nothing else to do.
     changed(): answers have come, or another place is shown. reported(sentence): something to read.
     reportRead(): `sentences` of a report are there. named(): `name`, of what lies at the latest point, has changed.
     """
@@ -99,6 +101,7 @@ class WordSearch(Listener):
         self._worker = Worker()
         self._query: _Query | None = None
         self._finders: dict[str, _Searched] = {}  # by volume ID
+        self._prepared: set[str] = set()  # volume IDs, also of scans that cannot be: they say so when asked about
         self.name = ""
         self._clock, self._moved = clock, 0.0
         self._point: tuple | None = None
@@ -227,7 +230,7 @@ class WordSearch(Listener):
         self.regions.follow()
 
     def _onEvent(self, event: Event) -> None:
-        if event.kind == "progress":
+        if event.kind == "progress" or event.key == _PREPARE:
             return
         query, failed = self._query, event.kind != "done"
         if event.key == _NAME:
@@ -287,6 +290,12 @@ class WordSearch(Listener):
             if node.GetScene() is self.scene and self.store.map(node) is not None:
                 point = fromWorld(node, [world])[0]
                 self._work(_NAME, node, lambda finder: _nameOf(finder, point))
+        elif self._point is None and not self.store.busy:
+            waiting = (node for node in self.volumes if node.GetID() not in self._prepared)
+            node = next((node for node in waiting if self.store.map(node) is not None), None)
+            if node is not None:
+                self._prepared.add(node.GetID())
+                self._work(_PREPARE, node, lambda finder: finder.prepare())
 
     def _work(self, key: str, node, work: Callable[[PlaceFinder], object]) -> None:
         searched, embedding = self._finders.get(node.GetID()), self.store.map(node)
@@ -314,6 +323,7 @@ class WordSearch(Listener):
         if node is not None and self.store.map(node) is not None:
             return
         self._finders.pop(volumeId, None)
+        self._prepared.discard(volumeId)
         self.regions.drop(volumeId)
         if self._query is not None:
             self._query.found.pop(volumeId, None)
@@ -324,6 +334,7 @@ class WordSearch(Listener):
         self.volumes, self._point = [], None
         self._worker.cancel()
         self._finders.clear()
+        self._prepared.clear()
         self.sentences = []
         self.clear()
 
