@@ -21,7 +21,7 @@ from ..errors import PointsError
 from ..files import parse_json
 from ..phantom import make_phantom
 from ..scan.geometry import image_affine
-from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, read_image
+from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.volume import Volume, transform_points
 from ..structures.label_names import reason_left_out
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
@@ -131,7 +131,7 @@ def list_label_files(folder: Path) -> list[Path]:
     found = [
         path
         for path in sorted(folder.iterdir())
-        if image_suffix(path) and display_name(path).endswith(".seg") and _names_file(path).exists()
+        if image_suffix(path) and is_label_map(path) and _names_file(path).exists()
     ]
     if not found:
         raise PointsError(f"{folder}: holds no label map; put NAME.seg.nii.gz with NAME.labels.json there.")
