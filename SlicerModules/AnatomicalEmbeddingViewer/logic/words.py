@@ -38,9 +38,7 @@ class Words:
 
     def typed(self, text: object) -> None:
         """Something is being typed: offer what it may become."""
-        from AnatomicalEmbedding.words import completions
-
-        self._offers = completions(str(text))
+        self._offers = self.logic.offers(str(text))
         self._dirty = True
 
     def find(self, text: object) -> None:

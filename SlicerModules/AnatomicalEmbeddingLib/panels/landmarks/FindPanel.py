@@ -65,9 +65,7 @@ class FindPanel(Listener):
         return self.search.busy
 
     def _onEdited(self, text: str) -> None:
-        from AnatomicalEmbedding.words import completions
-
-        self._offers.setStringList(completions(text))
+        self._offers.setStringList(self.search.offers(text))
 
     def _onChanged(self, text: str) -> None:
         if not text.strip():

@@ -87,7 +87,7 @@ class WordSearch(Listener):
     """Lives on the main thread; `poll` must be called a few times a second.
 
     volumes: the scans that are searched; those without a map are embedded when something is looked for, the others
-    prepared for the first question while there is nothing else to do.
+    prepared for the first question from the first letters on.
     changed(): answers have come, or another place is shown. reported(sentence): something to read.
     reportRead(): `sentences` of a report are there. named(): `name`, of what lies at the latest point, has changed.
     """
@@ -101,6 +101,7 @@ class WordSearch(Listener):
         self._worker = Worker()
         self._query: _Query | None = None
         self._finders: dict[str, _Searched] = {}  # by volume ID
+        self._typed = False
         self._prepared: set[str] = set()  # volume IDs, also of scans that cannot be: they say so when asked about
         self.name = ""
         self._clock, self._moved = clock, 0.0
@@ -120,6 +121,14 @@ class WordSearch(Listener):
     def text(self) -> str:
         """The words that are looked for; "" for none."""
         return "" if self._query is None else self._query.text
+
+    def offers(self, text: str) -> list[str]:
+        """What the words that are being typed may become. From now on scans are prepared for the question."""
+        from AnatomicalEmbedding.words import completions
+
+        self._typed = True
+        self._goOn()
+        return completions(text)
 
     def find(self, text: str) -> None:
         """Look for what words name; what was found before is shown no more."""
@@ -290,7 +299,7 @@ class WordSearch(Listener):
             if node.GetScene() is self.scene and self.store.map(node) is not None:
                 point = fromWorld(node, [world])[0]
                 self._work(_NAME, node, lambda finder: _nameOf(finder, point))
-        elif self._point is None and not self.store.busy:
+        elif self._typed and self._point is None and not self.store.busy:
             waiting = (node for node in self.volumes if node.GetID() not in self._prepared)
             node = next((node for node in waiting if self.store.map(node) is not None), None)
             if node is not None:
@@ -335,6 +344,7 @@ class WordSearch(Listener):
         self._worker.cancel()
         self._finders.clear()
         self._prepared.clear()
+        self._typed = False
         self.sentences = []
         self.clear()
 
