@@ -28,8 +28,9 @@ test: system lint $(VIEWS)/stamp
 	wait $$views; status=$$?; cat build/test-views.log; exit $$((rest | status))
 
 # what takes long and proves from end to end what shorter tests prove in parts
-test-long: system lint
+test-long: system lint $(VIEWS)/stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m long $(PARALLEL) $(NO_VIEWS)
+	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -m long -p no:cacheprovider Testing/views Testing/viewer
 
 # make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
 ifneq ($(SLICER),)

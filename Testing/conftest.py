@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -70,3 +71,25 @@ def phantom_pair() -> tuple[Phantom, Phantom]:
 def map_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Cache of maps, so that each scan is embedded once for all tests."""
     return tmp_path_factory.mktemp("maps")
+
+
+@pytest.fixture(scope="session")
+def finders() -> dict:
+    """Finders of places by scan."""
+    return {}
+
+
+@pytest.fixture
+def kept_finders(finders, monkeypatch) -> None:
+    """Each scan is read for words once for all tests; a finder holds a copy of the map, so that a test's own can go."""
+    from AnatomicalEmbedding import words
+
+    make = words.PlaceFinder
+
+    def kept(embedding, volume):
+        key = embedding.provenance.scan_hash, embedding.provenance.weights_hash
+        if key not in finders:
+            finders[key] = make(replace(embedding), volume)
+        return finders[key]
+
+    monkeypatch.setattr(words, "PlaceFinder", kept)

@@ -19,6 +19,7 @@ def blue(page, density: float) -> float:
     return ((blue - red > 100) & (blue > green)).sum() / density**2
 
 
+@pytest.mark.long
 def test_points_are_as_large_on_a_screen_of_small_pixels(browser, running):
     from browsing import Page
 

@@ -74,6 +74,7 @@ def test_another_patient_s_scan_is_kept_apart(followed, tmp_path):
     assert followed.cells() == before
 
 
+@pytest.mark.long
 def test_the_demo_patient_has_been_read_once(browser, tmp_path):
     """Lesions of the first study are marked where they are, and measured."""
     from AnatomicalEmbeddingViewer.logic.demo_follow_up import make_patient

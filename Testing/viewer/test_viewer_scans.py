@@ -267,6 +267,7 @@ def test_a_scan_with_points_of_its_own_is_not_taken_out_unasked(page, short_scan
     assert page.points() == []
 
 
+@pytest.mark.long
 def test_clicks_and_uploads_leave_memory_bounded(page, scan_files, tmp_path):
     """A short form of Testing/benchmarks/viewer_soak.py."""
     copy = tmp_path / "again.nii.gz"

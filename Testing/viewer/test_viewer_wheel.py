@@ -33,6 +33,7 @@ def wheel(tmp_path_factory) -> Path:
     return next(folder.glob("*.whl"))
 
 
+@pytest.mark.long
 def test_the_wheel_holds_what_the_page_is_made_of(wheel):
     viewer = ROOT / "SlicerModules" / "AnatomicalEmbeddingViewer"
     wanted = {
@@ -42,6 +43,7 @@ def test_the_wheel_holds_what_the_page_is_made_of(wheel):
     assert wanted <= packed
 
 
+@pytest.mark.long
 def test_the_demo_opens_from_the_wheel(wheel, browser, tmp_path):
     site, run = tmp_path / "site", tmp_path / "run"
     run.mkdir()

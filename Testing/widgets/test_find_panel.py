@@ -6,7 +6,7 @@ from scans import add_patient, patient
 
 
 @pytest.fixture
-def panel(kit, map_folder):
+def panel(kit, map_folder, kept_finders):
     """The module on two scans, its maps kept from test to test."""
     from AnatomicalEmbeddingLib.panels import ModuleSettings
 

@@ -6,7 +6,7 @@ from word_bench import WordBench
 
 
 @pytest.fixture
-def bench(scene, map_folder):
+def bench(scene, map_folder, kept_finders):
     made = WordBench(scene, make_store(scene, map_folder))
     yield made
     made.search.close()
