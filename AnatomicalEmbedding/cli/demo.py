@@ -1,7 +1,6 @@
 """anatemb demo: two synthetic patients, points of one found in the other, checked against the truth."""
 
 import argparse
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +39,8 @@ def run(options: argparse.Namespace) -> None:
 
     _check_own(options.output)
     say("Making two synthetic patients ...", options.json)
-    patients = (TEMPLATE_SEED, TEMPLATE_MM), (TARGET_SEED, TARGET_MM)
-    with ThreadPoolExecutor() as both:
-        template, target = both.map(lambda each: make_phantom(each[0], SPACING_MM, coverage_mm=each[1]), patients)
+    template = make_phantom(TEMPLATE_SEED, SPACING_MM, coverage_mm=TEMPLATE_MM)
+    target = make_phantom(TARGET_SEED, SPACING_MM, coverage_mm=TARGET_MM)
     names = [name for name in SHOWN if name in template.points_ras]
     points = PointList(tuple(names), np.array([template.points_ras[name] for name in names]))
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
