@@ -186,6 +186,8 @@ class Kit:
         target.setFocus()
         self.process_events()
         QtTest.QTest.keySequence(target, QtGui.QKeySequence(keys))
+        # after Ctrl+Shift+A, Qt would go on to take Shift for held
+        QtTest.QTest.keyRelease(target, QtCore.Qt.Key.Key_Shift, QtCore.Qt.KeyboardModifier.NoModifier)
         self.process_events()
 
     def spin(self, predicate, seconds: float = 10.0) -> None:
