@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 
+from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from .grid_weights import Field, Grid
-from .occupancy import read_at
 
 _RIDGE = 0.005  # added to each variance, of descriptors of unit length
 _TRUST = 0.6  # of the ratio, as neighbouring cells say nearly the same, and CT numbers a part of it; see RESULTS
@@ -55,8 +55,8 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     crop = local[(slice(None), *(slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True)))].float()
     weights = torch.from_numpy(discriminant[:-1])
     ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(discriminant[-1])
-    cells = np.argwhere(held)[:, ::-1] * (grid.step / (embedding.cell_mm / 2))
-    read = read_at(ratio, (low - start + 0.5 + cells).astype(np.float32), "border")
+    cells = low - start + np.argwhere(held)[:, ::-1] * (grid.step / (embedding.cell_mm / 2))
+    read = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None]).numpy().ravel()
     odds = prior.values[held] / (1 - prior.values[held].clip(0, 0.98)) * np.exp(_TRUST * read.clip(-_LIMIT, _LIMIT))
     values = np.zeros_like(prior.values)
     values[held] = odds / (1 + odds)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
+from ..embedding.grid_reading import read_linear
 from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
@@ -61,8 +61,10 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
     place = grid.body.reshape(3, -1)[:, cells]
     if shift_mm:
         place[2] += faded(shift_mm, place[1]) if fading else shift_mm
-    place -= (LOW_MM + STEP_MM * (np.array(found.first) - 0.5)).astype(np.float32)[:, None]
-    return grid.field_of(cells, read_at(torch.from_numpy(found.share).float() / 255, (place / STEP_MM).T, "zeros"))
+    place -= (LOW_MM + STEP_MM * (np.array(found.first) - 1)).astype(np.float32)[:, None]
+    share = torch.from_numpy(np.pad(found.share, 1)).float() / 255  # none beyond
+    read = read_linear(share[None, None], torch.from_numpy((place / STEP_MM).T)[None])
+    return grid.field_of(cells, read.numpy().ravel())
 
 
 def _widened(held: np.ndarray, reach: np.ndarray) -> np.ndarray:
@@ -77,16 +79,6 @@ def _widened(held: np.ndarray, reach: np.ndarray) -> np.ndarray:
             wide[tuple(part)] |= held
         held = wide
     return held
-
-
-def read_at(values: torch.Tensor, places: np.ndarray, beyond: str) -> np.ndarray:
-    """(n,) values (k, j, i) of cells read linearly at places float32 (n, 3) along i, j, k, in cells from their border.
-
-    beyond: what is read further out, "zeros" or "border".
-    """
-    relative = torch.from_numpy(places * (2 / np.array(values.shape[::-1], dtype=np.float32)) - 1)
-    read = F.grid_sample(values[None, None], relative[None, None, None], align_corners=False, padding_mode=beyond)
-    return read.numpy().ravel()
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:

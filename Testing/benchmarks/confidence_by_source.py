@@ -29,7 +29,7 @@ from AnatomicalEmbedding.training.known_matches import Trial, bent_trials, label
 _EFFORT = "standard"
 _PATIENTS = range(70_000, 70_010)
 # head-and-neck radiotherapy draws the upper part of the oesophagus, which no match can know
-_DRAWN_IN_PART = {"kbp": "esophagus"}
+DRAWN_IN_PART = {"kbp": "esophagus"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def labelled_cases(folders: Iterable[Path]) -> list[Case]:
     found = [case for folder in folders for path in list_scans(folder) if (case := load_case(path)) is not None]
     return [
         replace(
-            case, structures={n: s for n, s in case.structures.items() if n != _DRAWN_IN_PART.get(source_of(case.id))}
+            case, structures={n: s for n, s in case.structures.items() if n != DRAWN_IN_PART.get(source_of(case.id))}
         )
         for case in found
     ]

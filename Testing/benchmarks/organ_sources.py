@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
-from confidence_by_source import labelled_cases
+from confidence_by_source import DRAWN_IN_PART, labelled_cases
 from organ_head import organs_of
 from orientation import source_of
-from regions import REGIONS, region_of
+from regions import REGIONS, mean_and_median, region_of
 
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork
@@ -30,8 +29,6 @@ from AnatomicalEmbedding.evaluation.results import Measured
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.organ_codes import with_organ_codes
 from AnatomicalEmbedding.training.organ_head import read_example, train_organ_head
-
-_DRAWN_IN_PART = {"kbp": ("esophagus",)}
 
 
 def main() -> None:
@@ -45,7 +42,7 @@ def main() -> None:
     network = without_head(find_weights(options.model).network)
     cases = labelled_cases(options.labelled)
     trained_on = [case for case in cases if case.labels] + (load_cases(options.images) if options.images else [])
-    about = [(case, _DRAWN_IN_PART.get(source_of(case.id), ())) for case in trained_on]
+    about = [(case, [n for s, n in DRAWN_IN_PART.items() if s == source_of(case.id)]) for case in trained_on]
     organs = organs_of(about)
     examples = {case.id: read_example(network, case, organs, partly) for case, partly in about}
     print(f"{len(cases)} labelled scans, {len(examples)} to learn from, {len(organs)} organs", flush=True)
@@ -81,15 +78,14 @@ def _print(group: str, measured: Sequence[Measured]) -> None:
         (each.matcher, region_of(structure), kind, error)
         for each in measured
         for structure, kind, error in zip(each.names, each.groups, each.errors_mm, strict=True)
-        if np.isfinite(error)
     ]
     for region in (*REGIONS, "all"):
         for kind in ("centre", "extreme", "landmark"):
-            cells = []
-            for matcher in ("no organ head", "left out"):
-                errors = [e for m, r, k, e in rows if (m, k) == (matcher, kind) and region in (r, "all")]
-                cells.append(f"{np.mean(errors):5.1f} / {np.median(errors):5.1f} ({len(errors)})" if errors else "")
-            if any(cells):
+            cells = [
+                mean_and_median(e for m, r, k, e in rows if (m, k) == (matcher, kind) and region in (r, "all"))
+                for matcher in ("no organ head", "left out")
+            ]
+            if cells != ["-", "-"]:
                 print(f"| {group:24} | {region:10} | {kind:8} | {cells[0]} | {cells[1]} |", flush=True)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,13 @@ REGIONS = {
 def region_of(structure: str) -> str:
     """The first region of REGIONS whose expression is the whole name."""
     return next(region for region, pattern in REGIONS.items() if re.fullmatch(pattern, structure))
+
+
+def mean_and_median(errors_mm: Iterable[float]) -> str:
+    """Of those that are finite, and their number; "-" for none."""
+    errors = np.array(list(errors_mm))
+    errors = errors[np.isfinite(errors)]
+    return f"{errors.mean():6.1f} / {np.median(errors):5.1f} ({len(errors)})" if len(errors) else "-"
 
 
 def _drawn_in_part(structure: str, measured: Measured) -> bool:
@@ -83,11 +91,10 @@ def main() -> None:
             if group != "landmark" and measured.template in counted and not _drawn_in_part(structure, measured)
         ]
         for region in (*REGIONS, "all"):
-            cells = []
-            for group in ("centre", "extreme"):
-                errors = np.array([e for r, g, e in rows if g == group and region in (r, "all")])
-                errors = errors[np.isfinite(errors)]
-                cells.append(f"{errors.mean():6.1f} / {np.median(errors):5.1f} ({len(errors)})" if len(errors) else "-")
+            cells = [
+                mean_and_median(e for r, g, e in rows if g == group and region in (r, "all"))
+                for group in ("centre", "extreme")
+            ]
             print(f"| {name:24} | {region:10} | {cells[0]:26} | {cells[1]:23} |", flush=True)
         if len(landmarks := result.errors(name, "landmark")):
             print(

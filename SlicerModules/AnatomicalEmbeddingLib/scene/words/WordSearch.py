@@ -77,10 +77,14 @@ class _Query:
 
 @dataclass(eq=False)
 class _Searched:
-    """A scan and its finder, which the worker makes when it first needs it; it goes with the scan."""
+    """A scan and its finder, which the worker makes when it first needs it; it goes with the scan.
+
+    prepared: the worker was asked to read it, also where that cannot be done: it says so when asked about.
+    """
 
     embedding: EmbeddingMap
     finder: PlaceFinder | None = None
+    prepared: bool = False
 
 
 class WordSearch(Listener):
@@ -102,7 +106,6 @@ class WordSearch(Listener):
         self._query: _Query | None = None
         self._finders: dict[str, _Searched] = {}  # by volume ID
         self._typed = False
-        self._prepared: set[str] = set()  # volume IDs, also of scans that cannot be: they say so when asked about
         self.name = ""
         self._clock, self._moved = clock, 0.0
         self._point: tuple | None = None
@@ -300,23 +303,28 @@ class WordSearch(Listener):
                 point = fromWorld(node, [world])[0]
                 self._work(_NAME, node, lambda finder: _nameOf(finder, point))
         elif self._typed and self._point is None and not self.store.busy:
-            waiting = (node for node in self.volumes if node.GetID() not in self._prepared)
-            node = next((node for node in waiting if self.store.map(node) is not None), None)
+            embedded = (node for node in self.volumes if self.store.map(node) is not None)
+            node = next((node for node in embedded if not self._searchedOf(node).prepared), None)
             if node is not None:
-                self._prepared.add(node.GetID())
+                self._searchedOf(node).prepared = True
                 self._work(_PREPARE, node, lambda finder: finder.prepare())
 
-    def _work(self, key: str, node, work: Callable[[PlaceFinder], object]) -> None:
+    def _searchedOf(self, node) -> _Searched:
+        """Of a scan with a map."""
         searched, embedding = self._finders.get(node.GetID()), self.store.map(node)
         if searched is None or searched.embedding is not embedding:
             searched = self._finders[node.GetID()] = _Searched(embedding)
+        return searched
+
+    def _work(self, key: str, node, work: Callable[[PlaceFinder], object]) -> None:
+        searched = self._searchedOf(node)
         copy = None if searched.finder is not None else snapshot(node)
 
         def run(*_):
             if searched.finder is None:
                 from AnatomicalEmbedding.words import PlaceFinder
 
-                searched.finder = PlaceFinder(embedding, copy.volume())
+                searched.finder = PlaceFinder(searched.embedding, copy.volume())
             return work(searched.finder)
 
         self._worker.submit(key, run)
@@ -332,7 +340,6 @@ class WordSearch(Listener):
         if node is not None and self.store.map(node) is not None:
             return
         self._finders.pop(volumeId, None)
-        self._prepared.discard(volumeId)
         self.regions.drop(volumeId)
         if self._query is not None:
             self._query.found.pop(volumeId, None)
@@ -343,7 +350,6 @@ class WordSearch(Listener):
         self.volumes, self._point = [], None
         self._worker.cancel()
         self._finders.clear()
-        self._prepared.clear()
         self._typed = False
         self.sentences = []
         self.clear()
