@@ -160,8 +160,8 @@ def _results(options: argparse.Namespace, name: str, inputs: list[Path]) -> list
     """The files of one scan's results. Raises AnatomicalEmbeddingError where one would overwrite an input."""
     ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
     results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
-    beside = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
-    console.check_kept([*inputs, *beside], results if _is_an_input_folder(options, inputs) else [])
+    siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
+    console.check_kept([*inputs, *siblings], results if _is_an_input_folder(options, inputs) else [])
     return results
 
 

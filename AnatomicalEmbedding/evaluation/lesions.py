@@ -200,7 +200,7 @@ class FollowUpResult(Tables):
             "outside_found": list(self.outside),
             "links": {"right": right, "wrong": wrong, "missing": missing, "f1": self.f1},
             "states_right": self.states_right,
-            "states": [{"true": t, "told": w, "lesions": n} for (t, w), n in sorted(self.states.items())],
+            "states": [{"true": t, "reported": w, "lesions": n} for (t, w), n in sorted(self.states.items())],
             "seconds": dict(self.seconds),
         }
         return json.dumps(values, indent=1)

@@ -87,7 +87,7 @@ class LabelledBody:
 
     @classmethod
     def read(cls, path: Path) -> LabelledBody:
-        """Read `NAME.seg.nii.gz` with `NAME.labels.json` beside it; parts of one structure (lobes) become one.
+        """Read `NAME.seg.nii.gz` with `NAME.labels.json` next to it; parts of one structure (lobes) become one.
 
         The map's axes are taken for the patient's: its own tilt is part of how the patient lies. Raises VolumeError
         for files that are missing or damaged.

@@ -125,7 +125,7 @@ def _about(bodies: list[LabelledBody], model: Model) -> dict:
 
 
 def list_label_files(folder: Path) -> list[Path]:
-    """Label maps NAME.seg.* with NAME.labels.json beside them. Raises PointsError where there is none."""
+    """Label maps NAME.seg.* with NAME.labels.json next to them. Raises PointsError where there is none."""
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of label maps.")
     found = [

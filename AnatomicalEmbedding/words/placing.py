@@ -255,7 +255,7 @@ class PlaceFinder:
         return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
-        """The likeliest place (3,) RAS mm of a vertebra near the spine's middle, which may run beside its body."""
+        """The likeliest place (3,) RAS mm of a vertebra near the spine's middle, which may run next to its body."""
         away = sum(np.square(self.grid.position(field, axis) - point[axis]) for axis in range(3))
         near = self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2)))
         found, _ = self._best_point(near)

@@ -24,7 +24,7 @@ from .structure_names import SIDES
 _BONE_HU, _FIRM_HU = 130.0, 160.0  # mean of a cell; ribs touch less in firm bone
 _REACH = 3  # cells of the atlas around the places of ribs
 _VERTEBRA_MM = (30.0, 45.0)  # bone nearer to the side of the spine's middle, and less far ahead of it, is a vertebra
-_BEGIN_MM = (34.0, 46.0)  # from the spine's middle to the side, where ribs are told apart
+_BEGIN_MM = (34.0, 46.0)  # from the spine's middle to the side, where ribs can be counted
 _BEGIN_AHEAD_MM = 15.0
 _FEWEST_BEGIN = 3  # cells
 # Height of a rib there above the middle of its vertebra, mm: medians over label maps, rounded. Lumbar vertebrae have

@@ -235,7 +235,7 @@ def test_noise_has_the_asked_strength():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ({"spacing": (0.0, 2.0, 2.0)}, "spacing"),
         ({"coverage_mm": (500.0, 100.0)}, "coverage"),
@@ -244,6 +244,6 @@ def test_noise_has_the_asked_strength():
         ({"contrast": "venous"}, "contrast"),
     ],
 )
-def test_impossible_requests_are_refused(arguments, told):
-    with pytest.raises(VolumeError, match=told):
+def test_impossible_requests_are_refused(arguments, reported):
+    with pytest.raises(VolumeError, match=reported):
         make_phantom(0, **arguments)

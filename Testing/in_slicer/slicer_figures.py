@@ -36,5 +36,5 @@ def as_markdown(figures: dict[str, str]) -> str:
     """The figures as a table, with machine and date."""
     rows = [f"| {what} | {value} |" for what, value in figures.items()]
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    told = f"make bench-slicer, {machine}, {datetime.now(UTC):%Y-%m-%d}"
-    return "\n".join(["| what | measured |", "|---|---|", *rows, "", told, ""])
+    source = f"make bench-slicer, {machine}, {datetime.now(UTC):%Y-%m-%d}"
+    return "\n".join(["| what | measured |", "|---|---|", *rows, "", source, ""])

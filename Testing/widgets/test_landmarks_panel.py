@@ -166,16 +166,16 @@ def test_a_point_outside_is_a_sentence_in_the_panel(kit, panel):
 
 
 @pytest.mark.parametrize(
-    ("missing", "told"),
+    ("missing", "reported"),
     [(["torch"], "torch is not installed"), (["torch", "safetensors"], "torch and safetensors are")],
 )
-def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, missing, told):
+def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, missing, reported):
     monkeypatch.setattr(type(panel.session.store.engine), "missingPackages", staticmethod(lambda: missing))
     kit.click(panel.preparation.button)
-    assert told in panel.preparation.label.text
+    assert reported in panel.preparation.label.text
     place(new_list(panel), "carina")
     assert cell(panel, 0, 1) == "failed"
-    assert told in panel.matchTable.widget.item(0, 1).toolTip()
+    assert reported in panel.matchTable.widget.item(0, 1).toolTip()
     assert not kit.dialogs
 
 

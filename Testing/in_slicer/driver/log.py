@@ -21,5 +21,5 @@ def complaints(text: str) -> list[str]:
             groups[-1][1].append(line)
         else:
             groups.append((level, [line]))
-    told = ("\n".join(lines) for level, lines in groups if level in _BAD)
-    return [each for each in told if any(name in each for name in OURS)]
+    reported = ("\n".join(lines) for level, lines in groups if level in _BAD)
+    return [each for each in reported if any(name in each for name in OURS)]

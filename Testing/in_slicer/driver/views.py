@@ -189,10 +189,10 @@ class SliceViews:
         for volume in volumes:
             for widget in self.all_of(volume):
                 corner, canvas = widget.mapTo(window, widget.rect.bottomRight()), self._canvas(widget)
-                told = f"a view of {volume.GetName()} of {canvas.width} x {canvas.height} ends at {corner}"
-                assert corner.x() <= size[0], told
-                assert corner.y() <= size[1], told
-                assert min(canvas.width, canvas.height) >= smallest, told
+                problem = f"a view of {volume.GetName()} of {canvas.width} x {canvas.height} ends at {corner}"
+                assert corner.x() <= size[0], problem
+                assert corner.y() <= size[1], problem
+                assert min(canvas.width, canvas.height) >= smallest, problem
 
     # -- pixels
 

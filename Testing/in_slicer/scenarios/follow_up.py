@@ -48,10 +48,10 @@ def run(user):
     user.wait(lambda: state(panel, lesions[0], 1) == "moved", 5)
     assert distance(place(panel, lesions[0], 1), moved) < 3
     user.click(ui.undoButton)
-    for key, said in (("N", "not visible"), ("O", "outside")):
+    for key, state_name in (("N", "not visible"), ("O", "outside")):
         go_to(user, panel, lesions[1], 1)
         user.press(key)
-        assert state(panel, lesions[1], 1) == said
+        assert state(panel, lesions[1], 1) == state_name
         user.click(ui.undoButton)
     assert state(panel, lesions[1], 1) == "confirmed"
 

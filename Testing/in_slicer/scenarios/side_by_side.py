@@ -70,5 +70,5 @@ def run_after_restart(user):
 def _assert_soft_tissue(volumes):
     for volume in volumes:
         display = volume.GetDisplayNode()
-        told = f"{volume.GetName()}: window {display.GetWindow():.0f}, level {display.GetLevel():.0f}"
-        assert (display.GetWindow(), display.GetLevel()) == (400, 40), told
+        problem = f"{volume.GetName()}: window {display.GetWindow():.0f}, level {display.GetLevel():.0f}"
+        assert (display.GetWindow(), display.GetLevel()) == (400, 40), problem
