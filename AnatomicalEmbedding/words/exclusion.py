@@ -19,7 +19,11 @@ _MORE_THAN_ONE = 1.15  # shares of structures that exclude one another add up to
 
 def odds(field: Field) -> np.ndarray:
     """(k, j, i) of a field's chances."""
-    chance = field.values.clip(0, _SUREST)
+    return odds_of(field.values)
+
+
+def odds_of(chance: np.ndarray) -> np.ndarray:
+    chance = chance.clip(0, _SUREST)
     return chance / (1 - chance)
 
 

@@ -7,6 +7,8 @@ expectation and maximisation).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
@@ -40,7 +42,7 @@ _TISSUES: dict[str, tuple[float, float, float]] = {
 }
 _ROUNDS = 3
 _MOST_LEARNT = 30_000  # cells that CT numbers are learnt from
-_LEAST = 0.004
+_LEAST, _SUREST = 0.004, 0.98
 _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
@@ -86,42 +88,76 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
 
-def sharpened(grid: Grid, prior: Field, tissue: str, alike: Field | None = None) -> Field:
-    """The chance of each cell to be in the structure, by the atlas's share and the scan's CT numbers.
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a scan says of a structure. share: of the atlas, weighed by all but CT numbers. ratio: (bins,) log
+    likelihood ratio of CT numbers, inside the structure against outside, or None where none are known.
+    """
+
+    share: Field
+    ratio: np.ndarray | None
+
+
+def gather(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Evidence:
+    """The evidence for a structure, by its share of the atlas and the scan's CT numbers.
 
     alike: of another structure, whose CT numbers it has.
     """
-    if grid.hu is None or prior.total < 0.5:
-        return prior
-    crop = grid.crop(prior)
-    counted = grid.tissue[crop] & (prior.values > _LEAST)
-    if not counted.any():
-        return prior
+    counted = None if grid.hu is None or share.total < 0.5 else _counted(grid, share)
+    if counted is None or not counted.any():
+        return Evidence(share, None)
     usual = None if alike is None else _usual(grid, alike)
-    known = _Numbers(grid.hu[crop][counted], prior.values[counted], tissue, usual)
-    learnt = known.thinned_and_sorted()
-    r = learnt.p * learnt.plausible
+    known = _Numbers.of_some(grid.hu[grid.crop(share)][counted], share.values[counted], tissue, usual)
+    r = known.p * known.plausible
     for _ in range(_ROUNDS):
-        ratio = learnt.table(r)
-        r = learnt.posterior(ratio)
-    values = np.zeros_like(prior.values)
-    values[counted] = known.posterior(learnt.table(r))
-    return grid.with_values(prior, values)
+        r = _posterior(known.p, known.table(r)[known.bins])
+    return Evidence(share, known.table(r))
+
+
+def sharpened(grid: Grid, evidence: Evidence) -> Field:
+    """The chance of each cell to be in the structure."""
+    share = evidence.share
+    if evidence.ratio is None:
+        return share
+    counted = _counted(grid, share)
+    values = np.zeros_like(share.values)
+    values[counted] = chance(share.values[counted], grid.hu[grid.crop(share)][counted], evidence.ratio)
+    return grid.with_values(share, values)
+
+
+def chance(share: np.ndarray, hu: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
+    """To be in a structure, of places with these shares of the atlas and CT numbers. ratio: see `Evidence`."""
+    if ratio is None:
+        return share
+    return _posterior(share.clip(0, _SUREST), ratio[_bins_of(hu)]) * (share > _LEAST)
+
+
+def _counted(grid: Grid, share: Field) -> np.ndarray:
+    return grid.tissue[grid.crop(share)] & (share.values > _LEAST)
+
+
+def _posterior(share: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-(np.log((share + 1e-4) / (1 - share)) + log_ratio)))
+
+
+def _bins_of(hu: np.ndarray) -> np.ndarray:
+    return (np.digitize(hu, _EDGES) - 1).clip(0, len(_EDGES) - 2)
 
 
 class _Numbers:
     """CT numbers and atlas shares of some cells, in bins. usual: density of the structure's CT numbers, if known."""
 
     def __init__(self, hu: np.ndarray, share: np.ndarray, tissue: str, usual: np.ndarray | None) -> None:
-        self.hu, self.p, self.tissue, self.usual = hu, share.clip(0, 0.98), tissue, usual
-        self.bins = (np.digitize(hu, _EDGES) - 1).clip(0, len(_EDGES) - 2)
+        self.hu, self.p, self.tissue, self.usual = hu, share.clip(0, _SUREST), tissue, usual
+        self.bins = _bins_of(hu)
         self.plausible = tissue_likelihood(_MIDDLES, tissue)[self.bins]
 
-    def thinned_and_sorted(self) -> _Numbers:
-        """A part of the cells where they are many, by rising CT number: medians are then quick."""
-        every = max(len(self.hu) // _MOST_LEARNT, 1)
-        order = np.argsort(self.hu[::every])
-        return _Numbers(self.hu[::every][order], self.p[::every][order], self.tissue, self.usual)
+    @classmethod
+    def of_some(cls, hu: np.ndarray, share: np.ndarray, tissue: str, usual: np.ndarray | None) -> _Numbers:
+        """Of a part of the cells where they are many, by rising CT number: medians are then quick."""
+        every = max(len(hu) // _MOST_LEARNT, 1)
+        order = np.argsort(hu[::every])
+        return cls(hu[::every][order], share[::every][order], tissue, usual)
 
     def table(self, r: np.ndarray) -> np.ndarray:
         """Log likelihood ratio, inside against outside, of each bin, when cells are inside with chance r."""
@@ -138,9 +174,6 @@ class _Numbers:
             inside = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
         inside = inside * (tissue_likelihood(_MIDDLES, self.tissue) + 0.01)
         return np.clip(np.log((inside + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
-
-    def posterior(self, ratio: np.ndarray) -> np.ndarray:
-        return 1 / (1 + np.exp(-(np.log((self.p + 1e-4) / (1 - self.p)) + ratio[self.bins])))
 
 
 def _usual(grid: Grid, field: Field) -> np.ndarray | None:

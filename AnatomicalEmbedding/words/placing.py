@@ -21,8 +21,9 @@ from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, cook, qualify
 from .descriptor_evidence import weighed
 from .exclusion import among_others, sharing_places, total_odds
+from .fine_point import fine_point
 from .grid_weights import Field, Grid
-from .occupancy import read_occupancy, sharpened, tissue_likelihood
+from .occupancy import Evidence, gather, read_occupancy, sharpened, tissue_likelihood
 from .phrases import Mention
 from .presence import Presence, frame_fields, uses_atlas
 from .qualifiers import Qualifier
@@ -45,6 +46,8 @@ _DISC_MM = 7.0
 _CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and what it must gain by each square mm
 _BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # whose CT numbers all arteries have
+_SMALL_ML = 30.0  # structures whose points are sought between the cells
+_THIN = ("vessel", "artery")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +106,7 @@ class PlaceFinder:
         self._terms = load_terms()
         self._fields: dict[str, Field] = {}
         self._alone: dict[str, Field] = {}
+        self._evidence: dict[str, Evidence] = {}
         self._spine = find_spine(self.grid, self._atlas, volume)
 
     def prepare(self) -> None:
@@ -135,6 +139,8 @@ class PlaceFinder:
                 point = self._bone_near(field, point)
         if point is not None and qualifier is None and term.tissue == "bone":
             point = self._firmest(point)
+        if point is not None and read and level is None:
+            point = self._between_cells(name, point)
         chance = float(np.interp(chance, _CHANCE, _RIGHT)) if read else _TRUST * chance
         seen = beyond or (level is None and largest >= _SEEN)
         region = self._blurred(field)
@@ -209,12 +215,19 @@ class PlaceFinder:
     def _field_alone(self, name: str) -> Field:
         """Of a structure of the atlas, against all that is not it."""
         if name not in self._alone:
-            self._alone[name] = self.grid.trimmed(self._made_alone(name, self._atlas.occupancies[name]))
+            self._alone[name] = self.grid.trimmed(sharpened(self.grid, self._gathered(name)))
         return self._alone[name]
 
-    def _made_alone(self, name: str, occupancy: Occupancy) -> Field:
-        term = self._terms.by_name.get(name)
-        tissue = "any" if term is None else term.tissue
+    def _gathered(self, name: str) -> Evidence:
+        """What the scan says of a structure of the atlas."""
+        if name not in self._evidence:
+            share, tissue = self._share(name, self._atlas.occupancies[name]), self._tissue(name)
+            alike = self._field_alone(_AORTA) if tissue == "artery" else None
+            self._evidence[name] = gather(self.grid, share, tissue, alike)
+        return self._evidence[name]
+
+    def _share(self, name: str, occupancy: Occupancy) -> Field:
+        """The atlas's share of a structure, weighed by all but CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
@@ -223,7 +236,11 @@ class PlaceFinder:
             prior = between_bounds(self.grid, prior, self._spine, name[10:])
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
             prior = weighed(self.grid, prior, self.embedding, occupancy.discriminant)
-        return sharpened(self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None)
+        return prior
+
+    def _tissue(self, name: str) -> str:
+        term = self._terms.by_name.get(name)
+        return "any" if term is None else term.tissue
 
     def _of_atlas(self, name: str) -> Occupancy | None:
         """Where the atlas has a place that is read from it."""
@@ -260,6 +277,15 @@ class PlaceFinder:
         near = self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2)))
         found, _ = self._best_point(near)
         return point if found is None else found
+
+    def _between_cells(self, name: str, point: np.ndarray) -> np.ndarray:
+        """The point (3,) RAS mm of a structure of the atlas: of a small one, from what the parts of cells say."""
+        tissue = self._tissue(name)
+        if self.grid.fine_hu is None or tissue == "bone" or self._atlas.occupancies[name].volume_ml > _SMALL_ML:
+            return point
+        others = self._excluding - {name, *sharing_places(self._atlas, name)}
+        evidence = [self._gathered(other) for other in sorted(others)]
+        return fine_point(self.grid, point, self._gathered(name), evidence, tissue in _THIN)
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
         """The firmest bone (3,) RAS mm within a cell of a place; thin bones do not fill the cell that they lie in."""

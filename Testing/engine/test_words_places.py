@@ -16,7 +16,7 @@ from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupan
 from AnatomicalEmbedding.words.descriptor_evidence import _RIDGE, learn_discriminant, weighed
 from AnatomicalEmbedding.words.exclusion import among_others, odds, sharing_places, total_odds
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
-from AnatomicalEmbedding.words.occupancy import sharpened
+from AnatomicalEmbedding.words.occupancy import gather, sharpened
 from AnatomicalEmbedding.words.organ_parts import whole_name
 from AnatomicalEmbedding.words.spine import _HEIGHT_MM, Spine, _fitted, between_bounds
 from AnatomicalEmbedding.words.structure_names import VERTEBRAE
@@ -313,7 +313,8 @@ def test_an_artery_is_told_from_a_vein_by_the_aorta():
     prior = np.zeros(SMALL, dtype=np.float32)
     prior[:, 10:16, 2:12] = 0.1
     prior[vein] = 0.3  # where the atlas expects the artery
-    chance = sharpened(grid, Field((0, 0, 0), prior), "artery", Field((0, 0, 0), 0.9 * aorta.astype(np.float32))).values
+    evidence = gather(grid, Field((0, 0, 0), prior), "artery", Field((0, 0, 0), 0.9 * aorta.astype(np.float32)))
+    chance = sharpened(grid, evidence).values
     assert chance[artery].min() > 0.5
     assert chance[vein].max() < 0.1
 
