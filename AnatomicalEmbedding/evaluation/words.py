@@ -149,17 +149,28 @@ def judge(scan: str, finder: PlaceFinder, labels: LabelMap) -> list[WordResult]:
     results = []
     for name, ras in places.items():
         cut = bool(((voxels[name] == 0) | (voxels[name] == last)).any())
-        results.append(_judged(scan, finder, labels, name, named[name], ras, places, cut))
+        held = [*named[name], *(value for part in _parts(name, named) for value in named[part])]
+        results.append(_judged(scan, finder, labels, name, held, ras, places, cut))
     if len(named) >= _COMPLETE:
         results += [_absent(scan, finder, name) for name in sorted(absent_names(set(named)))]
     return results
+
+
+def _parts(name: str, held: Iterable[str]) -> list[str]:
+    """Organs outlined as parts of this one: a point in the ventricles lies in the brain."""
+    terms = load_terms()
+    return [
+        other for other in held if terms[other].parent == name and terms[other].group == terms[name].group == "organs"
+    ]
 
 
 def absent_names(held: set[str]) -> set[str]:
     """Structures of the usual label set that a scan lacks, and whose wholes and parts it lacks too."""
     usual = {*_USUAL, *(f"vertebrae_{v}" for v in VERTEBRAE[:-1])}
     usual |= {f"rib_{side}_{n}" for side in (LEFT, RIGHT) for n in range(1, 13)}
-    return usual - held
+    terms = load_terms()
+    related = held | {whole for name in held for whole in terms.ancestors(name)}
+    return {name for name in usual - related if held.isdisjoint(terms.ancestors(name))}
 
 
 _USUAL = [

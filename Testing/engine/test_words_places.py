@@ -9,7 +9,9 @@ from exact_patients import exact_map, labelled, patient
 
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError
+from AnatomicalEmbedding.evaluation.words import absent_names, judge
 from AnatomicalEmbedding.scan.volume import transform_points
+from AnatomicalEmbedding.structures.labelled_scans import LabelMap
 from AnatomicalEmbedding.words import INSIDE, OUTSIDE, PARTLY, Atlas, PlaceFinder, load_terms, parse, shipped_atlas
 from AnatomicalEmbedding.words.atlas import LOW_MM, STEP_MM
 from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy, with_discriminants
@@ -363,3 +365,21 @@ def test_wholes_share_their_places_with_their_parts_alone(name, with_it, without
     assert (with_it in sharing) == (with_it != name)
     assert without_it not in sharing
     assert not {"esophagus", "brachiocephalic_trunk", "vertebrae_T9"} & set(sharing)
+
+
+@pytest.mark.parametrize(("middle", "found"), [("lung_upper_lobe_left", True), ("stomach", False)])
+def test_a_point_in_what_is_outlined_as_a_part_counts_as_in_the_whole(finder, middle, found):
+    point = finder.place("lung_left").point_ras
+    ijk_to_ras = np.diag([2.0, 2.0, 2.0, 1.0])
+    ijk_to_ras[:3, 3] = point - 30
+    away = np.linalg.norm(np.indices((31, 31, 31)) * 2 - 30.0, axis=0)
+    labels = (away < 28).astype(np.uint8) + (away < 11)
+    results = judge("drawn", finder, LabelMap(labels, ijk_to_ras, {"lung_left": 1, middle: 2}))
+    distance = next(result.distance_mm for result in results if result.name == "lung_left")
+    assert distance == 0 if found else distance == pytest.approx(11, abs=1.5)
+
+
+def test_parts_and_wholes_of_what_is_outlined_are_not_taken_for_absent():
+    absent = absent_names({"lung_left", "heart_atrium_left", "kidney_left"})
+    assert {"lung_upper_lobe_right", "kidney_right", "liver", "rib_left_1"} <= absent
+    assert not absent & {"lung_upper_lobe_left", "lung_lower_lobe_left", "heart", "kidney_left"}
