@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_models import small_network
 
@@ -22,6 +22,7 @@ def noise(shape: tuple[int, int, int]) -> torch.Tensor:
 
 @settings(max_examples=25, deadline=None)
 @given(sizes, st.integers(1, 5).map(lambda n: 2 * n))
+@example((60, 36, 28), 2)
 def test_any_slabs_give_the_whole_volume_result(size, slab_cells):
     network = small_network(global_channels=5, local_channels=6, organs=("liver", "spleen"), organ_channels=3)
     torch.nn.init.normal_(network.organs.codes, generator=torch.Generator().manual_seed(1))
@@ -30,7 +31,8 @@ def test_any_slabs_give_the_whole_volume_result(size, slab_cells):
         whole = network(x[None])
         slabs = run_in_slabs(network, x, slab_cells, CPU, lambda share: None)
     for part, expected in zip(slabs, whole, strict=True):
-        torch.testing.assert_close(part, expected, atol=1e-5, rtol=1e-5)
+        step = torch.finfo(part.dtype).eps  # local descriptors are half floats, and may be rounded to the next one
+        torch.testing.assert_close(part, expected, atol=1e-5, rtol=max(step, 1e-5))
 
 
 def test_the_finest_level_never_sees_more_than_a_slab_and_its_reach():
