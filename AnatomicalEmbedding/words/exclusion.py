@@ -17,12 +17,8 @@ _SUREST = 0.98
 _MORE_THAN_ONE = 1.15  # shares of structures that exclude one another add up to one; those of different bodies to more
 
 
-def odds(field: Field) -> np.ndarray:
-    """(k, j, i) of a field's chances."""
-    return odds_of(field.values)
-
-
-def odds_of(chance: np.ndarray) -> np.ndarray:
+def odds(chance: np.ndarray) -> np.ndarray:
+    """Of chances, none of which counts as certain."""
     chance = chance.clip(0, _SUREST)
     return chance / (1 - chance)
 
@@ -31,7 +27,7 @@ def total_odds(grid: Grid, fields: list[Field]) -> Field:
     """Of several structures together, over a whole grid."""
     total = np.zeros(grid.shape, dtype=np.float32)
     for field in fields:
-        total[grid.crop(field)] += odds(field)
+        total[grid.crop(field)] += odds(field.values)
     return Field((0, 0, 0), total)
 
 
@@ -39,10 +35,10 @@ def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -
     """The chance of a structure where others may be. total: `total_odds`, its own among them. sharing: fields of those
     of them that may lie where it lies.
     """
-    own = odds(field)
+    own = odds(field.values)
     rivals = total.values[grid.crop(field)] - own
     for other in sharing:
-        rivals = rivals - grid.taken(grid.with_values(other, odds(other)), field)
+        rivals = rivals - grid.taken(grid.with_values(other, odds(other.values)), field)
     return grid.with_values(field, own / (1 + own + np.maximum(rivals, 0)))
 
 

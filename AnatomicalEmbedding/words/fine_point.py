@@ -13,13 +13,12 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.grid_reading import smoothed
-from .exclusion import odds_of
-from .grid_weights import Grid
+from .exclusion import odds
+from .grid_weights import Grid, middle_of_likeliest
 from .occupancy import Evidence, chance
 
 _REACH_MM = 14.0  # how far a point is moved at most
 _BLUR_MM = 2.0  # over which chances are averaged
-_AS_SURE = 0.99  # share of the largest chance
 _THIN_MM = 5.0  # half the cube's side
 _CLEAR_HU, _SOFT_HU = 40.0, 10.0  # that a thin vessel is brighter than what surrounds it, and the softness of this
 _HARDLY = 0.2  # what the chance of a place is worth where nothing thin is bright
@@ -37,8 +36,8 @@ def fine_point(grid: Grid, point: np.ndarray, own: Evidence, others: list[Eviden
     near = [(own, grid.taken(own.share, box))]
     near += [(other, share) for other in others if (share := grid.taken(other.share, box)).any()]
     shares = _halved(np.stack([share for _, share in near]))
-    odds = [odds_of(chance(share, hu, of.ratio)) for (of, _), share in zip(near, shares, strict=True)]
-    found = odds[0] / (1 + sum(odds))
+    each = [odds(chance(share, hu, of.ratio)) for (of, _), share in zip(near, shares, strict=True)]
+    found = each[0] / (1 + sum(each))
     if thin:
         found = found * _thinness(hu, step)
     values = smoothed(torch.from_numpy(found.astype(np.float32))[None], _BLUR_MM / step)[0].numpy()
@@ -48,8 +47,7 @@ def fine_point(grid: Grid, point: np.ndarray, own: Evidence, others: list[Eviden
     values = values * (x + y[:, None] + z[:, None, None] <= _REACH_MM**2)
     if not values.any():
         return point
-    sure = np.argwhere(values >= _AS_SURE * values.max())
-    k, j, i = sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()]
+    k, j, i = middle_of_likeliest(values)
     return np.array([places[0][i], places[1][j], places[2][k]])
 
 

@@ -13,6 +13,7 @@ from ..embedding.grid_reading import smoothed
 from .atlas import LOW_MM, SHAPE, STEP_MM
 
 _LEAST = 1e-3
+_AS_SURE = 0.99  # share of the largest value
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,3 +183,9 @@ class Grid:
     def nearest(self, point_mm: np.ndarray) -> tuple[int, int, int]:
         """Index (i, j, k) of the cell nearest to a place; it may lie beyond the grid."""
         return tuple(int(n) for n in np.rint((np.asarray(point_mm) - self.origin) / self.step))
+
+
+def middle_of_likeliest(values: np.ndarray) -> tuple[int, int, int]:
+    """Index k, j, i of the cell nearest to the middle of the largest values: in a large organ many are as likely."""
+    sure = np.argwhere(values >= _AS_SURE * values.max())
+    return tuple(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()].tolist())

@@ -22,7 +22,7 @@ from .derived_places import blob, cook, qualify
 from .descriptor_evidence import weighed
 from .exclusion import among_others, sharing_places, total_odds
 from .fine_point import fine_point
-from .grid_weights import Field, Grid
+from .grid_weights import Field, Grid, middle_of_likeliest
 from .occupancy import Evidence, gather, read_occupancy, sharpened, tissue_likelihood
 from .phrases import Mention
 from .presence import Presence, frame_fields, uses_atlas
@@ -35,7 +35,6 @@ from .terms import load_terms
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
 _SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows what hardly lies in the scan; beyond the last vertebra
-_AS_SURE = 0.99  # share of the largest chance
 _PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point
 _REGION_MM = 4.0  # by how much regions are blurred, so that they hold what they say
 _TRUST = 0.85  # of a probability that was not measured
@@ -309,9 +308,7 @@ class PlaceFinder:
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)
-        # within a large organ many cells are as sure as can be: the one nearest their middle
-        sure = np.argwhere(smooth >= _AS_SURE * smooth.max())
-        k, j, i = sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()]
+        k, j, i = middle_of_likeliest(smooth)
         point = self.grid.origin + self.grid.step * (np.array([i, j, k]) + field.first)
         return point, float(np.clip((smooth[k, j, i] + field.values[k, j, i]) / 2, 0, 1))
 

@@ -346,7 +346,7 @@ def test_a_cell_that_several_structures_could_hold_is_shared_among_them():
     total = total_odds(grid, fields)
     found = [among_others(grid, field, total, []).values for field in fields]
     at_all = [values[2, 2, 5 - n] for n, values in enumerate(found)]
-    assert np.allclose(at_all, odds(Field((0, 0, 0), chances)) / (1 + odds(Field((0, 0, 0), chances)).sum()), atol=1e-5)
+    assert np.allclose(at_all, odds(chances) / (1 + odds(chances).sum()), atol=1e-5)
     assert np.isclose(found[0][0, 0, 0], 0.6, atol=1e-5)  # where no other may be
     without = among_others(grid, fields[0], total, [fields[2]]).values[2, 2, 5]  # the third may be where the first is
     assert np.isclose(without, 1.5 / (1 + 1.5 + 0.3 / 0.7 + 0.25), atol=1e-4)

@@ -79,7 +79,7 @@ class _Query:
 class _Searched:
     """A scan and its finder, which the worker makes when it first needs it; it goes with the scan.
 
-    prepared: the worker was asked to read it, also where that cannot be done: it says so when asked about.
+    prepared: the worker was asked to read it for the first question; where that fails, the question reports it.
     """
 
     embedding: EmbeddingMap
