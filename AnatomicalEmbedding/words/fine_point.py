@@ -9,6 +9,7 @@ vessel lies.
 from __future__ import annotations
 
 import numpy as np
+import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 
@@ -59,19 +60,7 @@ def _halved(values: np.ndarray) -> np.ndarray:
 def _thinness(hu: np.ndarray, step: np.ndarray) -> np.ndarray:
     """0.2 to 1: is what an opening takes away of CT numbers (k, j, i) clear? (white top-hat, Serra 1982)"""
     hu = hu.clip(_DARKEST, _BRIGHTEST)
-    gain = hu - _opened(hu, np.maximum(np.rint(_THIN_MM / step), 1).astype(int))
+    reach = np.maximum(np.rint(_THIN_MM / step), 1).astype(int).tolist()
+    top_hat = sitk.WhiteTopHat(sitk.GetImageFromArray(hu), reach, sitk.sitkBox, False)
+    gain = sitk.GetArrayFromImage(top_hat)
     return _HARDLY + (1 - _HARDLY) / (1 + np.exp((_CLEAR_HU - gain) / _SOFT_HU))
-
-
-def _opened(values: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """A grey opening of values (k, j, i) by a box that reaches so many (3,) cells along i, j, k to either side."""
-    lowest = -_largest(torch.from_numpy(-values)[None, None], reach)
-    return _largest(lowest, reach)[0, 0].numpy()
-
-
-def _largest(values: torch.Tensor, reach: np.ndarray) -> torch.Tensor:
-    for axis, cells in enumerate(reach):
-        size, padding = [1] * 3, [0] * 3
-        size[2 - axis], padding[2 - axis] = 2 * int(cells) + 1, int(cells)
-        values = F.max_pool3d(values, size, 1, padding)
-    return values
