@@ -17,6 +17,7 @@ from .logic.exports import Exports
 from .logic.follow_up import FollowUps
 from .logic.gallery import Gallery
 from .logic.landmarks import Landmarks
+from .logic.linking import Linking
 from .logic.outlines import Outlines, open_segmenter
 from .logic.scans import Scans
 from .logic.session import Session
@@ -47,6 +48,7 @@ class Viewer:
         self.server.enable_module(trame_rca.module)
         self.scans = Scans(session)
         self.views = Views(session, self.server)
+        self.linking = Linking(session, self.views)
         self.landmarks = Landmarks(session)
         self.crosshair = Crosshair(session, self.views)
         self.words = Words(session, self.crosshair)
@@ -120,6 +122,7 @@ class Viewer:
             "view_enlarge": views.enlarge,
             "view_reset": views.reset,
             "window": views.set_window,
+            "link": self.linking.toggle,
             "slice": views.set_slice,
             "mouse": landmarks.set_mouse,
             "point_select": landmarks.select,
@@ -198,6 +201,8 @@ class Viewer:
 
     def poll(self) -> None:
         self.scans.poll()
+        self.views.poll()
+        self.linking.poll()
         self.landmarks.poll()
         self.follow_up.poll()
         self.crosshair.poll()
@@ -224,6 +229,7 @@ class Viewer:
         self.scans.publish(state)
         self.views.publish(state)
         self.views.publish_slices(state)
+        self.linking.publish(state)
         self.landmarks.publish(state)
         self.follow_up.publish(state)
         self.crosshair.publish(state)

@@ -10,6 +10,7 @@ import slicer.util
 import trame_slicer.views
 from trame_slicer.core import SlicerApp
 from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
+from vtk.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOImage import vtkPNGWriter
 from vtkmodules.vtkRenderingCore import vtkWindowToImageFilter
 
@@ -82,16 +83,31 @@ class MouseView:
         self._at(*last)
         self.view.render()
 
+    def leave(self) -> None:
+        """Take the mouse out of the view."""
+        self.view.interactor().LeaveEvent()
+        self.view.render()
+
+    def pixels(self) -> np.ndarray:
+        """(pixels, 3) uint8 of what the view shows."""
+        grabbed = self._grabbed()
+        grabbed.Update()
+        return vtk_to_numpy(grabbed.GetOutput().GetPointData().GetScalars())[:, :3].copy()
+
     def picture(self, path: Path) -> None:
         """Write what the view shows as PNG."""
-        self.view.render()
-        grabbed = vtkWindowToImageFilter()
-        grabbed.SetInput(self.view.render_window())
-        grabbed.ReadFrontBufferOff()
+        grabbed = self._grabbed()
         writer = vtkPNGWriter()
         writer.SetFileName(str(path))
         writer.SetInputConnection(grabbed.GetOutputPort())
         writer.Write()
+
+    def _grabbed(self) -> vtkWindowToImageFilter:
+        self.view.render()
+        grabbed = vtkWindowToImageFilter()
+        grabbed.SetInput(self.view.render_window())
+        grabbed.ReadFrontBufferOff()
+        return grabbed
 
     def _at(self, x: int, y: int, enter: bool = False) -> None:
         mouse = self.view.interactor()

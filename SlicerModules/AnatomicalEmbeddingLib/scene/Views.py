@@ -13,6 +13,9 @@ from .SceneNodes import nodesOf
 ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
 FIRST_VIEW_GROUP = 520  # of our views: those of one scan move together, scans do not
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node, while no view shows its volume: was it shown in 2-D, in 3-D
+_OWNED = "AnatomicalEmbedding.Owned"  # of a display node that is drawn over one volume alone: _OWNER_ROLE
+_OWNER_ROLE = "AnatomicalEmbedding.Owner"
+_CLICKS = "AnatomicalEmbedding.Clicks"  # of a display node that draws nothing, and lets the mouse place points
 
 
 def sliceNodes(scene) -> list:
@@ -105,20 +108,67 @@ def show(scene, volumeNode, insteadOf=None) -> None:
 
 def showOnlyIn(displayNode, scene, volumeNode) -> None:
     """Draw a display node in the slice views of a volume, and in the 3-D views where these are of that volume; in none
-    while no slice view shows it.
+    while no slice view shows it, or when it has left the scene. `OwnViews` keeps it so.
     """
-    wanted = [node.GetID() for node in viewsOf(scene, volumeNode)]
+    if displayNode.GetAttribute(_OWNED) is None:
+        displayNode.SetAttribute(_OWNED, "1")
+    if displayNode.GetNodeReferenceID(_OWNER_ROLE) != volumeNode.GetID():
+        displayNode.SetNodeReferenceID(_OWNER_ROLE, volumeNode.GetID())
+    _restrict(displayNode, scene, volumeNode)
+
+
+class OwnViews:
+    """Keeps what `showOnlyIn` was called for, and all that a saved scene says it of, in the views of its volume."""
+
+    def __init__(self, scene) -> None:
+        self.scene = scene
+        self._backgrounds: list[tuple] | None = None
+
+    def follow(self) -> bool:
+        """To be called a few times a second: do views show other volumes than at the last look?"""
+        now = backgrounds(self.scene)
+        if now == self._backgrounds:
+            return False
+        self._backgrounds = now
+        for display in nodesOf(self.scene, "vtkMRMLDisplayNode"):
+            if display.GetAttribute(_OWNED) is not None:
+                _restrict(display, self.scene, display.GetNodeReference(_OWNER_ROLE))
+        return True
+
+
+def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
+    """Let the mouse place points of a list in the views of these volumes too, which draw none of its points: a view
+    takes clicks for a list that any display node of the list names it for. No volumes: in its own views alone.
+    """
+    views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
+    count = listNode.GetNumberOfDisplayNodes()
+    display = next(
+        (each for each in map(listNode.GetNthDisplayNode, range(count)) if each and each.GetAttribute(_CLICKS)), None
+    )
+    if display is None and views:
+        display = scene.CreateNodeByClass(listNode.GetDisplayNode().GetClassName())
+        display.UnRegister(None)
+        display.SetAttribute(_CLICKS, "1")
+        display.SetSaveWithScene(listNode.GetSaveWithScene())
+        display.SetVisibility2D(False)
+        display.SetVisibility3D(False)
+        display.SetViewNodeIDs(views)  # before the views know of it
+        scene.AddNode(display)
+        listNode.AddAndObserveDisplayNodeID(display.GetID())
+    elif display is not None and views:
+        if list(display.GetViewNodeIDs()) != views:
+            display.SetViewNodeIDs(views)
+    elif display is not None:
+        scene.RemoveNode(display)
+
+
+def _restrict(displayNode, scene, volumeNode) -> None:
+    wanted = [] if volumeNode is None else [node.GetID() for node in viewsOf(scene, volumeNode)]
     if wanted and volumeIn3d(scene) is volumeNode:
         wanted += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
     if list(displayNode.GetViewNodeIDs()) != wanted:
         displayNode.SetViewNodeIDs(wanted)
     _hide(displayNode, not wanted)  # an empty list of views means all of them
-
-
-def showEverywhere(displayNode) -> None:
-    """Draw a display node in all views."""
-    displayNode.SetViewNodeIDs([])
-    _hide(displayNode, False)
 
 
 def _hide(displayNode, hidden: bool) -> None:

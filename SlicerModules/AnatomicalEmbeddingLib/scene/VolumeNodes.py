@@ -96,6 +96,14 @@ def fromWorld(node, points: np.ndarray) -> np.ndarray:
     return _moved(None, node.GetParentTransformNode(), points)
 
 
+def huAt(node, pointWorld: Sequence[float]) -> float | None:
+    """The value of the nearest voxel at a world point; None outside the scan."""
+    ijk = np.rint((np.linalg.inv(ijkToRas(node)) @ [*fromWorld(node, [pointWorld])[0], 1.0])[:3]).astype(int)
+    voxels = slicer.util.arrayFromVolume(node)
+    inside = ((ijk >= 0) & (ijk < voxels.shape[::-1])).all()
+    return float(voxels[tuple(ijk[::-1])]) if inside else None
+
+
 def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) -> np.ndarray:
     points = np.asarray(points, dtype=np.float64).reshape(-1, 3)
     if source is None and destination is None:

@@ -7,6 +7,13 @@ from collections.abc import Sequence
 _TOWARDS, _AWAY = "RAS", "LPI"
 
 
+def height_words(slice_to_ras: Sequence[Sequence[float]]) -> str:
+    """Where a slice lies along the patient, such as "123.4 S": mm, and on which side of the scan's zero."""
+    axis = max(range(3), key=lambda each: abs(slice_to_ras[each][2]))
+    mm = slice_to_ras[axis][3]
+    return f"{abs(mm):.1f} mm {(_TOWARDS if mm >= 0 else _AWAY)[axis]}"
+
+
 def edge_letters(slice_to_ras: Sequence[Sequence[float]]) -> dict[str, str]:
     """Which way the patient lies at each edge: `left`, `right`, `top` and `bottom`, each one of R L A P S I.
 

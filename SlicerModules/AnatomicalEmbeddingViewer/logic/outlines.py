@@ -190,8 +190,7 @@ class Outlines:
         self._share, self._dirty = 0.0, True
 
     def _follow(self) -> None:
-        """Draw each outline where its scan is shown now."""
-        OutlineNodes.showOnlyInOwnViews(self._session.scene)
+        """Scans have come or gone."""
         self._dirty = True
 
     def _on_leaving(self, scan) -> None:

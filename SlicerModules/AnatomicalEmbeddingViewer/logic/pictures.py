@@ -142,8 +142,9 @@ class Picture:
 class PictureFactory(IViewFactory):
     """Makes slice views whose pictures a painter draws, and the area of each on the page, a template of its name."""
 
-    def __init__(self, server, painter: Painter) -> None:
+    def __init__(self, server, painter: Painter, scrolled: Callable[[str], object]) -> None:
         super().__init__()
+        self._scrolled = scrolled
         self._server, self._painter = server, painter
         self._areas: list[_Area] = []
 
@@ -166,6 +167,7 @@ class PictureFactory(IViewFactory):
         picture = Picture(self._painter, made, window)
         self._lay_out(name, cursor)
         adapter = _Area(made, self._areas, window, name, scheduler=picture, do_schedule_render_on_interaction=False)
+        adapter.scrolled = partial(self._scrolled, name)
         self._areas.append(adapter)
         create_task(self._register(adapter))
         made.set_scheduled_render(_Asking(picture))
@@ -206,6 +208,7 @@ class _Area(RcaViewAdapter):
         self._areas = areas
         self._sizes: dict[str, dict] = {}  # by window
         self._window = ""
+        self.scrolled: Callable[[], object] = lambda: None
 
     def update_size(self, origin: str, size: dict) -> None:
         """Markers and labels are as large on screens of small pixels."""
@@ -214,7 +217,10 @@ class _Area(RcaViewAdapter):
         super().update_size(origin, size)
 
     def on_interaction(self, origin: str, event: dict) -> None:
+        before = self._node.GetSliceOffset()
         super().on_interaction(origin, self._fitted(event))
+        if "Wheel" in event["type"] and self._node.GetSliceOffset() != before:
+            self.scrolled()
         if origin != self._window and event["type"] == "MouseMove":
             for area in self._areas:
                 if origin in area._sizes:

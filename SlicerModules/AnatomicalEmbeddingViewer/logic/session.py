@@ -88,6 +88,10 @@ class Session:
             self._count += 1
             self._sentences.append((self._count, sentence))
 
+    def take_back(self, sentence: str) -> None:
+        """It is no longer true, or about something else."""
+        self._sentences = deque((s for s in self._sentences if s[1] != sentence), maxlen=_SENTENCES)
+
     def dismiss(self, number: object) -> None:
         """The user has read a sentence."""
         self._sentences = deque((s for s in self._sentences if s[0] != number), maxlen=_SENTENCES)

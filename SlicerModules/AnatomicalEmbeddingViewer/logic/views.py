@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import vtk
 from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 
-from AnatomicalEmbeddingLib.scene.CtWindow import PRESETS
-from AnatomicalEmbeddingLib.scene.Views import FIRST_VIEW_GROUP, ORIENTATIONS
+from AnatomicalEmbeddingLib.scene.CtWindow import PRESETS, CtWindows, setWindow
+from AnatomicalEmbeddingLib.scene.Signal import Signal
+from AnatomicalEmbeddingLib.scene.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews
+from AnatomicalEmbeddingLib.scene.VolumeNodes import huAt
 
-from .directions import edge_letters
+from .directions import edge_letters, height_words
 from .pictures import Painter, Picture, PictureFactory
 
 if TYPE_CHECKING:
@@ -37,7 +39,11 @@ class _Slot:
 
 
 class Views:
-    """Publishes `rows`, `slices` (by view), `view_mode`, `in_grid`, `orientation`, `enlarged`, `window`, `close_up`."""
+    """Publishes `rows`, `slices` (by view), `pointer` (the view under the mouse, and HU there), `view_mode`, `in_grid`,
+    `orientation`, `enlarged`, `window`, `window_values`, `close_up`.
+
+    scrolled(tag): the user has gone to another slice of a view.
+    """
 
     def __init__(self, session: Session, server) -> None:
         self._session = session
@@ -49,7 +55,11 @@ class Views:
         self.close_up = False
         self._slices_sent = 0.0
         self.painter = Painter()
-        self._pictures = PictureFactory(server, self.painter)
+        self.scrolled = Signal()
+        self._own_views = OwnViews(session.scene)
+        self._windows = CtWindows(lambda scans: [list(scans)])
+        self._cursor = session.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
+        self._pictures = PictureFactory(server, self.painter, self.scrolled.emit)
         session.app.view_manager.register_factory(self._pictures)
         session.at_end(self.painter.close)
         session.scans_changed.connect(self.follow)
@@ -67,9 +77,15 @@ class Views:
                 free = next((slot for slot in self._slots if slot.scan is None), None) or self._make()
                 self._show(free, scan)
                 self._apply_window(scan)
+        self._own_views.follow()  # at once: nothing of a scan that has gone may be drawn over the next
         if self._enlarged not in self._tags(everything=True):
             self._enlarged = None
         self._activate()
+
+    def poll(self) -> None:
+        """Scans are shown with one window, whichever the mouse has changed; what belongs to one stays in its views."""
+        self._windows.poll(self._session.scans)
+        self._own_views.follow()
 
     def _make(self) -> _Slot:
         number, views = len(self._slots), {}
@@ -77,6 +93,7 @@ class Views:
             properties = ViewProps(orientation=orientation, color=colour, group=FIRST_VIEW_GROUP + number)
             definition = ViewLayoutDefinition(f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties)
             view = self._session.app.view_manager.create_view(definition)
+            view.get_view_node().SetRulerType(view.get_view_node().RulerTypeThin)
             views[orientation] = view
         slot = _Slot(number, views)
         for orientation, view in views.items():
@@ -166,8 +183,7 @@ class Views:
         """One of PRESETS in all scans."""
         if name in PRESETS:
             self.window = name
-            for scan in self._session.scans:
-                self._apply_window(scan)
+            setWindow(self._session.scans, *PRESETS[name])
 
     def set_slice(self, tag: str, value: float) -> None:
         """mm along the view's axis, within the scan."""
@@ -175,6 +191,7 @@ class Views:
         if view is not None and isinstance(value, int | float):
             low, high = view.get_slice_range()
             view.set_slice_value(min(max(float(value), low), high))
+            self.scrolled.emit(tag)
 
     def reset(self) -> None:
         """Fit every scan into its views again, in the middle."""
@@ -185,9 +202,21 @@ class Views:
                     self._fit(slot, orientation)
 
     def _apply_window(self, scan) -> None:
-        scan.GetDisplayNode().SetWindowLevel(*PRESETS[self.window])
+        """That of the others."""
+        shown = next((each.GetDisplayNode() for each in self._session.scans if each is not scan), None)
+        values = PRESETS[self.window] if shown is None else (shown.GetWindow(), shown.GetLevel())
+        setWindow([scan], *values)
 
     # -- for other features ------------------------------------------------------------------------------------------
+
+    def alike(self, tag: str) -> tuple:
+        """The scan and the view of a tag, and of each other scan (scan, its view of the same orientation)."""
+        for slot in self._slots:
+            for orientation, view in slot.views.items():
+                if view.get_singleton_tag() == tag and slot.scan is not None:
+                    others = [(each.scan, each.views[orientation]) for each in self._slots if each is not slot]
+                    return slot.scan, view, [(scan, other) for scan, other in others if scan is not None]
+        return None, None, []
 
     def picture(self, slice_node) -> Picture:
         """What the page shows of a slice node of ours."""
@@ -215,9 +244,10 @@ class Views:
         state.in_grid = self.in_grid
         state.orientation = self.orientation
         state.enlarged = self._enlarged is not None
-        displays = [scan.GetDisplayNode() for scan in self._session.scans]
-        chosen = PRESETS[self.window]
-        state.window = self.window if all((d.GetWindow(), d.GetLevel()) == chosen for d in displays) else ""
+        display = self._session.scans[0].GetDisplayNode() if self._session.scans else None
+        values = PRESETS[self.window] if display is None else (display.GetWindow(), display.GetLevel())
+        state.window = next((name for name, preset in PRESETS.items() if preset == values), "")
+        state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
 
     def publish_slices(self, state) -> None:
         """Where the slices are; they wait for pictures, for a while: each update renders the whole page anew."""
@@ -230,8 +260,21 @@ class Views:
             if tag in shown:
                 low, high = view.get_slice_range()
                 step, value = view.get_slice_step(), view.get_slice_value()
-                slices[tag] = {"min": round(low, 2), "max": round(high, 2), "step": step, "value": round(value, 2)}
+                about = {"min": round(low, 2), "max": round(high, 2), "step": step, "value": round(value, 2)}
+                number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
+                slices[tag] = about | {"words": f"{number} / {count}  {_height(view.get_view_node())}"}
         state.slices = slices
+        state.pointer = self._pointer(shown)
+
+    def _pointer(self, shown: list[str]) -> dict:
+        """The view that the mouse was in last, and the HU there; {} where it is not over voxels."""
+        xyz, ras = [0.0] * 3, [0.0] * 3
+        node = self._cursor.GetCursorPositionXYZ(xyz)
+        if node is None or node.GetSingletonTag() not in shown or not self._cursor.GetCursorPositionRAS(ras):
+            return {}
+        slot = next(slot for slot in self._slots for view in slot.views.values() if view.get_view_node() is node)
+        value = None if slot.scan is None else huAt(slot.scan, ras)
+        return {} if value is None else {"tag": node.GetSingletonTag(), "hu": f"{value:.0f} HU"}
 
     def _rows(self, everything: bool = False) -> list[dict]:
         by_scan = {slot.scan.GetID(): slot for slot in self._slots if slot.scan is not None}
@@ -259,5 +302,13 @@ class Views:
 
 
 def _edges(slice_node) -> dict[str, str]:
+    return edge_letters(_rows_of(slice_node))
+
+
+def _height(slice_node) -> str:
+    return height_words(_rows_of(slice_node))
+
+
+def _rows_of(slice_node) -> list[list[float]]:
     matrix = slice_node.GetSliceToRAS()
-    return edge_letters([[matrix.GetElement(row, column) for column in range(4)] for row in range(4)])
+    return [[matrix.GetElement(row, column) for column in range(4)] for row in range(4)]

@@ -23,7 +23,8 @@ class Words:
         self.logic = WordSearch(session.scene, session.store)
         self._offers: list[str] = []
         self._dirty = True
-        self.logic.reported.connect(session.say)
+        self._said: list[str] = []  # of what was looked for last
+        self.logic.reported.connect(self._on_reported)
         for signal in (self.logic.changed, self.logic.reportRead):
             signal.connect(self._on_changed)
         crosshair.logic.moved.connect(self.logic.nameAt)
@@ -45,6 +46,8 @@ class Words:
         """Look for it in all scans; the same words again show their next place."""
         text = str(text).strip()
         self._offers, self._dirty = [], True
+        while self._said:
+            self._session.take_back(self._said.pop())
         if text and text == self.logic.text and self.logic.steps:
             self.logic.step()
         elif self._session.scans or not text:
@@ -68,7 +71,7 @@ class Words:
         self.logic.poll()
 
     def publish(self, state) -> None:
-        state.named = self.logic.name
+        state.named = self.logic.name or ("\u2026" if self.logic.naming else "no certain name")
         if not self._dirty:
             return
         self._dirty = False
@@ -83,6 +86,10 @@ class Words:
             {"number": number, "text": _plain(each.text), "named": bool(each.mentions)}
             for number, each in enumerate(self.logic.sentences[:_MOST_SENTENCES])
         ]
+
+    def _on_reported(self, sentence: str) -> None:
+        self._said.append(sentence)
+        self._session.say(sentence)
 
     def _on_changed(self) -> None:
         self._dirty = True

@@ -12,6 +12,7 @@ from ..maps.MapStore import EMPTY, READY, MapStore
 from ..SceneNodes import nodesOf
 from ..Signal import Listener, Signal
 from ..VolumeNodes import ctVolumes, toWorld
+from .BoxLabels import BoxLabels
 from .BoxNodes import FoundBox, absentIn, boxesByVolume, boxesIn, keepAbsent
 from .BoxSearch import BoxSearch
 from .StructureExamples import StructureExamples
@@ -47,9 +48,10 @@ class BoxLogic(Listener):
         self.examples.changed.connect(self.changed.emit)
         self._search.changed.connect(self.changed.emit)
         self._search.reported.connect(self.reported.emit)
-        self._parents, self._views = self._transforms(), Views.backgrounds(scene)
+        self._parents, self._ownViews = self._transforms(), Views.OwnViews(scene)
+        self._labels = BoxLabels(scene)
         self._drawn, self._dirty = self._lastDrawn(), False
-        self.atEnd(self.examples.close, self._search.close)
+        self.atEnd(self.examples.close, self._search.close, self._labels.clear)
         self.listen(store.changed, self._onMap)
 
     def libraryStructures(self) -> list[str]:
@@ -87,7 +89,7 @@ class BoxLogic(Listener):
     def poll(self) -> None:
         """To be called a few times a second, after the store's: goes on, and lets boxes follow views and volumes."""
         self._followTransforms()
-        self._followViews()
+        self._ownViews.follow()
         self._followHands()
         self._search.poll()
 
@@ -172,15 +174,6 @@ class BoxLogic(Listener):
                     if box.node.GetTransformNodeID() == before[volumeId]:
                         box.follow(now[volumeId])
 
-    def _followViews(self) -> None:
-        """Each box is shown in the views of its volume alone, whichever these are."""
-        now = Views.backgrounds(self.scene)
-        if now != self._views:
-            self._views = now
-            for boxes in boxesByVolume(self.scene).values():
-                for box in boxes.values():
-                    box.showOnlyInOwnViews(self.scene)
-
     def _lastDrawn(self) -> tuple[int, ...]:
         """How many ROIs there are, and when the last one was changed."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
@@ -189,6 +182,7 @@ class BoxLogic(Listener):
     def _followHands(self) -> None:
         """Report boxes that the user has changed or removed, once the mouse rests."""
         now = self._lastDrawn()
+        self._labels.follow(now)
         if now != self._drawn:
             self._drawn, self._dirty = now, True
         elif self._dirty:

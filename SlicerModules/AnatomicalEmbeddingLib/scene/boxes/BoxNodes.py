@@ -85,6 +85,7 @@ class BoxNode:
         display.SetFillVisibility(False)  # a filled box looks like a label
         display.SetFillOpacity(0.0)
         display.SetPointLabelsVisibility(False)
+        display.SetPropertiesLabelVisibility(False)  # `BoxLabels` writes the names
         SceneNodes.placeInFolder(scene, node, volumeNode, FOLDER)
         found = cls(node)
         found.setInteractive(False)
@@ -140,11 +141,10 @@ class BoxNode:
             self.node.SetAndObserveTransformNodeID(transformId)
 
     def setInteractive(self, on: bool) -> None:
-        """Show or hide the ROI's name and the handles by which the mouse changes it; those of many hide the scan."""
+        """Show or hide the handles by which the mouse changes the ROI; those of many hide the scan."""
         display = self.node.GetDisplayNode()
         if display is not None and bool(display.GetHandlesInteractive()) != on:
             display.SetHandlesInteractive(on)
-            display.SetPropertiesLabelVisibility(on)
 
     def showOnlyInOwnViews(self, scene) -> None:
         if self.node.GetDisplayNode() is not None and self.volumeNode is not None:

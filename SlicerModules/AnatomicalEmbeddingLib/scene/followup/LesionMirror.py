@@ -29,7 +29,7 @@ class LesionMirror:
         self._lines: list[AxisLine] = []
         self._observers: dict[str, ListObserver] = {}  # by node ID
         self._writing, self._edited = Flag(), False
-        self._views = Views.backgrounds(scene)
+        self._ownViews = Views.OwnViews(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
         """volumes: by study key, those whose lesions are points; shown: of them, those whose axes are lines. While the
@@ -67,10 +67,7 @@ class LesionMirror:
         """
         if self._inHand():
             return
-        now = Views.backgrounds(self.scene)
-        if now != self._views:
-            self._views = now
-            self.restrict()
+        self._ownViews.follow()
         nodes = [each.node for each in (*self._points.values(), *self._lines)]
         typed = [observer.takeDirty() for observer in self._observers.values()]
         if self._edited or any(typed) or not all(map(self._isHere, nodes)):

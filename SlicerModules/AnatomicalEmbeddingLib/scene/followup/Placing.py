@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .. import Views
 from ..SceneNodes import removeNode
 from ..Signal import Signal
 
@@ -24,7 +25,8 @@ class Placing:
         self.scene = scene
         self.changed = Signal()
         self.what = ""
-        self._node = self._then = self._tag = None
+        self._node = self._then = None
+        self._tags: list[int] = []
         self._before: tuple = (None, None, 0)
         self._used: list = []
 
@@ -50,7 +52,13 @@ class Placing:
         self.scene.AddNode(node)
         node.CreateDefaultDisplayNodes()
         self._node, self._then, self.what = node, then, what
-        self._tag = node.AddObserver(node.PointPositionDefinedEvent, self._onPlaced)
+        shown = {id: volume for _, id in Views.backgrounds(self.scene) if (volume := self.scene.GetNodeByID(id or ""))}
+        Views.takeClicksIn(self.scene, node, shown.values())
+        self._tags = [
+            node.AddObserver(node.PointPositionDefinedEvent, self._onPlaced),
+            node.AddObserver(node.PointAddedEvent, self._showWhereItIs),
+            node.AddObserver(node.PointModifiedEvent, self._showWhereItIs),
+        ]
         selection.SetReferenceActivePlaceNodeClassName(className)
         selection.SetReferenceActivePlaceNodeID(node.GetID())
         mouse.SetPlaceModePersistence(0)
@@ -62,7 +70,8 @@ class Placing:
         if self._node is None:
             return
         node, self._node, self._then, self.what = self._node, None, None, ""
-        node.RemoveObserver(self._tag)
+        for tag in self._tags:
+            node.RemoveObserver(tag)
         self._used.append(node)
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
@@ -81,6 +90,7 @@ class Placing:
         used, self._used = self._used, []
         for node in used:
             if node.GetScene() is self.scene:
+                Views.takeClicksIn(self.scene, node, ())
                 removeNode(self.scene, node)
         if self._node is not None and not self._isOurs():
             self.stop()
@@ -89,6 +99,14 @@ class Placing:
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         placing = mouse.GetCurrentInteractionMode() == mouse.Place
         return placing and selection.GetActivePlaceNodeID() == self._node.GetID()
+
+    def _showWhereItIs(self, caller, event: str) -> None:
+        """What follows the mouse is drawn over the scan under it alone; so is an axis of which one end is placed."""
+        over = self.scene.GetNodeByID(self._node.GetNthControlPointAssociatedNodeID(0) or "")
+        if over is not None:
+            Views.showOnlyIn(self._node.GetDisplayNode(), self.scene, over)
+            if self._node.GetNumberOfDefinedControlPoints():
+                Views.takeClicksIn(self.scene, self._node, [over])
 
     def _onPlaced(self, caller, event: str) -> None:
         node, then = self._node, self._then

@@ -38,6 +38,7 @@ class LandmarkLogic(Listener):
         self._answerObservers: list[ListObserver] = []
         self._writing = Flag()  # our own changes to lists are not the user's
         self._awaited = ""  # point that was placed, or moved, and is not answered in all scans yet
+        self._strays: list[str] = []  # points that were clicked where they cannot be
         self.atEnd(self._release)
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
@@ -91,12 +92,19 @@ class LandmarkLogic(Listener):
         if self._observer is not None:
             self._observer.stop()
             self._observer = None
-        self._matcher.points = listNode
+            self._views.release()
+        self._matcher.points, self._strays = listNode, []
         self._awaited = ""
         self.history.clear()
         if listNode is not None:
             self._observer = ListObserver(
-                listNode, self._onPlaced, self._onMoved, self._onDragging, self._onEdited, lambda: self._writing
+                listNode,
+                self._onPlaced,
+                self._onMoved,
+                self._onDragging,
+                self._onEdited,
+                lambda: self._writing,
+                self._onPreview,
             )
         self._relink()
 
@@ -110,6 +118,8 @@ class LandmarkLogic(Listener):
         the lists follow views that show another volume now, and volumes that lie below another transform.
         """
         self._views.follow()
+        while self._strays:
+            self.deletePoint(self._strays.pop())
         with self._writing:
             self._matcher.follow()
         if self._observer is not None and self._observer.takeDirty():
@@ -219,13 +229,23 @@ class LandmarkLogic(Listener):
         )
         self._views.showOnlyIn(each.node, each.volumeNode)
 
+    def _onPreview(self, index: int) -> None:
+        """A point follows the mouse: over another scan it is not drawn, else the template would show it as well."""
+        over = self.points.GetNthControlPointAssociatedNodeID(index)
+        self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self._matcher.targets])
+
     def _onPlaced(self, index: int) -> None:
         if self.template is None:
             return
         makeIdsUnique(self.points)
+        self.points.SetNthControlPointVisibility(index, True)
         pointId = self.points.GetNthControlPointID(index)
-        if not self._takenFromTarget(pointId, index):
+        volumeId = self.points.GetNthControlPointAssociatedNodeID(index)
+        clicked = next((node for node in self._matcher.targets if node.GetID() == volumeId), None)
+        if clicked is None:
             self._renew(pointId, self.effort)
+        elif not self._takenFromTarget(pointId, index, clicked):
+            return
         self._settled(pointId)
 
     def _onMoved(self, index: int) -> None:
@@ -237,16 +257,22 @@ class LandmarkLogic(Listener):
         if self.live:
             self._renew(self.points.GetNthControlPointID(index), "fast")
 
-    def _takenFromTarget(self, pointId: str, index: int) -> bool:
-        """A click in a target's view: the template's point is where the template shows that place."""
-        volumeId = self.points.GetNthControlPointAssociatedNodeID(index)
-        clicked = next((node for node in self._matcher.targets if node.GetID() == volumeId), None)
+    def _takenFromTarget(self, pointId: str, index: int, clicked) -> bool:
+        """A click in a target's view: the template's point is where the template shows that place. Where that is not
+        known the point goes, once the view has done with it: the same millimetres are another place in the template.
+        """
         maps = [self.store.map(node) for node in (clicked, self.template)]
-        if None in maps:
-            return False
-        place = worldOf(self.points, pointId)
-        inClicked = fromWorld(clicked, [place])
-        if not maps[0].contains(inClicked)[0]:
+        inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
+        if None in maps or not maps[0].contains(inClicked)[0]:
+            self._strays.append(pointId)
+            self.points.SetNthControlPointVisibility(index, False)
+            unready = [node for node, each in zip((clicked, self.template), maps, strict=True) if each is None]
+            why = f"outside {clicked.GetName()}" if not unready else f"{unready[0].GetName()} is not prepared yet"
+            self.reported.emit(
+                f"{labelOf(self.points, pointId)}: not placed, {why}; click in {self.template.GetName()}"
+                f"{', or wait' if unready else ''}."
+            )
+            self.prepare()
             return False
         back = self.store.engine.match(maps[0], inClicked, maps[1:])[0]
         with self._writing:

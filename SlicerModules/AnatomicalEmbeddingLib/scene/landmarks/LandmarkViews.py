@@ -13,7 +13,7 @@ class LandmarkViews:
     def __init__(self, scene, matcher: LandmarkMatcher) -> None:
         self.scene = scene
         self._matcher = matcher
-        self._backgrounds = Views.backgrounds(scene)
+        self._ownViews = Views.OwnViews(scene)
 
     def jumpTo(self, pointId: str) -> None:
         """Move the views of every scan to a point and its answers."""
@@ -29,17 +29,21 @@ class LandmarkViews:
                 Views.jump(self.scene, each.volumeNode, found)
 
     def restrict(self) -> None:
-        """Restrict each list to the views of its volume.
+        """Restrict each list to the views of its volume, so that no scan shows the points of another.
 
-        While points are being placed, their list is shown everywhere: a view that does not show a list takes no click.
+        While points are being placed, the views of the targets take clicks as well, and go on showing answers alone.
         """
         points = self._matcher.points
-        if points is not None and Views.isPlacing(self.scene) and points.GetDisplayNode() is not None:
-            Views.showEverywhere(points.GetDisplayNode())
-        else:
-            self.showOnlyIn(points, self._matcher.template)
+        self.showOnlyIn(points, self._matcher.template)
+        if points is not None and points.GetDisplayNode() is not None:
+            Views.takeClicksIn(self.scene, points, self._matcher.targets if Views.isPlacing(self.scene) else ())
         for each in self._matcher.lists.values():
             self.showOnlyIn(each.node, each.volumeNode)
+
+    def release(self) -> None:
+        """The present list is worked on no more: the mouse places its points in its own views alone."""
+        if self._matcher.points.GetDisplayNode() is not None:
+            Views.takeClicksIn(self.scene, self._matcher.points, ())
 
     def showOnlyIn(self, listNode, volumeNode) -> None:
         """Restrict one list to the views of a volume."""
@@ -48,7 +52,5 @@ class LandmarkViews:
 
     def follow(self) -> None:
         """Restrict the lists anew where views show other volumes than at the last look."""
-        now = Views.backgrounds(self.scene)
-        if now != self._backgrounds:
-            self._backgrounds = now
+        if self._ownViews.follow():
             self.restrict()

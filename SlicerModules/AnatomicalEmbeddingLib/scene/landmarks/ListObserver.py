@@ -14,8 +14,8 @@ class ListObserver:
     """placed(index): a point got its place. moved(index): it was dragged and released. dragging(index): while it is.
 
     edited(): a point was removed. Other changes, labels above all, come as storms and only set a mark; see
-    `takeDirty`. A point that follows the mouse before it is placed counts as nothing. ignored(): whether the changes
-    are our own.
+    `takeDirty`. ignored(): whether the changes are our own. previewed(index): a point follows the mouse before it is
+    placed, which counts as nothing else.
     """
 
     def __init__(
@@ -26,8 +26,9 @@ class ListObserver:
         dragging: Callable[[int], None] | None,
         edited: Callable[[], None],
         ignored: Callable[[], bool],
+        previewed: Callable[[int], None] | None = None,
     ) -> None:
-        self._node, self._ignored = node, ignored
+        self._node, self._ignored, self._previewed = node, ignored, previewed
         self._placed, self._moved, self._dragging, self._edited = placed, moved, dragging, edited
         self._inHand = self._dirty = False
         self._before: dict[str, tuple[float, ...]] = {}
@@ -38,6 +39,7 @@ class ListObserver:
                 (events.PointPositionDefinedEvent, self._onDefined),
                 (events.PointStartInteractionEvent, self._onStart),
                 (events.PointEndInteractionEvent, self._onEnd),
+                (events.PointAddedEvent, self._onAdded),
                 (events.PointModifiedEvent, self._onModified),
                 (events.PointRemovedEvent, self._onRemoved),
             )
@@ -79,8 +81,16 @@ class ListObserver:
                 self._moved(index)
 
     @vtk.calldata_type(vtk.VTK_INT)
+    def _onAdded(self, caller, event: str, index: int | None = None) -> None:
+        if self._previewed is not None and index is not None and isPreview(self._node, index):
+            self._previewed(index)
+
+    @vtk.calldata_type(vtk.VTK_INT)
     def _onModified(self, caller, event: str, index: int | None = None) -> None:
-        if self._ignored() or (index is not None and isPreview(self._node, index)):
+        if index is not None and isPreview(self._node, index):
+            self._onAdded(caller, event, index)
+            return
+        if self._ignored():
             return
         if not self._inHand:
             self._dirty = True

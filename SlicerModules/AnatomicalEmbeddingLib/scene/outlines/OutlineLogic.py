@@ -49,7 +49,7 @@ class OutlineLogic(Listener):
         self.process.finished.connect(self._onFinished)
         self._worker = Worker()
         self._batch: _Batch | None = None
-        self._views: list | None = None
+        self._ownViews = Views.OwnViews(scene)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
 
     def close(self) -> None:
@@ -133,10 +133,7 @@ class OutlineLogic(Listener):
 
     def poll(self) -> None:
         """To be called a few times a second: goes on, and lets outlines follow views."""
-        now = Views.backgrounds(self.scene)
-        if now != self._views:
-            self._views = now
-            OutlineNodes.showOnlyInOwnViews(self.scene)
+        self._ownViews.follow()
         self.process.poll()
         if self._batch is None:
             return

@@ -108,14 +108,6 @@ def rowsIn(scene) -> list[OutlineRow]:
     return sorted(found, key=lambda row: 2.0 if row.dice is None else row.dice[0])
 
 
-def showOnlyInOwnViews(scene) -> None:
-    """Draw each outline in the views of its own scan alone."""
-    for node in _nodes(scene):
-        volume = node.GetNodeReference(VOLUME_ROLE)
-        if volume is not None and node.GetDisplayNode() is not None:
-            Views.showOnlyIn(node.GetDisplayNode(), scene, volume)
-
-
 def nodesOver(scene, volumeNode) -> list:
     """The outlines of a scan."""
     return [node for node in _nodes(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode]

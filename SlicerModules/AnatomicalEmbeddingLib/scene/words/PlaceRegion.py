@@ -51,7 +51,7 @@ class RegionNodes:
     def __init__(self, scene) -> None:
         self.scene = scene
         self._nodes: dict[str, str] = {}
-        self._shown: list = []
+        self._ownViews = Views.OwnViews(scene)
 
     def node(self, volumeNode):
         """The segmentation over a scan, or None."""
@@ -89,12 +89,7 @@ class RegionNodes:
                 self.drop(volumeId)
             elif node.GetTransformNodeID() != volume.GetTransformNodeID():
                 node.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
-        now = Views.backgrounds(self.scene) if self._nodes else []
-        if now != self._shown:
-            self._shown = now
-            for volumeId, nodeId in self._nodes.items():
-                display = self.scene.GetNodeByID(nodeId).GetDisplayNode()
-                Views.showOnlyIn(display, self.scene, self.scene.GetNodeByID(volumeId))
+        self._ownViews.follow()
 
     def drop(self, volumeId: str) -> None:
         """Shade nothing in a scan."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ _READ, _NAME, _REPORT, _PREPARE = (
 )  # keys of jobs; those of places are volume IDs
 _MOST_STEPS = 60  # places of one text
 _REST = 0.12  # seconds that a point stays before its name is looked up
+_LIKELY = 0.5  # of a name at the crosshair
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ class WordSearch(Listener):
     volumes: the scans that are searched; those without a map are embedded when something is looked for, the others
     prepared for the first question from the first letters on.
     changed(): answers have come, or another place is shown. reported(sentence): something to read.
-    reportRead(): `sentences` of a report are there. named(): `name`, of what lies at the latest point, has changed.
+    reportRead(): `sentences` of a report are there. named(): `name`, of what lies at the latest point, or `naming` has
+    changed.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -107,6 +110,7 @@ class WordSearch(Listener):
         self._finders: dict[str, _Searched] = {}  # by volume ID
         self._typed = False
         self.name = ""
+        self.naming = False  # is a name being looked up?
         self._clock, self._moved = clock, 0.0
         self._point: tuple | None = None
         self.listen(store.changed, self._onMap)
@@ -190,7 +194,7 @@ class WordSearch(Listener):
         """Ask for the name of what lies at a point of a scan: it comes when no other is asked for, a moment later."""
         self._worker.cancel(_NAME)
         self._point, self._moved = (volumeNode, tuple(pointWorld)), self._clock()
-        self._tell("")
+        self._tell("", naming=True)
 
     # -- what is known -----------------------------------------------------------------------------------------------
 
@@ -302,6 +306,8 @@ class WordSearch(Listener):
             if node.GetScene() is self.scene and self.store.map(node) is not None:
                 point = fromWorld(node, [world])[0]
                 self._work(_NAME, node, lambda finder: _nameOf(finder, point))
+            else:
+                self._tell("")
         elif self._typed and self._point is None and not self.store.busy:
             embedded = (node for node in self.volumes if self.store.map(node) is not None)
             node = next((node for node in embedded if not self._searchedOf(node).prepared), None)
@@ -329,9 +335,9 @@ class WordSearch(Listener):
 
         self._worker.submit(key, run)
 
-    def _tell(self, name: str) -> None:
-        if name != self.name:
-            self.name = name
+    def _tell(self, name: str, naming: bool = False) -> None:
+        if (name, naming) != (self.name, self.naming):
+            self.name, self.naming = name, naming
             self.named.emit()
 
     def _onMap(self, volumeId: str) -> None:
@@ -356,9 +362,13 @@ class WordSearch(Listener):
 
 
 def _stepsOf(text: str) -> list[Step]:
-    from AnatomicalEmbedding.words import parse
+    """The places of the words; of those that only begin a place, the one that they can become."""
+    from AnatomicalEmbedding.words import completions, parse
 
-    return _steps(parse(text))
+    steps = _steps(parse(text))
+    if not steps and len(offers := completions(text)) == 1:
+        return _steps(parse(offers[0]))
+    return steps
 
 
 def _steps(mentions: Sequence[Mention]) -> list[Step]:
@@ -379,13 +389,22 @@ def _look(finder: PlaceFinder, step: Step) -> tuple[Step, Place, Region | None]:
 
 
 def _nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
+    """The name that is likelier than not; else two that are so together; else ""."""
     from AnatomicalEmbedding.errors import PointsError
+    from AnatomicalEmbedding.words import load_terms
 
     try:
-        found = finder.name_at(point, most=1)
+        found = finder.name_at(point)
     except PointsError:  # outside the scan
         return ""
-    return f"{found[0].title}, {_percent(found[0].probability)}" if found else ""
+    for each in found:
+        if each.probability >= _LIKELY:
+            return f"{each.title}, {_percent(each.probability)}"
+    for one, other in combinations(found, 2):
+        related = other.name in load_terms().ancestors(one.name) or one.name in load_terms().ancestors(other.name)
+        if not related and one.probability + other.probability >= _LIKELY:
+            return f"{one.title} or {other.title}, {_percent(one.probability + other.probability)}"
+    return ""
 
 
 def _percent(share: float) -> str:
