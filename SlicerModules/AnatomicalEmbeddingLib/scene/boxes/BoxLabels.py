@@ -25,7 +25,7 @@ class BoxLabels:
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self._lists: dict[str, str] = {}  # by ID of the slice node
+        self._lists: dict[str, object] = {}  # nodes, by ID of the slice node; IDs are given anew after a scene closes
         self._drawn: dict[str, tuple] = {}
 
     def follow(self, version: object) -> None:
@@ -42,15 +42,15 @@ class BoxLabels:
                 self._write(view, {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()})
 
     def clear(self) -> None:
-        for nodeId in self._lists.values():
-            if (node := self.scene.GetNodeByID(nodeId)) is not None:
+        for node in self._lists.values():
+            if node.GetScene() is self.scene:
                 self.scene.RemoveNode(node)
         self._lists, self._drawn = {}, {}
 
     def _write(self, view, places: dict[str, np.ndarray]) -> None:
-        node = self.scene.GetNodeByID(self._lists.get(view.GetID(), ""))
-        if node is None and places:
-            node = self._make(view)
+        node = self._lists.get(view.GetID())
+        if node is None or node.GetScene() is not self.scene:
+            node = self._make(view) if places else None
         if node is None or (not places and not node.GetNumberOfControlPoints()):
             return
         with NodeModify(node):
@@ -79,7 +79,7 @@ class BoxLabels:
         display.SetGlyphSize(0.01)
         display.SetTextScale(_TEXT_SIZE)
         display.SetSelectedColor(1.0, 1.0, 1.0)
-        self._lists[view.GetID()] = node.GetID()
+        self._lists[view.GetID()] = node
         return node
 
 
@@ -90,10 +90,10 @@ def _isShown(box: BoxNode) -> bool:
 
 def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | None:
     """Pixels (x, y) of the upper left corner of what a view cuts of a box; None where nothing of it is seen."""
-    bounds = [0.0] * 6
-    box.node.GetRASBounds(bounds)
-    corners = np.array([[bounds[2 * axis + (n >> axis & 1)] for axis in range(3)] + [1.0] for n in range(8)])
-    xyz = (np.linalg.inv(xyToRas) @ corners.T).T[:, :3]
+    toRas = slicer.util.arrayFromVTKMatrix(box.node.GetObjectToWorldMatrix())
+    half = np.array(box.node.GetSize()) / 2
+    corners = np.array([[*((2 * (n >> axis & 1) - 1) * half[axis] for axis in range(3)), 1.0] for n in range(8)])
+    xyz = (np.linalg.inv(xyToRas) @ toRas @ corners.T).T[:, :3]
     cut = [
         xyz[a] + (xyz[b] - xyz[a]) * (xyz[a, 2] / (xyz[a, 2] - xyz[b, 2]))
         for a, b in _EDGES

@@ -95,8 +95,7 @@ class WordSearch(Listener):
     volumes: the scans that are searched; those without a map are embedded when something is looked for, the others
     prepared for the first question from the first letters on.
     changed(): answers have come, or another place is shown. reported(sentence): something to read.
-    reportRead(): `sentences` of a report are there. named(): `name`, of what lies at the latest point, or `naming` has
-    changed.
+    reportRead(): `sentences` of a report are there. named(): `name`, of what lies at the latest point, has changed.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -336,8 +335,9 @@ class WordSearch(Listener):
         self._worker.submit(key, run)
 
     def _tell(self, name: str, naming: bool = False) -> None:
-        if (name, naming) != (self.name, self.naming):
-            self.name, self.naming = name, naming
+        self.naming = naming
+        if name != self.name:
+            self.name = name
             self.named.emit()
 
     def _onMap(self, volumeId: str) -> None:
@@ -362,13 +362,16 @@ class WordSearch(Listener):
 
 
 def _stepsOf(text: str) -> list[Step]:
-    """The places of the words; of those that only begin a place, the one that they can become."""
+    """The places of the words; of those that only begin a place, the one that they can become: the only offer, or the
+    only one that ends the word that was begun.
+    """
     from AnatomicalEmbedding.words import completions, parse
 
     steps = _steps(parse(text))
-    if not steps and len(offers := completions(text)) == 1:
-        return _steps(parse(offers[0]))
-    return steps
+    offers = [] if steps else completions(text)
+    ended = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
+    only = next((each[0] for each in (offers, ended) if len(each) == 1), None)
+    return steps if only is None else _steps(parse(only))
 
 
 def _steps(mentions: Sequence[Mention]) -> list[Step]:

@@ -1,0 +1,124 @@
+"""Names of boxes: at the corner of what each view cuts of them, in that view alone."""
+
+import numpy as np
+import pytest
+import slicer
+from scans import add_patient, add_transform, turned
+from view_nodes import add_view
+
+from AnatomicalEmbeddingLib.scene import Views
+from AnatomicalEmbeddingLib.scene.boxes.BoxLabels import BoxLabels
+from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import WHOLE, BoxNode, FoundBox
+
+SIZE = 40.0
+
+
+class Bench:
+    """A scan and another, a view of each, and a box around the middle of the first."""
+
+    def __init__(self, scene, parent=None) -> None:
+        slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
+        self.scene = scene
+        self.volumes = [add_patient(0, "Prior", parent), add_patient(0, "Current", parent)]
+        self.views = [add_view(scene, f"Named{n}", volume) for n, volume in enumerate(self.volumes)]
+        for view, volume in zip(self.views, self.volumes, strict=True):
+            view.SetDimensions(400, 300, 1)
+            Views.fit(scene, volume)
+        bounds = [0.0] * 6
+        self.volumes[0].GetRASBounds(bounds)
+        self.middle = np.array(bounds).reshape(3, 2).mean(axis=1)
+        self.labels = BoxLabels(scene)
+
+    def add_box(self, structure: str):
+        local = self.middle  # of a volume that is not moved
+        box = BoxNode.create(self.scene, structure, self.volumes[0], (1.0, 0.5, 0.0))
+        box.write(np.array([local - SIZE, local + SIZE]), FoundBox(structure, WHOLE, 0.95, 1.0, (3.0,) * 6))
+        return box
+
+    def shown(self) -> dict[str, np.ndarray]:
+        """Name -> world mm; of lists that are shown in the first view, as all must be."""
+        found = {}
+        for node in Views.nodesOf(self.scene, "vtkMRMLMarkupsFiducialNode"):
+            assert list(node.GetDisplayNode().GetViewNodeIDs()) == [self.views[0].GetID()]
+            assert not node.GetSaveWithScene()
+            for n in range(node.GetNumberOfControlPoints()):
+                found[node.GetNthControlPointLabel(n)] = np.array(node.GetNthControlPointPositionWorld(n))
+        return found
+
+
+def test_a_name_follows_the_slices_that_cut_its_box(scene):
+    bench = Bench(scene)
+    bench.add_box("vertebra_l1")
+    for above in (0.0, 25.0):
+        at = bench.middle + (0, 0, above)
+        bench.views[0].JumpSliceByOffsetting(*at)
+        bench.labels.follow(1)
+        (label,) = bench.shown().items()
+        assert label[0] == "vertebra L1"
+        # the view's left is the patient's right, its top the front
+        assert label[1] == pytest.approx(at + (SIZE, SIZE, 0), abs=1e-3)
+    bench.views[0].JumpSliceByOffsetting(*(bench.middle + (0, 0, SIZE + 1)))
+    bench.labels.follow(1)
+    assert bench.shown() == {}
+
+
+def test_names_at_one_corner_are_written_one_below_the_other(scene):
+    bench = Bench(scene)
+    for name in ("liver", "stomach", "spleen"):
+        bench.add_box(name)
+    bench.views[0].JumpSliceByOffsetting(*bench.middle)
+    bench.labels.follow(1)
+    heights = sorted(place[1] for place in bench.shown().values())
+    assert len(heights) == 3
+    mm = bench.views[0].GetFieldOfView()[1] / 300
+    assert (np.diff(heights) > 10 * mm).all()
+
+
+def test_names_go_with_their_boxes_and_at_the_end(scene):
+    bench = Bench(scene)
+    box = bench.add_box("liver")
+    bench.views[0].JumpSliceByOffsetting(*bench.middle)
+    bench.labels.follow(1)
+    assert set(bench.shown()) == {"liver"}
+    box.node.GetDisplayNode().SetVisibility(False)
+    bench.labels.follow(2)
+    assert bench.shown() == {}
+    box.node.GetDisplayNode().SetVisibility(True)
+    bench.labels.follow(3)
+    scene.RemoveNode(box.node)
+    bench.labels.follow(4)
+    assert bench.shown() == {}
+    bench.labels.clear()
+    assert Views.nodesOf(scene, "vtkMRMLMarkupsFiducialNode") == []
+
+
+def test_a_box_that_lies_askew_is_named_where_the_view_cuts_it(scene):
+    matrix = turned(25.0, (30.0, -20.0, 10.0))
+    bench = Bench(scene, add_transform(scene, matrix))
+    bench.middle = (np.linalg.inv(matrix) @ [*bench.middle, 1.0])[:3]
+    bench.add_box("liver")
+    at = (matrix @ [*bench.middle, 1.0])[:3]
+    bench.views[0].JumpSliceByOffsetting(*at)
+    bench.labels.follow(1)
+    place = bench.shown()["liver"]
+    assert place[2] == pytest.approx(at[2], abs=1e-3)
+    # of all points of the cut, on a fine grid of the box, none lies further to the right or to the front
+    steps = np.linspace(-SIZE, SIZE, 161)
+    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), -1).reshape(-1, 3) + bench.middle
+    world = grid @ matrix[:3, :3].T + matrix[:3, 3]
+    cut = world[np.abs(world[:, 2] - at[2]) < 0.5]
+    assert place[:2] == pytest.approx(cut[:, :2].max(axis=0), abs=1.5)
+
+
+def test_lists_of_the_user_are_left_alone_after_the_scene_was_closed(scene):
+    """Nodes of the next scene get the IDs of those that have gone."""
+    bench = Bench(scene)
+    bench.add_box("liver")
+    bench.labels.follow(1)
+    scene.Clear(0)
+    labels, bench = bench.labels, Bench(scene)
+    mine = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Mine")
+    bench.add_box("liver")
+    bench.views[0].JumpSliceByOffsetting(*bench.middle)
+    labels.follow(2)
+    assert mine.GetNumberOfControlPoints() == 0
