@@ -9,6 +9,7 @@ from view_nodes import add_view
 
 from AnatomicalEmbeddingLib.scene import SideBySide, Views
 from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import AnswerList
 from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 from slicer_kit.scene import read_mrb, write_mrb
 
@@ -68,6 +69,26 @@ def test_what_the_user_has_hidden_stays_hidden(scene, views):
         Views.showOnlyIn(display, scene, volume)
         assert not display.GetVisibility3D()
     assert display.GetVisibility2D()
+
+
+def test_marks_stay_over_their_scan_also_those_of_a_scene_saved_before_and_go_with_it(scene, views):
+    first, second, (axial, coronal, other) = views
+    answers = AnswerList.create(scene, add_points(scene, {}, "Others"), first)
+    display = answers.node.GetDisplayNode()
+    own = Views.OwnViews(scene)
+    assert own.follow()
+    assert set(display.GetViewNodeIDs()) == {axial.GetID(), coronal.GetID()}
+    Views.compositeOf(scene, axial).SetBackgroundVolumeID(second.GetID())
+    own.follow()
+    assert list(display.GetViewNodeIDs()) == [coronal.GetID()]
+    assert not own.follow()
+    scene.RemoveNode(first)
+    Views.compositeOf(scene, coronal).SetBackgroundVolumeID(second.GetID())
+    own.follow()
+    assert not any(
+        display.GetVisibility2D() and display.IsDisplayableInView(v.GetID()) for v in (axial, coronal, other)
+    )
+    assert not display.GetVisibility3D()
 
 
 def test_3d_views_show_what_belongs_to_one_scan_and_do_not_mix_them(scene, views):

@@ -15,6 +15,7 @@ FIRST_VIEW_GROUP = 520  # of our views: those of one scan move together, scans d
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node, while no view shows its volume: was it shown in 2-D, in 3-D
 _OWNED = "AnatomicalEmbedding.Owned"  # of a display node that is drawn over one volume alone: _OWNER_ROLE
 _OWNER_ROLE = "AnatomicalEmbedding.Owner"
+_MARKS_OF = tuple(f"AnatomicalEmbedding.{kind}Volume" for kind in ("", "Outlined", "Example"))  # reference roles
 _CLICKS = "AnatomicalEmbedding.Clicks"  # of a display node that draws nothing, and lets the mouse place points
 
 
@@ -118,7 +119,9 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 
 
 class OwnViews:
-    """Keeps what `showOnlyIn` was called for, and all that a saved scene says it of, in the views of its volume."""
+    """Keeps what `showOnlyIn` was called for, also before a scene was saved, and all that refers to a volume as a mark
+    of it, in the views of that volume.
+    """
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -130,6 +133,10 @@ class OwnViews:
         if now == self._backgrounds:
             return False
         self._backgrounds = now
+        for node in nodesOf(self.scene, "vtkMRMLDisplayableNode"):
+            volume = next(filter(None, map(node.GetNodeReference, _MARKS_OF)), None)
+            if volume is not None and node.GetDisplayNode() is not None:
+                showOnlyIn(node.GetDisplayNode(), self.scene, volume)
         for display in nodesOf(self.scene, "vtkMRMLDisplayNode"):
             if display.GetAttribute(_OWNED) is not None:
                 _restrict(display, self.scene, display.GetNodeReference(_OWNER_ROLE))

@@ -44,6 +44,7 @@ class BoxLabels:
     def clear(self) -> None:
         for node in self._lists.values():
             if node.GetScene() is self.scene:
+                self.scene.RemoveNode(node.GetDisplayNode())
                 self.scene.RemoveNode(node)
         self._lists, self._drawn = {}, {}
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import vtk
 
+from .. import Views
 from ..landmarks.ControlPoints import definedIds, fromNode
 from ..SceneNodes import nodesOf
 from ..Signal import Listener, Signal
@@ -157,6 +158,8 @@ class StructureExamples(Listener):
         known[segmentId] = example.structure
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
         node.SetAttribute(_ATTRIBUTE, json.dumps(known))
+        if node.GetDisplayNode() is not None:
+            Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
         self.changed.emit()
         return example
 

@@ -112,6 +112,9 @@ class OutlineLogic(Listener):
         except (AnatomicalEmbeddingError, OSError) as error:
             self.reported.emit(_sentence(error, folder))
             return False
+        for each in examples:
+            if each.segmentation.GetDisplayNode() is not None:  # other scans get outlines of the same colours
+                Views.showOnlyIn(each.segmentation.GetDisplayNode(), self.scene, each.volume)
         waiting = list(zip(names, scans, [*examples, *[None] * len(rest)], strict=True))
         files = dict(zip(names[len(examples) :], rest, strict=True))
         self._batch = _Batch(place, choice, looksOf(segmentations), files, waiting, len(waiting))
