@@ -111,7 +111,7 @@ def test_the_wheel_takes_the_other_scan_along_until_they_are_not_linked(page):
 
 
 def test_a_drag_changes_the_window_of_all_scans_and_says_which(page):
-    values = page.page.locator("[data-test=window-values]")
+    values = page.page.locator("[data-test=window-values]").first
     assert values.inner_text().split() == ["W", "400", "L", "40"]
     before = picture(page, "scan1axial")
     page.press("adjust")

@@ -10,7 +10,7 @@ import vtk
 from slicer.util import NodeModify
 
 from .. import Views
-from .BoxNodes import BoxNode, boxesIn
+from .BoxNodes import BoxNode, boxesByVolume
 from .StructureNames import readable
 
 _CLASS = "vtkMRMLMarkupsFiducialNode"
@@ -27,17 +27,26 @@ class BoxLabels:
         self.scene = scene
         self._lists: dict[str, object] = {}  # nodes, by ID of the slice node; IDs are given anew after a scene closes
         self._drawn: dict[str, tuple] = {}
+        self._version, self._boxes = None, {}
 
     def follow(self, version: object) -> None:
         """To be called a few times a second. version: differs when boxes have changed."""
+        boxes = boxesByVolume(self.scene) if version != self._version else self._boxes
+        self._version, self._boxes = version, boxes
+        if not boxes:
+            self.clear()
+            return
         for view in Views.sliceNodes(self.scene):
             volume = Views.volumeIn(self.scene, view)
             xyToRas = slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
-            now = (version, volume, xyToRas.tobytes(), tuple(view.GetDimensions()))
+            here = {} if volume is None else boxes.get(volume.GetID(), {})
+            shown = {name: box for name, box in here.items() if _isShown(box)}
+            transform = None if volume is None else volume.GetParentTransformNode()
+            moved = None if transform is None else (transform.GetID(), transform.GetMTime())
+            now = (version, list(shown), moved, xyToRas.tobytes(), tuple(view.GetDimensions()))
             if self._drawn.get(view.GetID()) != now:
                 self._drawn[view.GetID()] = now
-                boxes = {} if volume is None else boxesIn(self.scene, volume)
-                corners = {name: _cornerIn(view, xyToRas, box) for name, box in boxes.items() if _isShown(box)}
+                corners = {name: _cornerIn(view, xyToRas, box) for name, box in shown.items()}
                 places = _apart({readable(name): corner for name, corner in corners.items() if corner is not None})
                 self._write(view, {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()})
 
