@@ -87,7 +87,8 @@ def seen(page, view: str) -> dict[str, str]:
         view,
     )
     grey = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.split(",")[1]))).convert("L"), dtype=float)
-    rows, columns = np.nonzero(grey > 15)  # outside of the cube there is nothing
+    filled = grey > 15  # outside of the cube there is nothing but the ruler
+    rows, columns = (np.flatnonzero(filled.sum(axis) > filled.sum(axis).max() / 2) for axis in (1, 0))
     low, high = np.array([rows.min(), columns.min()]), np.array([rows.max(), columns.max()])
     (down, across), (high_down, high_across) = (low + high) // 2, (low + 0.9 * (high - low)).astype(int)
     low_down, low_across = (low + 0.1 * (high - low)).astype(int)

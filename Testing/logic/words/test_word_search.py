@@ -201,3 +201,39 @@ def test_a_point_has_a_name_once_the_mouse_rests(bench, pair):
     assert bench.search.name == ""
     assert bench.name_at(pair[1], (0.0, 0.0, 9e3)) == ""
     assert told[1] == ""
+
+
+def test_a_name_is_likelier_than_not_or_two_are_together(bench, pair):
+    """At places all over a scan, by what the engine says of each."""
+    from AnatomicalEmbedding.words import PlaceFinder, load_terms
+
+    bench.find("liver")
+    finder = PlaceFinder(bench.store.map(pair[0]), VolumeNodes.snapshot(pair[0]).volume())
+    low, high = box_of(0, "liver")
+    kinds = set()
+    for share in np.random.default_rng(0).uniform(-0.2, 1.2, (24, 3)):
+        place = low + share * (high - low)
+        if not finder.embedding.contains(place[None])[0]:
+            continue
+        chances = {each.title: each.probability for each in finder.name_at(place)}
+        name = bench.name_at(pair[0], place)
+        titles = name.rpartition(",")[0].split(" or ")
+        kinds.add(len(titles) if name else 0)
+        if max(chances.values(), default=0) >= 0.5:
+            assert chances[titles[0]] >= 0.5
+            assert len(titles) == 1
+        elif name:
+            assert len(set(titles)) == 2
+            assert sum(chances[title] for title in titles) >= 0.5
+    assert kinds >= {0, 1}
+    related = load_terms().ancestors("liver_segment_4")
+    assert "liver" in related, "a part and its whole are not two names"
+
+
+def test_enter_takes_the_only_word_that_was_begun(bench, pair):
+    for typed, name in (("left adren", "left adrenal gland"), ("mass in the left kidn", "left kidney")):
+        bench.find(typed)
+        assert bench.search.title == name
+    bench.find("right")
+    assert bench.search.title == ""
+    assert "names no place" in bench.reported[-1]

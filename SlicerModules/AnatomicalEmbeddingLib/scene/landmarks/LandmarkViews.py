@@ -35,13 +35,13 @@ class LandmarkViews:
         """
         points = self._matcher.points
         self.showOnlyIn(points, self._matcher.template)
-        if points is not None and points.GetDisplayNode() is not None:
-            Views.takeClicksIn(self.scene, points, self._matcher.targets if Views.isPlacing(self.scene) else ())
+        if points is not None and points.GetDisplayNode() is not None and Views.isPlacing(self.scene):
+            Views.takeClicksIn(self.scene, points, self._matcher.targets)
         for each in self._matcher.lists.values():
             self.showOnlyIn(each.node, each.volumeNode)
 
     def release(self) -> None:
-        """The present list is worked on no more: the mouse places its points in its own views alone."""
+        """The mouse places points of the present list in its own views alone."""
         if self._matcher.points.GetDisplayNode() is not None:
             Views.takeClicksIn(self.scene, self._matcher.points, ())
 
@@ -54,3 +54,5 @@ class LandmarkViews:
         """Restrict the lists anew where views show other volumes than at the last look."""
         if self._ownViews.follow():
             self.restrict()
+        if self._matcher.points is not None and not Views.isPlacing(self.scene):
+            self.release()  # not at once: the view whose click has ended placing still works on the list
