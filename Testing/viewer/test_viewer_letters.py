@@ -118,8 +118,13 @@ def test_letters_in_the_grid_follow_its_orientation(marked, pictures):
     marked.wait("document.querySelectorAll('.cell').length === 2")
     for view, letters in EXPECTED.items():
         marked.page.get_by_label("Orientation").select_option(view.capitalize())
-        marked.wait(f"!!document.querySelector('[data-view=scan1{view}] img')")
-        marked.page.wait_for_timeout(600)  # drawn anew in another size
+        for scan in (0, 1):  # drawn anew in another size
+            marked.wait(
+                f"(() => {{ const cell = document.querySelector('[data-view=scan{scan}{view}]'), "
+                "img = cell?.querySelector('img'), box = cell?.getBoundingClientRect(); "
+                "return img && Math.abs(img.naturalWidth - box.width) + Math.abs(img.naturalHeight - box.height) < 3; })()"
+            )
+        marked.page.wait_for_timeout(600)
         for scan in (0, 1):
             tag = f"scan{scan}{view}"
             assert written(marked, tag) == seen(marked, tag) == letters

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
 _CLOSE_MM = 130.0  # what a view shows across its shorter side, close up
 _SLICES_S = 0.25  # between two updates of the slices' positions, while pictures are drawn
+_POINTER_S = 0.1  # between two updates of the HU under the mouse
 
 
 @dataclass(eq=False)
@@ -53,7 +54,7 @@ class Views:
         self._enlarged: str | None = None
         self._only: list | None = None  # scans that are shown, None: all
         self.close_up = False
-        self._slices_sent = 0.0
+        self._slices_sent = self._pointer_sent = 0.0
         self.painter = Painter()
         self.scrolled = Signal()
         self._own_views = OwnViews(session.scene)
@@ -264,7 +265,9 @@ class Views:
                 number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
                 slices[tag] = about | {"words": f"{number} / {count}  {_height(view.get_view_node())}"}
         state.slices = slices
-        state.pointer = self._pointer(shown)
+        if now - self._pointer_sent >= _POINTER_S:
+            self._pointer_sent = now
+            state.pointer = self._pointer(shown)
 
     def _pointer(self, shown: list[str]) -> dict:
         """The view that the mouse was in last, and the HU there; {} where it is not over voxels."""
