@@ -122,7 +122,7 @@ def test_letters_in_the_grid_follow_its_orientation(marked, pictures):
             marked.wait(
                 f"(() => {{ const cell = document.querySelector('[data-view=scan{scan}{view}]'), "
                 "img = cell?.querySelector('img'), box = cell?.getBoundingClientRect(); "
-                "return img && Math.abs(img.naturalWidth - box.width) + Math.abs(img.naturalHeight - box.height) < 3; })()"
+                "return img && Math.hypot(img.naturalWidth - box.width, img.naturalHeight - box.height) < 3; })()"
             )
         marked.page.wait_for_timeout(600)
         for scan in (0, 1):
