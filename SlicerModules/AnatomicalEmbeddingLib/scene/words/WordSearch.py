@@ -38,12 +38,15 @@ _LIKELY = 0.5  # of a name at the crosshair
 
 @dataclass(frozen=True)
 class Step:
-    """One place of the words. name: of the term. words: as written. negated: the words say that it is not there."""
+    """One place of the words. name: of the term. words: as written. negated: the words say that a finding, or the
+    place, is not there. remark: what the words say besides, for people, or "".
+    """
 
     name: str
     words: str
     qualifier: Qualifier | None
     negated: bool
+    remark: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,8 @@ class FoundPlace:
         if self.world is None:
             return f"not in this scan{f'; it lies {place.side} to it' if place.side else ''}"
         where = "found" if not place.side else f"partly in this scan; the rest lies {place.side} to it"
+        if place.status == "uncertain":
+            return f"not certain ({_percent(place.probability)}): {place.remark}"
         return f"{where} ({_percent(place.probability)})"
 
 
@@ -204,7 +209,7 @@ class WordSearch(Listener):
         if query is None or not query.steps:
             return ""
         step = query.step
-        said = " (said not to be there)" if step.negated else ""
+        said = f" ({step.remark})" if step.remark else ""
         return f"{f'{query.at + 1} of {len(query.steps)}: ' if query.steps[1:] else ''}{_titleOf(step)}{said}"
 
     @property
@@ -254,7 +259,10 @@ class WordSearch(Listener):
             self.sentences = [] if failed else event.result
             self.reportRead.emit()
         elif query is not None and event.key == _READ and not failed:
-            self._take(query, event.result)
+            steps, missed = event.result
+            for sentence in missed if steps else ():
+                self.reported.emit(sentence)
+            self._take(query, steps)
         elif query is not None and event.key != _READ:
             self._show(query, event)
         if failed and event.what and event.key in (_READ, _REPORT):
@@ -361,21 +369,26 @@ class WordSearch(Listener):
         self.clear()
 
 
-def _stepsOf(text: str) -> list[Step]:
-    """The places of the words; of those that only begin a place, the one that they can become: the only offer, or the
-    only one that ends the word that was begun.
+def _stepsOf(text: str) -> tuple[list[Step], list[str]]:
+    """The places of what was typed, and a sentence for each part that is not understood. Of words that only begin a
+    place, the one that they can become: the only offer, or the only one that ends the word that was begun.
     """
-    from AnatomicalEmbedding.words import completions, parse
+    from AnatomicalEmbedding.words import completions, not_understood, parse_query
 
-    steps = _steps(parse(text))
-    offers = [] if steps else completions(text)
-    ended = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
-    only = next((each[0] for each in (offers, ended) if len(each) == 1), None)
-    return steps if only is None else _steps(parse(only))
+    parts = parse_query(text)
+    if not any(part.mentions for part in parts):
+        offers = completions(text)
+        ended = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
+        if only := next((each[0] for each in (offers, ended) if len(each) == 1), None):
+            parts = parse_query(only)
+    missed = [not_understood(part.text) for part in parts if not part.mentions]
+    return _steps([mention for part in parts for mention in part.mentions]), missed
 
 
 def _steps(mentions: Sequence[Mention]) -> list[Step]:
-    steps = [Step(name, each.text, each.qualifier, each.negated) for each in mentions for name in each.places]
+    steps = [
+        Step(name, each.text, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places
+    ]
     return list(dict.fromkeys(steps))[:_MOST_STEPS]
 
 
