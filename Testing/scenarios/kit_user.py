@@ -212,8 +212,12 @@ class NodeViews(SliceViews):
         pause(0.1)
 
     def scroll(self, volume, steps: int, orientation: str = "Axial") -> None:
+        """As Slicer's view does it, so that linked views go along."""
         view = self._node(volume, orientation)
+        view.SetInteractionFlags(view.SliceToRASFlag)
+        view.InteractingOn()
         view.SetSliceOffset(view.GetSliceOffset() + 3.0 * steps)
+        view.InteractingOff()
 
     def leave(self, volume, orientation: str = "Axial") -> None:
         """Nothing is drawn that could follow the mouse."""

@@ -84,11 +84,14 @@ def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS) -> bool:
         layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
         layoutNode.SetViewArrangement(number)
     for row, volume in enumerate(volumeNodes):
-        tags = {viewTag(row, orientation) for orientation, _ in ORIENTATIONS}
-        for node in sliceNodes(scene):
-            if node.GetLayoutName() in tags:
-                _showIn(scene, node, row, volume)
+        for node in _viewsInRow(scene, row):
+            _showIn(scene, node, row, volume)
     return True
+
+
+def _viewsInRow(scene, row: int) -> list:
+    tags = {viewTag(row, orientation) for orientation, _ in ORIENTATIONS}
+    return [node for node in sliceNodes(scene) if node.GetLayoutName() in tags]
 
 
 def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
@@ -128,9 +131,14 @@ def _describe(layoutNode, number: int, names: Sequence[str]) -> None:
 
 
 def _restore(scene, loaded: Callable[[], object]) -> None:
-    """The layout of a scene that was loaded, which MRML does not save."""
+    """The layout of a scene that was loaded, which MRML does not save, and the groups of its views, which MRML saves as
+    yes or no: in one group, all scans would go to the height of the one that is scrolled.
+    """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)
     if names and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
         _describe(layoutNode, layoutNode.GetViewArrangement(), json.loads(names))
+        for row in range(len(json.loads(names))):
+            for node in _viewsInRow(scene, row):
+                node.SetViewGroup(FIRST_VIEW_GROUP + row)
         loaded()

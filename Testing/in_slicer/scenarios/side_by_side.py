@@ -61,6 +61,11 @@ def run_after_restart(user):
     user.load_scene("rows.mrb")
     volumes = [user.node(name) for name in ("Prior", "Current", "Third")]
     user.views.assert_none_is_black(volumes)
+    before = [user.views.middle(volume)[2] for volume in volumes]
+    user.views.scroll(volumes[0], 3)
+    user.wait(lambda: abs(user.views.middle(volumes[0])[2] - before[0]) > 1, 5, "the wheel scrolls")
+    assert [user.views.middle(volume)[2] for volume in volumes[1:]] == before[1:], "other scans scroll along"
+    user.views.assert_none_is_black(volumes)
     panel = user.open("AnatomicalLandmarks")
     user.click(panel.ui.gridButton)
     user.views.assert_none_is_black(volumes)
