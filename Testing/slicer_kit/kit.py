@@ -38,7 +38,7 @@ class Kit:
         self.settings_path = Path(os.devnull)
         self.modules: dict[str, Module] = {}
         self.qt_warnings.start()
-        keep_items(self.scene)
+        self.critical = keep_items(self.scene)
         self._qt = QtWidgets.QApplication.instance() or QtWidgets.QApplication(["Slicer"])
         _set_looks(self._qt)
         qt_double.build()
@@ -69,7 +69,7 @@ class Kit:
         self._forget_errors()
 
     def _forget_errors(self) -> None:
-        for errors in (self.slot_errors, self.vtk_errors, self.qt_warnings):
+        for errors in (self.slot_errors, self.vtk_errors, self.qt_warnings, self.critical):
             errors.clear()
 
     def take_errors(self) -> str:
@@ -78,6 +78,7 @@ class Kit:
             "exceptions in slots or observers": self.slot_errors.text(),
             "VTK errors": "\n".join(self.vtk_errors),
             "Qt warnings": "\n".join(self.qt_warnings),
+            "critical lines of Slicer's log": "\n".join(self.critical),
         }
         self._forget_errors()
         return "\n".join(f"{title}:\n{text}" for title, text in found.items() if text)
