@@ -35,7 +35,7 @@ from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS, offerLayouts
 from AnatomicalEmbeddingLib.scene.VolumeNodes import scans
 from AnatomicalEmbeddingLib.scene.words.WordSearch import WordSearch
 
-_CROSSHAIR_KEY = "Ctrl+Shift+A"
+_CROSSHAIR_KEY = "Ctrl+Shift+X"
 
 
 class AnatomicalLandmarks(ScriptedLoadableModule):

@@ -187,7 +187,7 @@ class Kit:
         target.setFocus()
         self.process_events()
         QtTest.QTest.keySequence(target, QtGui.QKeySequence(keys))
-        # after Ctrl+Shift+A, Qt would go on to take Shift for held
+        # after Ctrl+Shift+X, Qt would go on to take Shift for held
         QtTest.QTest.keyRelease(target, QtCore.Qt.Key.Key_Shift, QtCore.Qt.KeyboardModifier.NoModifier)
         self.process_events()
 

@@ -96,7 +96,7 @@ def type_text(widget, text: str) -> None:
 
 
 def press_key(widget, keys: str) -> None:
-    """A key such as "J", "Delete" or "Ctrl+Shift+A", typed while a widget has the focus.
+    """A key such as "J", "Delete" or "Ctrl+Shift+X", typed while a widget has the focus.
 
     As Qt does it: the widget is asked whether it wants the key for itself (a text field does), then comes the shortcut
     of its window, else the widget gets the key.

@@ -46,7 +46,7 @@ def run(user):
 
     # the name under the mouse
     place = panel.words.found(volumes[1]).world
-    user.press("Ctrl+Shift+A")
+    user.press("Ctrl+Shift+X")
     user.views.hover(volumes[1], place)
     user.wait(lambda: panel.ui.nameLabel.text.startswith("left kidney"), 10, "the name is shown once the mouse rests")
     user.picture("name")

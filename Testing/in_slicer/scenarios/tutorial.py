@@ -88,8 +88,8 @@ def run(user):
     user.choose_in_menu("Match again")
     user.wait(lambda: answer(panel, current).status == "matched", 5)
 
-    # 6. Anatomical crosshair (Ctrl+Shift+A): move the mouse in one scan, all others show the same place.
-    user.press("Ctrl+Shift+A")
+    # 6. Anatomical crosshair (Ctrl+Shift+X): move the mouse in one scan, all others show the same place.
+    user.press("Ctrl+Shift+X")
     assert ui.crosshairCheckBox.checked
     user.views.hover(prior, place_of(known, "liver_dome"))
     user.wait(lambda: panel.crosshair.marker(current) is not None, 5, "the other scan gets a marker")
@@ -97,7 +97,7 @@ def run(user):
     assert distance(there, place_of(truth, "liver_dome")) < 2 * CLOSE_MM
     user.wait(lambda: user.views.shows(current, there, 3.0), 5, "the other views follow the mouse")
     user.picture("crosshair")
-    user.press("Ctrl+Shift+A")
+    user.press("Ctrl+Shift+X")
     assert not ui.crosshairCheckBox.checked
 
     # 7. Save the scene (.mrb): points, answers, corrections and choices are kept. To table writes a table.
