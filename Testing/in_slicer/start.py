@@ -1,4 +1,5 @@
-"""Runs one scenario inside Slicer; `run.py` starts it: Slicer --python-script start.py FILE FUNCTION FOLDER.
+"""Runs one scenario inside Slicer; `run.py` starts it: Slicer --python-script start.py FUNCTION FILE FOLDER. The file
+is not the first word: Slicer would run a first word that ends in .py instead of this script.
 
 Writes FOLDER/FUNCTION.json: outcome ("passed", "failed" or "skipped"), reason, figures. Pictures lie beside it.
 """
@@ -101,7 +102,7 @@ class Run:
 
 
 def main(words: list[str]) -> None:
-    path, function, folder = words
+    function, path, folder = words
     qt.QTimer.singleShot(_AFTER_START_MS, Run(Path(path), function, Path(folder)).go)
 
 

@@ -127,10 +127,10 @@ def _key_of(name: str) -> tuple[int, str]:
 
 
 def _shortcut(widget, keys: str):
-    """The enabled shortcut of the widget's window for a key sequence, or None."""
+    """The enabled shortcut of the widget's window for a key sequence, or None; that of a hidden toolbar is none."""
     wanted = qt.QKeySequence(keys).toString()
     for each in slicer.util.findChildren(widget.window(), className="QShortcut"):
-        if each.enabled and each.key.toString() == wanted:
+        if each.enabled and each.key.toString() == wanted and each.parent().isVisible():
             return each
     return None
 
