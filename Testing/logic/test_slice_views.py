@@ -216,6 +216,23 @@ def test_scans_of_a_loaded_scene_are_scrolled_each_on_its_own(scene, tmp_path):
     assert near.GetViewGroup() != far.GetViewGroup()
 
 
+def test_when_the_scene_is_closed_the_layout_from_before_comes_back(scene):
+    layout = slicer.vtkMRMLLayoutLogic()  # keeps the layout when the scene is closed, as in the application
+    layout.SetMRMLScene(scene)
+    node = layout.GetLayoutNode()
+    node.SetLayoutDescription(SideBySide.ROWS, "")
+    SideBySide.offerLayouts(scene)
+    node.SetViewArrangement(node.SlicerLayoutFourUpView)
+    for number in (SideBySide.ROWS, SideBySide.AXIAL):
+        SideBySide.showSideBySide(scene, [add_patient(0), add_patient(1)], number)
+    scene.Clear(0)
+    assert node.GetViewArrangement() == node.SlicerLayoutFourUpView
+    node.SetViewArrangement(node.SlicerLayoutOneUpRedSliceView)
+    scene.Clear(0)
+    assert node.GetViewArrangement() == node.SlicerLayoutOneUpRedSliceView, "a layout of the user's own stays"
+    layout.SetMRMLScene(None)
+
+
 def test_without_a_layout_there_is_no_grid(scene):
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if node is not None:

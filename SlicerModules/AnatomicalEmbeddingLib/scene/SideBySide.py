@@ -13,6 +13,7 @@ from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
 
 ROWS, AXIAL = 5201, 5202  # numbers of our layout descriptions; Slicer's own stay below 1000
 _NAMES = "AnatomicalEmbedding.Rows"  # of the layout node, saved with it: the scans that are shown
+_BEFORE = "AnatomicalEmbedding.LayoutBefore"  # of the layout node: the layout that ours has replaced
 _VIEW_PREFIX = "AE"
 
 
@@ -38,7 +39,8 @@ def viewTag(row: int, orientation: str) -> str:
 
 def offerLayouts(scene, loaded: Callable[[], object] = lambda: None) -> None:
     """Make our layouts known, for two scans, before they are used: a scene saved in one would open without views. One
-    that was saved with more scans gets them once it is loaded. loaded(): called then.
+    that was saved with more scans gets them once it is loaded. loaded(): called then. When the scene is closed, the
+    layout from before comes back: the views of ours would all show the next scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
@@ -46,6 +48,7 @@ def offerLayouts(scene, loaded: Callable[[], object] = lambda: None) -> None:
     for number in (ROWS, AXIAL):
         _describe(layoutNode, number, ["", ""])
     scene.AddObserver(scene.EndImportEvent, lambda *_: _restore(scene, loaded))
+    scene.AddObserver(scene.StartCloseEvent, lambda *_: _takeBack(scene))
 
 
 def makeViews(scene, count: int, number: int = ROWS) -> Iterator[str]:
@@ -81,6 +84,8 @@ def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS) -> bool:
     with NodeModify(layoutNode):  # at each the window is laid out anew
         _describe(layoutNode, number, names)
         layoutNode.SetAttribute(_NAMES, json.dumps(names))
+        if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
+            layoutNode.SetAttribute(_BEFORE, str(layoutNode.GetViewArrangement()))
         layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
         layoutNode.SetViewArrangement(number)
     for row, volume in enumerate(volumeNodes):
@@ -128,6 +133,13 @@ def _describe(layoutNode, number: int, names: Sequence[str]) -> None:
         layoutNode.SetLayoutDescription(number, layoutOf(names, number))
     else:
         layoutNode.AddLayoutDescription(number, layoutOf(names, number))
+
+
+def _takeBack(scene) -> None:
+    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    if layoutNode is not None and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
+        before = layoutNode.GetAttribute(_BEFORE)
+        layoutNode.SetViewArrangement(int(before) if before else layoutNode.SlicerLayoutConventionalView)
 
 
 def _restore(scene, loaded: Callable[[], object]) -> None:
