@@ -136,7 +136,7 @@ class NodeViews(SliceViews):
     def __init__(self, kit) -> None:
         self.scene = kit.scene
         self._mouse_at = (0.0, 0.0, 0.0)
-        layout = kit.open_window().node
+        layout = kit.open_window(1280).node
         layout.AddLayoutDescription(_AT_START, layoutOf([""]).replace(viewTag(0, ""), "Start"))
         layout.SetViewArrangement(_AT_START)
 

@@ -34,10 +34,10 @@ def test_a_message_of_several_lines_is_one_complaint():
     assert one.splitlines()[1:] == ["  because"]
 
 
-def test_growth_names_what_there_is_more_of_but_one_thread():
+def test_growth_names_what_there_is_more_of_but_two_threads():
     before = Counter({"threads": 3, "nodes vtkMRMLTableNode": 1})
-    assert growth(before, Counter({"threads": 4, "nodes vtkMRMLTableNode": 1})) == []
-    grown = growth(before, Counter({"threads": 5, "nodes vtkMRMLTableNode": 2, "running timers": 1}))
+    assert growth(before, Counter({"threads": 5, "nodes vtkMRMLTableNode": 1})) == []
+    grown = growth(before, Counter({"threads": 6, "nodes vtkMRMLTableNode": 2, "running timers": 1}))
     assert [text.split(":")[0] for text in grown] == ["nodes vtkMRMLTableNode", "running timers", "threads"]
 
 

@@ -211,10 +211,10 @@ class Kit:
         self._qt.processEvents()
         QtCore.QCoreApplication.sendPostedEvents(None, QtCore.QEvent.Type.DeferredDelete)
 
-    def open_window(self) -> LayoutManager:
-        """The main window opens, with views as layouts name them; closed by `reset`."""
+    def open_window(self, width: int = 1920) -> LayoutManager:
+        """The main window opens, so many pixels wide, with views as layouts name them; closed by `reset`."""
         slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(self.scene)
-        self.app._layout_manager = LayoutManager(self.scene)
+        self.app._layout_manager = LayoutManager(self.scene, width)
         return self.app._layout_manager
 
     def _close_window(self) -> None:

@@ -17,6 +17,8 @@ from ..scene.Signal import Signal
 
 _MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # scans: more would make views too small to see anything
 
+_WIDE = 1500  # pixels
+
 
 class ViewButtons:
     """laidOut(sentence): scans were shown side by side; what to know about it, or "".
@@ -49,15 +51,15 @@ class ViewButtons:
         self._windows.poll(self._volumes())
 
     def layOut(self, number: int = SideBySide.ROWS) -> None:
-        """Show the scans side by side, in ROWS of three views or one AXIAL view each; all of each is seen.
+        """Show the scans side by side, in ROWS of views or one AXIAL view each; all of each is seen.
 
         Views are made one by one, and drawn one by one when they are as they shall be: Slicer lives on in between.
         """
-        nodes = list(self._volumes())[: _MOST[number]]
-        for _view in SideBySide.makeViews(self.scene, len(nodes), number):
+        nodes, wide = list(self._volumes())[: _MOST[number]], _isWindowWide()
+        for _view in SideBySide.makeViews(self.scene, len(nodes), number, wide):
             _processEvents()
         with _drawingAtTheEnd():
-            shown = SideBySide.showSideBySide(self.scene, nodes, number)
+            shown = SideBySide.showSideBySide(self.scene, nodes, number, wide)
             _processEvents()  # views that are new in the window take their size, and offset 0
             for node in nodes:
                 Views.fit(self.scene, node)
@@ -73,6 +75,17 @@ class ViewButtons:
 
     def _ofOnePatient(self, volumes: Sequence) -> list[list]:
         return [[node for node in patient.volumes if node in volumes] for patient in patients(self.scene)]
+
+
+def offerLayouts() -> None:
+    """Make our layouts known at the start of the application."""
+    SideBySide.offerLayouts(slicer.mrmlScene, _drawSliceViewsSoon, _isWindowWide)
+
+
+def _isWindowWide() -> bool:
+    """Has the main window room for three slice views beside a panel?"""
+    manager = slicer.app.layoutManager()
+    return manager is None or manager.viewport().window().width >= _WIDE
 
 
 def _processEvents() -> None:
@@ -112,7 +125,7 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
             widget.sliceView().scheduleRender()
 
 
-def drawSliceViewsSoon() -> None:
+def _drawSliceViewsSoon() -> None:
     """Let all slice views draw themselves once the events under way are processed: those of a scene just loaded stay
     black until someone asks.
     """

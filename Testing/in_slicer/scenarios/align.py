@@ -40,7 +40,7 @@ def run(user):
     user.picture("aligned")
     user.click(ui.alignShowButton)
     pause(0.5)
-    assert user.views.foregrounds(fixed) == [moving] * 3
+    assert user.views.foregrounds(fixed) == [moving] * 2
     user.views.scroll(fixed, 4)
     user.picture("both")
     user.click(ui.alignShowButton)
