@@ -15,7 +15,7 @@ from .log import OURS
 
 # the application keeps views, and what belongs to them, when the scene closes; a module keeps its parameters
 _KEPT = ("View", "Slice", "Layout", "Camera", "ScriptedModule", "ColorTable", "ProceduralColor", "Clip")
-_SLICE_OF_VIEW = "Volume Slice"  # in the names of the model and the transform by which 3-D views show a slice view
+_OF_A_VIEW = ("Volume Slice", "Transform")  # nodes by which 3-D views show a slice view
 _OBSERVER = "vtkObserver ("
 _SCAN_FILE = re.compile(r"\.(nii|nii\.gz|nrrd|dcm|npz|safetensors|mrb)$")
 
@@ -24,10 +24,12 @@ def measure() -> Counter:
     """How many there are now, by name."""
     gc.collect()
     scene, found = slicer.mrmlScene, Counter()
+    views = slicer.util.getNodesByClass("vtkMRMLSliceNode")
+    of_views = tuple(f"{view.GetLayoutName()} {part}" for view in views for part in _OF_A_VIEW)
     for n in range(scene.GetNumberOfNodes()):
         node = scene.GetNthNode(n)
         name = node.GetClassName()
-        if not any(kept in name for kept in _KEPT) and _SLICE_OF_VIEW not in (node.GetName() or ""):
+        if not any(kept in name for kept in _KEPT) and not (node.GetName() or "").startswith(of_views):
             found[f"nodes {name}"] += 1
     found["slice views"] = scene.GetNumberOfNodesByClass("vtkMRMLSliceNode")
     found["observers of the scene"] = str(scene).count(_OBSERVER)
