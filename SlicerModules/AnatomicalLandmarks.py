@@ -109,6 +109,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.alignPanel.kindChosen.connect(self._onAlignKind)
         self.viewButtons = ViewButtons(self.ui.windowArea.layout(), scene, self._scans)
         self.viewButtons.laidOut.connect(self._onLaidOut)
+        self.hits.layOut = self.viewButtons.layOutWith
         self.logic.reported.connect(self.say)
         self.logic.shown.connect(self._onShown)
         self.logic.changed.connect(self._showButtons)

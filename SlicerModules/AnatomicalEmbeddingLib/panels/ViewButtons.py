@@ -50,12 +50,22 @@ class ViewButtons:
         """To be called a few times a second: scans just loaded are shown as soft tissue, one patient's scans alike."""
         self._windows.poll(self._volumes())
 
+    def layOutWith(self, node) -> bool:
+        """Show one more scan side by side with those that can be seen now; False where none can."""
+        seen = _seen(self.scene)
+        if seen:
+            self._layOut([*seen, node], SideBySide.ROWS)
+        return bool(seen)
+
     def layOut(self, number: int = SideBySide.ROWS) -> None:
         """Show the scans side by side, in ROWS of views or one AXIAL view each; all of each is seen.
 
         Views are made one by one, and drawn one by one when they are as they shall be: Slicer lives on in between.
         """
-        nodes, wide = list(self._volumes())[: _MOST[number]], _isWindowWide()
+        self._layOut(list(self._volumes()), number)
+
+    def _layOut(self, volumes: list, number: int) -> None:
+        nodes, wide = volumes[: _MOST[number]], _isWindowWide()
         for _view in SideBySide.makeViews(self.scene, len(nodes), number, wide):
             _processEvents()
         with _drawingAtTheEnd():
@@ -66,7 +76,7 @@ class ViewButtons:
         if not shown:
             self.laidOut.emit(_("There are no views to lay out."))
             return
-        left = len(self._volumes()) - len(nodes)
+        left = len(volumes) - len(nodes)
         text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
         self.laidOut.emit(text if left else "")
 
@@ -107,6 +117,14 @@ def _drawingAtTheEnd() -> Iterator[None]:
             view.forceRender()  # before it resumes, which would draw what was asked for meanwhile
             view.resumeRender()
             _processEvents()
+
+
+def _seen(scene) -> list:
+    """The volumes in slice views that can be seen, in their order."""
+    manager = slicer.app.layoutManager()
+    views = [] if manager is None else [manager.sliceWidget(name) for name in manager.sliceViewNames()]
+    found = [Views.volumeIn(scene, view.mrmlSliceNode()) for view in views if view.visible]
+    return list(dict.fromkeys(volume for volume in found if volume is not None))
 
 
 def writeInViews(scene, texts: Mapping[str, str]) -> None:

@@ -112,6 +112,9 @@ class OutlineLogic(Listener):
         except (AnatomicalEmbeddingError, OSError) as error:
             self.reported.emit(_sentence(error, folder))
             return False
+        for each in examples:  # outlines of others have the same colours
+            each.segmentation.SetNodeReferenceID(OutlineNodes.VOLUME_ROLE, each.volume.GetID())
+        self._views = None
         waiting = list(zip(names, scans, [*examples, *[None] * len(rest)], strict=True))
         files = dict(zip(names[len(examples) :], rest, strict=True))
         self._batch = _Batch(place, choice, looksOf(segmentations), files, waiting, len(waiting))

@@ -109,8 +109,8 @@ def rowsIn(scene) -> list[OutlineRow]:
 
 
 def showOnlyInOwnViews(scene) -> None:
-    """Draw each outline in the views of its own scan alone."""
-    for node in _nodes(scene):
+    """Draw each outline, ours and those of examples, in the views of its own scan alone."""
+    for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode"):
         volume = node.GetNodeReference(VOLUME_ROLE)
         if volume is not None and node.GetDisplayNode() is not None:
             Views.showOnlyIn(node.GetDisplayNode(), scene, volume)
