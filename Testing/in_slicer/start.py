@@ -73,7 +73,8 @@ class Run:
         getattr(self.scenario, self.function)(self.user)
         self.user.picture(f"{self.function}-end")
         if not getattr(self.scenario, "ENDS_AT_WORK", False):
-            grown = leaks.growth(before, self._at_rest(modules))
+            reloaded = getattr(self.scenario, "RELOADS", False)
+            grown = leaks.growth(before, self._at_rest(modules), reloaded)
             assert not grown, "left behind: " + "; ".join(grown)
 
     def _check_packages(self) -> None:

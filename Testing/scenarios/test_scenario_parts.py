@@ -41,7 +41,8 @@ def test_growth_names_what_there_is_more_of_but_two_threads():
     assert [text.split(":")[0] for text in grown] == ["nodes vtkMRMLTableNode", "running timers", "threads"]
 
 
-def test_observers_of_new_views_are_not_ours():
+def test_observers_of_new_views_and_of_reloaded_panels_are_not_ours():
     before = Counter({"slice views": 3, "observers of the scene": 20})
     assert growth(before, before + Counter({"observers of the scene": 1}))
     assert growth(before, before + Counter({"observers of the scene": 9, "slice views": 6})) == []
+    assert growth(before, before + Counter({"observers of the scene": 9}), reloaded=True) == []
