@@ -23,7 +23,7 @@ from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.panels.registration.AlignPanel import AlignPanel
 from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
 from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon, writeInViews
+from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, offerLayouts, writeInViews
 from AnatomicalEmbeddingLib.scene.cohort.CohortHits import CohortHits
 from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import isAnswers
@@ -31,11 +31,11 @@ from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.scene.landmarks.ResultsTable import writeResults
 from AnatomicalEmbeddingLib.scene.registration.AlignmentLogic import AlignmentLogic
 from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS, offerLayouts
+from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.scene.VolumeNodes import scans
 from AnatomicalEmbeddingLib.scene.words.WordSearch import WordSearch
 
-_CROSSHAIR_KEY = "Ctrl+Shift+A"
+_CROSSHAIR_KEY = "Ctrl+Shift+X"
 
 
 class AnatomicalLandmarks(ScriptedLoadableModule):
@@ -55,7 +55,7 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
-        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, drawSliceViewsSoon))
+        slicer.app.connect("startupCompleted()", offerLayouts)
 
 
 @parameterNodeWrapper
@@ -109,6 +109,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.alignPanel.kindChosen.connect(self._onAlignKind)
         self.viewButtons = ViewButtons(self.ui.windowArea.layout(), scene, self._scans)
         self.viewButtons.laidOut.connect(self._onLaidOut)
+        self.hits.layOut = self.viewButtons.layOutWith
         self.logic.reported.connect(self.say)
         self.logic.shown.connect(self._onShown)
         self.logic.changed.connect(self._showButtons)
@@ -260,7 +261,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EngineWidget):
         ui.placeWidget.setToolTip("" if logic.points is not None else _("Choose or create a point list first."))
         self.viewButtons.update()
         for widget, on, tip in (
-            (ui.gridButton, ready, _("Three views in a row for each scan.")),
+            (ui.gridButton, ready, _("A row of views for each scan: three, or two in a narrow window.")),
             (ui.axialButton, ready, _("One axial view for each scan; a double click in one makes it larger.")),
             (
                 ui.crosshairCheckBox,

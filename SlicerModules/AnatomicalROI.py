@@ -35,8 +35,11 @@ from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.scene.outlines.OutlineLogic import OutlineLogic
 from AnatomicalEmbeddingLib.scene.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.scene.Views import show, viewsOf
 from AnatomicalEmbeddingLib.scene.VolumeNodes import SOURCE_ROLE
+
+_SPARE = 40  # pixels by which the tabs of structures may be higher than they must
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -113,6 +116,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
             source.changed.connect(self._showState)
         self.crops.made.connect(self._onCropped)
         self.viewButtons = ViewButtons(ui.windowArea.layout(), scene, lambda: self._targets)
+        self.viewButtons.laidOut.connect(self._onLaidOut)
+        ui.gridButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
+        ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))
         self.structureList.changed.connect(lambda: self._onStructures(self.structureList))
         self.examplePanel.changed.connect(lambda: self._onStructures(self.examplePanel))
         self.examplePanel.added.connect(self._onExamplesAdded)
@@ -168,6 +174,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.status.clear()
         node = self._parameterNode
         self.crops.start(self._targets, self._ticked(), node.separately, node.marginMm)
+
+    def _onLaidOut(self, sentence):
+        self.status.clear()
+        self.status.say(sentence)
 
     def _onCropped(self, crops):
         """Each scan's views show its first crop; where no view shows the scan, all show the first crop of all."""
@@ -257,11 +267,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
     # -- showing
 
     def _fitTab(self, current=0):
-        """The tabs are as high as the page that is shown, not as the highest: Crop would lie below the screen."""
+        """The tabs are as high as the page that is shown, not as the highest: Find boxes would lie below the screen."""
         tabs = self.ui.structureTabs
         for number in range(tabs.count):
             height = qt.QSizePolicy.Preferred if number == current else qt.QSizePolicy.Ignored
             tabs.widget(number).setSizePolicy(qt.QSizePolicy.Preferred, height)
+        least = tabs.widget(current).minimumSizeHint.height() + tabs.tabBar().sizeHint.height()
+        tabs.setMaximumHeight(least + _SPARE)
         tabs.updateGeometry()
 
     def _showState(self):
@@ -283,6 +295,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
             button.enabled = busy or not why
             button.toolTip = _("Stop; what is done stays.") if busy else why or tip
         self.viewButtons.update()
+        ui.gridButton.enabled = ui.axialButton.enabled = bool(scans)
         ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not self.boxes.busy
         self._showProgress()
         self._showCoverage()

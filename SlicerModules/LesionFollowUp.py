@@ -26,13 +26,13 @@ from AnatomicalEmbeddingLib.panels.followup.StudyTable import StudyTable
 from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
 from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, drawSliceViewsSoon
+from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, offerLayouts
 from AnatomicalEmbeddingLib.panels.Widgets import letShrink
 from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice, nextStep
 from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.scene.SideBySide import ROWS, offerLayouts
+from AnatomicalEmbeddingLib.scene.SideBySide import ROWS
 from AnatomicalEmbeddingLib.scene.Views import showInstead
 
 _LEAST_WIDTH = 340  # of the panel: more would push the views off a screen of 1280 pixels
@@ -61,7 +61,7 @@ class LesionFollowUp(ScriptedLoadableModule):
             "2022). RECIST 1.1: Eisenhauer et al., European Journal of Cancer 2009."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
-        slicer.app.connect("startupCompleted()", lambda: offerLayouts(slicer.mrmlScene, drawSliceViewsSoon))
+        slicer.app.connect("startupCompleted()", offerLayouts)
 
 
 @parameterNodeWrapper

@@ -92,7 +92,7 @@ def run_scenario(scenario: Scenario, place: Place) -> Result:
 
 
 def _run_once(scenario: Scenario, function: str, folder: Path, place: Place) -> tuple[str, str, dict]:
-    words = ["--python-script", HERE / "start.py", scenario.path, function, folder]
+    words = ["--python-script", HERE / "start.py", function, scenario.path, folder]
     command = slicer_command(place.slicer, not scenario.from_package, *words)
     code = run_limited(command, environment_of(folder, place), folder / f"{function}.log", place.limit)
     path = folder / f"{function}.json"

@@ -1,4 +1,5 @@
-"""Runs one scenario inside Slicer; `run.py` starts it: Slicer --python-script start.py FILE FUNCTION FOLDER.
+"""Runs one scenario inside Slicer; `run.py` starts it: Slicer --python-script start.py FUNCTION FILE FOLDER. The file
+is not the first word: Slicer would run a first word that ends in .py instead of this script.
 
 Writes FOLDER/FUNCTION.json: outcome ("passed", "failed" or "skipped"), reason, figures. Pictures lie beside it.
 """
@@ -72,7 +73,8 @@ class Run:
         getattr(self.scenario, self.function)(self.user)
         self.user.picture(f"{self.function}-end")
         if not getattr(self.scenario, "ENDS_AT_WORK", False):
-            grown = leaks.growth(before, self._at_rest(modules))
+            reloaded = getattr(self.scenario, "RELOADS", False)
+            grown = leaks.growth(before, self._at_rest(modules), reloaded)
             assert not grown, "left behind: " + "; ".join(grown)
 
     def _check_packages(self) -> None:
@@ -101,7 +103,7 @@ class Run:
 
 
 def main(words: list[str]) -> None:
-    path, function, folder = words
+    function, path, folder = words
     qt.QTimer.singleShot(_AFTER_START_MS, Run(Path(path), function, Path(folder)).go)
 
 

@@ -54,7 +54,7 @@ def pair_files(tmp_path_factory) -> dict[str, Path]:
 
 def test_the_pair_is_complete_and_as_its_checksums_say(pair_files):
     pair = sampleSources()[0]
-    assert list(pair_files) == ["PhantomA", "PhantomB", "PhantomA landmarks", "PhantomB truth"]
+    assert list(pair_files) == ["PhantomA", "PhantomB", "Phantom A landmarks", "Phantom B truth"]
     for path, checksum in zip(pair_files.values(), pair["checksums"], strict=True):
         algorithm, digest = slicer.util.extractAlgoAndDigest(checksum)
         assert algorithm == "SHA256"
@@ -72,7 +72,7 @@ def test_scans_of_the_pair_are_the_generator_s(scene, logics, pair_files, patien
     assert np.allclose(matrix, patient.volume.ijk_to_ras, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "which"), [("PhantomA landmarks", 0), ("PhantomB truth", 1)])
+@pytest.mark.parametrize(("name", "which"), [("Phantom A landmarks", 0), ("Phantom B truth", 1)])
 def test_landmarks_of_the_pair_are_true(scene, logics, pair_files, patients, name, which):
     node = scene.GetNodeByID(logics["Markups"].LoadMarkups(str(pair_files[name]), name))
     truth = {label: place for label, place in patients[which].points_ras.items() if label in SHOWN}
@@ -86,7 +86,7 @@ def test_landmarks_of_the_pair_are_true(scene, logics, pair_files, patients, nam
 
 
 def test_the_truth_is_locked_and_does_not_give_the_answers_away(scene, logics, pair_files):
-    node = scene.GetNodeByID(logics["Markups"].LoadMarkups(str(pair_files["PhantomB truth"]), "truth"))
+    node = scene.GetNodeByID(logics["Markups"].LoadMarkups(str(pair_files["Phantom B truth"]), "truth"))
     assert node.GetLocked()
     assert not node.GetDisplayNode().GetVisibility()
 

@@ -212,6 +212,48 @@ def test_a_scene_that_was_saved_with_three_rows_opens_with_three(scene, tmp_path
     assert SideBySide.viewTag(3, "Axial") not in described
 
 
+def test_scans_of_a_loaded_scene_are_scrolled_each_on_its_own(scene, tmp_path):
+    """Slicer writes the group of a view as yes or no; views of one group and orientation go to the same place."""
+    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
+    node.SetLayoutDescription(SideBySide.ROWS, "")
+    SideBySide.offerLayouts(scene)
+    volumes = [add_patient(0, "Near"), add_patient(1, "Far", add_transform(scene, turned(0, (0, 0, 900.0))))]
+    tags = [SideBySide.viewTag(row, "Axial") for row in range(2)]
+    for tag in tags:
+        add_view(scene, tag, None)
+    SideBySide.showSideBySide(scene, volumes)
+    for volume in volumes:
+        Views.fit(scene, volume)
+    write_mrb(scene, tmp_path / "two.mrb")
+    scene.Clear(0)
+    read_mrb(scene, tmp_path / "two.mrb")
+    near, far = (scene.GetSingletonNode(tag, "vtkMRMLSliceNode") for tag in tags)
+    before = far.GetSliceOffset()
+    near.SetInteractionFlags(near.SliceToRASFlag)  # as the wheel does
+    near.InteractingOn()
+    near.SetSliceOffset(near.GetSliceOffset() + 5)
+    near.InteractingOff()
+    assert far.GetSliceOffset() == before
+    assert near.GetViewGroup() != far.GetViewGroup()
+
+
+def test_when_the_scene_is_closed_the_layout_from_before_comes_back(scene):
+    layout = slicer.vtkMRMLLayoutLogic()  # keeps the layout when the scene is closed, as in the application
+    layout.SetMRMLScene(scene)
+    node = layout.GetLayoutNode()
+    node.SetLayoutDescription(SideBySide.ROWS, "")
+    SideBySide.offerLayouts(scene)
+    node.SetViewArrangement(node.SlicerLayoutFourUpView)
+    for number in (SideBySide.ROWS, SideBySide.AXIAL):
+        SideBySide.showSideBySide(scene, [add_patient(0), add_patient(1)], number)
+    scene.Clear(0)
+    assert node.GetViewArrangement() == node.SlicerLayoutFourUpView
+    node.SetViewArrangement(node.SlicerLayoutOneUpRedSliceView)
+    scene.Clear(0)
+    assert node.GetViewArrangement() == node.SlicerLayoutOneUpRedSliceView, "a layout of the user's own stays"
+    layout.SetMRMLScene(None)
+
+
 def test_without_a_layout_there_is_no_grid(scene):
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if node is not None:

@@ -26,7 +26,8 @@ def fake_slicer(tmp_path, monkeypatch):
         script = [
             "#!/bin/sh",
             'while [ "$1" != "--python-script" ]; do echo "$1"; shift; done',
-            'FUNCTION=$4 RESULT="$5/$4.json"',
+            'case "$3" in *.py) echo "Ignore script specified using --python-script"; exit 1;; esac',  # as Slicer does
+            'FUNCTION=$3 RESULT="$5/$3.json"',
             body,
         ]
         path.write_text("\n".join(script) + "\n", encoding="utf-8")

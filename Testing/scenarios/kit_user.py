@@ -6,6 +6,7 @@ in it is the point that Slicer's view would have placed. Dialogs do not open; th
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,7 +53,7 @@ class KitUser(User):
         paths = [next(file for file in files if uri.endswith(file.name)) for uri in source.uris]
         for path, node, kind in zip(paths, source.nodeNames, source.loadFileTypes, strict=True):
             class_name = "vtkMRMLScalarVolumeNode" if kind == "VolumeFile" else "vtkMRMLMarkupsFiducialNode"
-            _load(self.kit.scene, class_name, path, node)
+            _load(self.kit.scene, class_name, path, None if class_name.endswith("FiducialNode") else node)
 
     def import_dicom(self, folder: Path) -> None:
         """Volumes, patient and studies in the scene as the DICOM module leaves them, and what its database knows."""
@@ -135,7 +136,7 @@ class NodeViews(SliceViews):
     def __init__(self, kit) -> None:
         self.scene = kit.scene
         self._mouse_at = (0.0, 0.0, 0.0)
-        layout = kit.open_window().node
+        layout = kit.open_window(1280).node
         layout.AddLayoutDescription(_AT_START, layoutOf([""]).replace(viewTag(0, ""), "Start"))
         layout.SetViewArrangement(_AT_START)
 
@@ -212,8 +213,12 @@ class NodeViews(SliceViews):
         pause(0.1)
 
     def scroll(self, volume, steps: int, orientation: str = "Axial") -> None:
+        """As Slicer's view does it, so that linked views go along."""
         view = self._node(volume, orientation)
+        view.SetInteractionFlags(view.SliceToRASFlag)
+        view.InteractingOn()
         view.SetSliceOffset(view.GetSliceOffset() + 3.0 * steps)
+        view.InteractingOff()
 
     def leave(self, volume, orientation: str = "Axial") -> None:
         """Nothing is drawn that could follow the mouse."""
@@ -236,12 +241,13 @@ class NodeViews(SliceViews):
         return abs((to_slice @ [*place, 1.0])[2]) <= within_mm
 
 
-def _load(scene, class_name: str, path: Path, name: str):
+def _load(scene, class_name: str, path: Path, name: str | None):
+    """name: of the node; None: that of the file, which a list of points has inside."""
     node = scene.AddNewNodeByClass(class_name)
     node.CreateDefaultDisplayNodes()
     node.AddDefaultStorageNode(str(path))
     assert node.GetStorageNode().ReadData(node), f"{path} cannot be read"
-    node.SetName(name)
+    node.SetName(name or json.loads(path.read_text())["markups"][0]["name"])
     return node
 
 

@@ -38,7 +38,7 @@ class Kit:
         self.settings_path = Path(os.devnull)
         self.modules: dict[str, Module] = {}
         self.qt_warnings.start()
-        keep_items(self.scene)
+        self.critical = keep_items(self.scene)
         self._qt = QtWidgets.QApplication.instance() or QtWidgets.QApplication(["Slicer"])
         _set_looks(self._qt)
         qt_double.build()
@@ -69,7 +69,7 @@ class Kit:
         self._forget_errors()
 
     def _forget_errors(self) -> None:
-        for errors in (self.slot_errors, self.vtk_errors, self.qt_warnings):
+        for errors in (self.slot_errors, self.vtk_errors, self.qt_warnings, self.critical):
             errors.clear()
 
     def take_errors(self) -> str:
@@ -78,6 +78,7 @@ class Kit:
             "exceptions in slots or observers": self.slot_errors.text(),
             "VTK errors": "\n".join(self.vtk_errors),
             "Qt warnings": "\n".join(self.qt_warnings),
+            "critical lines of Slicer's log": "\n".join(self.critical),
         }
         self._forget_errors()
         return "\n".join(f"{title}:\n{text}" for title, text in found.items() if text)
@@ -186,7 +187,7 @@ class Kit:
         target.setFocus()
         self.process_events()
         QtTest.QTest.keySequence(target, QtGui.QKeySequence(keys))
-        # after Ctrl+Shift+A, Qt would go on to take Shift for held
+        # after Ctrl+Shift+X, Qt would go on to take Shift for held
         QtTest.QTest.keyRelease(target, QtCore.Qt.Key.Key_Shift, QtCore.Qt.KeyboardModifier.NoModifier)
         self.process_events()
 
@@ -210,10 +211,10 @@ class Kit:
         self._qt.processEvents()
         QtCore.QCoreApplication.sendPostedEvents(None, QtCore.QEvent.Type.DeferredDelete)
 
-    def open_window(self) -> LayoutManager:
-        """The main window opens, with views as layouts name them; closed by `reset`."""
+    def open_window(self, width: int = 1920) -> LayoutManager:
+        """The main window opens, so many pixels wide, with views as layouts name them; closed by `reset`."""
         slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(self.scene)
-        self.app._layout_manager = LayoutManager(self.scene)
+        self.app._layout_manager = LayoutManager(self.scene, width)
         return self.app._layout_manager
 
     def _close_window(self) -> None:

@@ -2,6 +2,7 @@
 """`slicer.app.layoutManager()`: the slice views of a window, as far as their nodes and corner texts go."""
 
 import re
+from types import SimpleNamespace
 
 import slicer
 import vtk
@@ -58,11 +59,12 @@ class LayoutManager:
     is new in the window gets its size, and offset 0 along its normal, only when events are processed: a signal of its
     slider waits for that.
 
-    most_at_once: views made between two rounds of events, at most. laid_out: how often the window was.
+    width: of the main window, pixels. most_at_once: views made between two rounds of events, at most. laid_out: how
+    often the window was.
     """
 
-    def __init__(self, scene) -> None:
-        self._scene = scene
+    def __init__(self, scene, width: int) -> None:
+        self._scene, self.width = scene, width
         self._widgets: dict[str, SliceWidget] = {}
         self._settled: set[str] = set()
         self._made = self.most_at_once = self.laid_out = 0
@@ -79,6 +81,9 @@ class LayoutManager:
 
     def sliceWidget(self, name: str) -> SliceWidget | None:
         return self._widgets.get(name)
+
+    def viewport(self):
+        return SimpleNamespace(window=lambda: self)
 
     def layoutLogic(self):
         return self

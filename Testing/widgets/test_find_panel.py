@@ -2,7 +2,10 @@
 
 import pytest
 import slicer
+import vtk
 from scans import add_patient, patient
+
+from slicer_kit.hierarchy import hierarchy_of
 
 
 @pytest.fixture
@@ -141,17 +144,24 @@ def test_leaving_the_module_and_closing_the_scene_leave_nothing(kit, panel):
     assert not panel.ui.findEdit.enabled
 
 
+def hierarchy_names(scene) -> list[str]:
+    items, hierarchy = vtk.vtkIdList(), hierarchy_of(scene)
+    hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), items, True)
+    return [hierarchy.GetItemName(items.GetId(n)) for n in range(items.GetNumberOfIds())]
+
+
 def test_a_saved_scene_holds_no_region(kit, panel, tmp_path):
     enter(panel, "liver")
     settle(kit, panel)
     kit.save_scene(tmp_path / "scene.mrb")
+    assert shaded() == ["liver", "liver"]
     kit.load_scene(tmp_path / "scene.mrb")
     assert shaded() == []
+    panel.words.poll()
+    assert hierarchy_names(kit.scene) == ["Prior", "Current"]
 
 
 def test_points_and_their_undo_are_left_alone(kit, panel):
-    import vtk
-
     points = panel.ui.pointsSelector.addNode()
     points.AddControlPointWorld(vtk.vtkVector3d(*patient(0).points_ras["carina"]), "carina")
     settle(kit, panel)

@@ -6,6 +6,8 @@ import slicer
 import vtk
 from scans import add_patient, patient
 
+CROSSHAIR_KEY = "Ctrl+Shift+X"
+
 
 @pytest.fixture
 def panel(kit, map_folder):
@@ -204,9 +206,9 @@ def test_the_crosshair_toggle_and_its_key_switch_it(kit, panel):
     panel.ui.crosshairCheckBox.checked = True
     assert panel.crosshair.enabled
     assert panel.crosshair.volumes == [node(name) for name in ("Prior", "Current", "Other")]
-    panel.shortcut.activated.emit()
+    kit.press(panel, CROSSHAIR_KEY)
     assert not panel.crosshair.enabled
-    panel.shortcut.activated.emit()
+    kit.press(panel, CROSSHAIR_KEY)
     assert panel.crosshair.enabled
     panel.exit()
     assert not panel.crosshair.enabled
@@ -218,7 +220,7 @@ def test_the_crosshairs_key_does_nothing_while_there_is_nothing_to_follow(kit, p
         if found is not None:
             kit.scene.RemoveNode(found)
     assert not panel.ui.crosshairCheckBox.enabled
-    panel.shortcut.activated.emit()
+    kit.press(panel, CROSSHAIR_KEY)
     assert not panel.crosshair.enabled
 
 

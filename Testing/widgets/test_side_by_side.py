@@ -82,6 +82,20 @@ def test_the_first_press_makes_and_draws_one_view_after_the_other(kit, panel, wi
     assert len(window.sliceViewNames()) == 6, "views that are there are used again"
 
 
+def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, window):
+    """The bar of a slice view takes 330 pixels, and the window would grow past the screen."""
+    window.width = 1280
+    for number, button in enumerate((panel.ui.gridButton, panel.ui.axialButton)):
+        kit.click(button)
+        shown = [view.GetOrientation() for view in views_of(kit, node("Current")) if window.is_shown(view)]
+        assert shown == [["Axial", "Coronal"], ["Axial"]][number]
+    for number in range(3, 7):
+        add_patient(0, f"Scan {number}")
+    kit.click(panel.ui.axialButton)
+    rows = window.node.GetCurrentLayoutDescription().split('type="horizontal"')[1:]
+    assert [row.count("vtkMRMLSliceNode") for row in rows] == [2, 2, 2]
+
+
 def test_one_view_each_shows_axial_slices(kit, panel):
     kit.click(panel.ui.axialButton)
     assert kit.scene.GetFirstNodeByClass("vtkMRMLLayoutNode").GetViewArrangement() == SideBySide.AXIAL

@@ -17,6 +17,8 @@ from ..scene.Signal import Signal
 
 _MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # scans: more would make views too small to see anything
 
+_WIDE = 1500  # pixels
+
 
 class ViewButtons:
     """laidOut(sentence): scans were shown side by side; what to know about it, or "".
@@ -48,23 +50,33 @@ class ViewButtons:
         """To be called a few times a second: scans just loaded are shown as soft tissue, one patient's scans alike."""
         self._windows.poll(self._volumes())
 
+    def layOutWith(self, node) -> bool:
+        """Show one more scan side by side with those that can be seen now; False where none can."""
+        seen = _seen(self.scene)
+        if seen:
+            self._layOut([*seen, node], SideBySide.ROWS)
+        return bool(seen)
+
     def layOut(self, number: int = SideBySide.ROWS) -> None:
-        """Show the scans side by side, in ROWS of three views or one AXIAL view each; all of each is seen.
+        """Show the scans side by side, in ROWS of views or one AXIAL view each; all of each is seen.
 
         Views are made one by one, and drawn one by one when they are as they shall be: Slicer lives on in between.
         """
-        nodes = list(self._volumes())[: _MOST[number]]
-        for _view in SideBySide.makeViews(self.scene, len(nodes), number):
+        self._layOut(list(self._volumes()), number)
+
+    def _layOut(self, volumes: list, number: int) -> None:
+        nodes, wide = volumes[: _MOST[number]], _isWindowWide()
+        for _view in SideBySide.makeViews(self.scene, len(nodes), number, wide):
             _processEvents()
         with _drawingAtTheEnd():
-            shown = SideBySide.showSideBySide(self.scene, nodes, number)
+            shown = SideBySide.showSideBySide(self.scene, nodes, number, wide)
             _processEvents()  # views that are new in the window take their size, and offset 0
             for node in nodes:
                 Views.fit(self.scene, node)
         if not shown:
             self.laidOut.emit(_("There are no views to lay out."))
             return
-        left = len(self._volumes()) - len(nodes)
+        left = len(volumes) - len(nodes)
         text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
         self.laidOut.emit(text if left else "")
 
@@ -73,6 +85,17 @@ class ViewButtons:
 
     def _ofOnePatient(self, volumes: Sequence) -> list[list]:
         return [[node for node in patient.volumes if node in volumes] for patient in patients(self.scene)]
+
+
+def offerLayouts() -> None:
+    """Make our layouts known at the start of the application."""
+    SideBySide.offerLayouts(slicer.mrmlScene, _drawSliceViewsSoon, _isWindowWide)
+
+
+def _isWindowWide() -> bool:
+    """Has the main window room for three slice views beside a panel?"""
+    manager = slicer.app.layoutManager()
+    return manager is None or manager.viewport().window().width >= _WIDE
 
 
 def _processEvents() -> None:
@@ -96,6 +119,14 @@ def _drawingAtTheEnd() -> Iterator[None]:
             _processEvents()
 
 
+def _seen(scene) -> list:
+    """The volumes in slice views that can be seen, in their order."""
+    manager = slicer.app.layoutManager()
+    views = [] if manager is None else [manager.sliceWidget(name) for name in manager.sliceViewNames()]
+    found = [Views.volumeIn(scene, view.mrmlSliceNode()) for view in views if view.visible]
+    return list(dict.fromkeys(volume for volume in found if volume is not None))
+
+
 def writeInViews(scene, texts: Mapping[str, str]) -> None:
     """Write a text at the top of the slice views of each volume, by its ID; views of others get none."""
     manager = slicer.app.layoutManager()
@@ -112,7 +143,7 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
             widget.sliceView().scheduleRender()
 
 
-def drawSliceViewsSoon() -> None:
+def _drawSliceViewsSoon() -> None:
     """Let all slice views draw themselves once the events under way are processed: those of a scene just loaded stay
     black until someone asks.
     """

@@ -53,10 +53,18 @@ def askForFile(parent, title: str, kinds: str, setting: str) -> str:
     return path
 
 
+_MARGINS = 20  # pixels of a section, left and right together
+
+
 def showText(label, text: str) -> None:
-    """Show a text; a label without one takes no room."""
+    """Show a text; a label without one takes no room, and one with several lines all that it needs: where the panel is
+    higher than the screen, Slicer's scroll area would squeeze it.
+    """
     label.text = text
     label.visible = bool(text)
+    around = label.parentWidget()
+    isWrapped = text and label.wordWrap and around is not None and around.isVisible()
+    label.setMinimumHeight(label.heightForWidth(around.width - _MARGINS) if isWrapped else 0)
 
 
 def setColumns(table, titles: Sequence[str]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import slicer
 import vtk
 
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # of an item: its node is not for users
+
 
 def nodesOf(scene, className: str) -> list:
     """Nodes of a class, and of those derived from it, in the scene's order.
@@ -24,6 +26,26 @@ def itemOf(scene, node) -> int:
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     return item if item else hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
+
+
+def addHiddenItem(scene, node) -> None:
+    """Give a hidden node the item that Slicer makes for others alone: it logs an error at each change of a segmentation
+    that has none. The item is saved even where its node is not: see `dropLostItems`.
+    """
+    _hierarchy(scene).SetItemAttribute(itemOf(scene, node), _HIDDEN, "1")
+
+
+def dropLostItems(scene) -> None:
+    """Remove what a loaded scene has kept of hidden nodes that were not saved: their items, and those of their
+    segments, which Slicer may have moved to the top.
+    """
+    hierarchy, children = _hierarchy(scene), vtk.vtkIdList()
+    hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), children)
+    ofSegment = slicer.vtkMRMLSegmentationNode.GetSegmentIDAttributeName()
+    for item in (children.GetId(n) for n in range(children.GetNumberOfIds())):
+        isLost = hierarchy.HasItemAttribute(item, _HIDDEN) and hierarchy.GetItemDataNode(item) is None
+        if isLost or hierarchy.HasItemAttribute(item, ofSegment):
+            hierarchy.RemoveItem(item, False, True)
 
 
 def placeNextTo(scene, node, volumeNode) -> None:

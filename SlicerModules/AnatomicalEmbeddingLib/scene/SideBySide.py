@@ -1,4 +1,8 @@
-"""Layouts that show scans next to each other: a row of three views for each, or one axial view each."""
+"""Layouts that show scans next to each other: a row of views for each, or one axial view each.
+
+The bar of a slice view is at least 330 pixels wide. A window that has no room for three of them beside the panel would
+grow past the screen, so it gets two columns: wide=False.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,16 @@ from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
 
 ROWS, AXIAL = 5201, 5202  # numbers of our layout descriptions; Slicer's own stay below 1000
 _NAMES = "AnatomicalEmbedding.Rows"  # of the layout node, saved with it: the scans that are shown
+_BEFORE = "AnatomicalEmbedding.LayoutBefore"  # of the layout node: the layout that ours has replaced
 _VIEW_PREFIX = "AE"
 
 
-def layoutOf(names: Sequence[str], number: int = ROWS) -> str:
+def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True) -> str:
     """Layout description for volumes of these names: ROWS, or one AXIAL view each, as square as can be."""
     if number == ROWS:
-        rows = [[_view(row, *each) for each in ORIENTATIONS] for row in range(len(names))]
+        rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
     else:
-        columns = math.ceil(math.sqrt(len(names)))
+        columns = min(math.ceil(math.sqrt(len(names))), 3 if wide else 2)
         views = [_view(row, *ORIENTATIONS[0]) for row in range(len(names))]
         rows = [views[first : first + columns] for first in range(0, len(views), columns)]
     items = [
@@ -36,26 +41,33 @@ def viewTag(row: int, orientation: str) -> str:
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
-def offerLayouts(scene, loaded: Callable[[], object] = lambda: None) -> None:
+def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
+    """(orientation, colour) of each scan's views."""
+    return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
+
+
+def offerLayouts(scene, loaded: Callable[[], object] = lambda: None, isWide: Callable[[], bool] = lambda: True) -> None:
     """Make our layouts known, for two scans, before they are used: a scene saved in one would open without views. One
-    that was saved with more scans gets them once it is loaded. loaded(): called then.
+    that was saved with more scans gets them once it is loaded. loaded(): called then. When the scene is closed, the
+    layout from before comes back: the views of ours would all show the next scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
         return
     for number in (ROWS, AXIAL):
         _describe(layoutNode, number, ["", ""])
-    scene.AddObserver(scene.EndImportEvent, lambda *_: _restore(scene, loaded))
+    scene.AddObserver(scene.EndImportEvent, lambda *_: _restore(scene, loaded, isWide()))
+    scene.AddObserver(scene.StartCloseEvent, lambda *_: _takeBack(scene))
 
 
-def makeViews(scene, count: int, number: int = ROWS) -> Iterator[str]:
+def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Iterator[str]:
     """Make the views of a layout for so many volumes that are not there yet, one a step, as the layout would make them
     all at once: each takes Slicer about a fifth of a second, in which nothing else goes on.
     """
     if scene.GetFirstNodeByClass("vtkMRMLLayoutNode") is None:  # no main window
         return
     for row in range(count):
-        for orientation, colour in ORIENTATIONS if number == ROWS else ORIENTATIONS[:1]:
+        for orientation, colour in _orientations(number, wide):
             tag = viewTag(row, orientation)
             if scene.GetSingletonNode(tag, "vtkMRMLSliceNode") is None:
                 node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that all views have
@@ -69,7 +81,7 @@ def makeViews(scene, count: int, number: int = ROWS) -> Iterator[str]:
                 yield tag
 
 
-def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS) -> bool:
+def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS, wide: bool = True) -> bool:
     """Show each volume in views of its own, with ruler and orientation marker; False where the scene has no layout (no
     main window). New views get their place in the window, and their offset, only when events are processed: fit the
     volumes after that.
@@ -79,16 +91,21 @@ def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS) -> bool:
         return False
     names = [volume.GetName() for volume in volumeNodes]
     with NodeModify(layoutNode):  # at each the window is laid out anew
-        _describe(layoutNode, number, names)
+        _describe(layoutNode, number, names, wide)
         layoutNode.SetAttribute(_NAMES, json.dumps(names))
+        if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
+            layoutNode.SetAttribute(_BEFORE, str(layoutNode.GetViewArrangement()))
         layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
         layoutNode.SetViewArrangement(number)
     for row, volume in enumerate(volumeNodes):
-        tags = {viewTag(row, orientation) for orientation, _ in ORIENTATIONS}
-        for node in sliceNodes(scene):
-            if node.GetLayoutName() in tags:
-                _showIn(scene, node, row, volume)
+        for node in _viewsInRow(scene, row):
+            _showIn(scene, node, row, volume)
     return True
+
+
+def _viewsInRow(scene, row: int) -> list:
+    tags = {viewTag(row, orientation) for orientation, _ in ORIENTATIONS}
+    return [node for node in sliceNodes(scene) if node.GetLayoutName() in tags]
 
 
 def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
@@ -120,17 +137,29 @@ def _label(row: int, orientation: str) -> str:
     return f"{row + 1}{orientation[0]}"
 
 
-def _describe(layoutNode, number: int, names: Sequence[str]) -> None:
+def _describe(layoutNode, number: int, names: Sequence[str], wide: bool = True) -> None:
     if layoutNode.IsLayoutDescription(number):
-        layoutNode.SetLayoutDescription(number, layoutOf(names, number))
+        layoutNode.SetLayoutDescription(number, layoutOf(names, number, wide))
     else:
-        layoutNode.AddLayoutDescription(number, layoutOf(names, number))
+        layoutNode.AddLayoutDescription(number, layoutOf(names, number, wide))
 
 
-def _restore(scene, loaded: Callable[[], object]) -> None:
-    """The layout of a scene that was loaded, which MRML does not save."""
+def _takeBack(scene) -> None:
+    layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
+    if layoutNode is not None and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
+        before = layoutNode.GetAttribute(_BEFORE)
+        layoutNode.SetViewArrangement(int(before) if before else layoutNode.SlicerLayoutConventionalView)
+
+
+def _restore(scene, loaded: Callable[[], object], wide: bool) -> None:
+    """The layout of a scene that was loaded, which MRML does not save, and the groups of its views, which MRML saves as
+    yes or no: in one group, all scans would go to the height of the one that is scrolled.
+    """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)
     if names and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
-        _describe(layoutNode, layoutNode.GetViewArrangement(), json.loads(names))
+        _describe(layoutNode, layoutNode.GetViewArrangement(), json.loads(names), wide)
+        for row in range(len(json.loads(names))):
+            for node in _viewsInRow(scene, row):
+                node.SetViewGroup(FIRST_VIEW_GROUP + row)
         loaded()

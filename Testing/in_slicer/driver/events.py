@@ -96,7 +96,7 @@ def type_text(widget, text: str) -> None:
 
 
 def press_key(widget, keys: str) -> None:
-    """A key such as "J", "Delete" or "Ctrl+Shift+A", typed while a widget has the focus.
+    """A key such as "J", "Delete" or "Ctrl+Shift+X", typed while a widget has the focus.
 
     As Qt does it: the widget is asked whether it wants the key for itself (a text field does), then comes the shortcut
     of its window, else the widget gets the key.
@@ -127,10 +127,10 @@ def _key_of(name: str) -> tuple[int, str]:
 
 
 def _shortcut(widget, keys: str):
-    """The enabled shortcut of the widget's window for a key sequence, or None."""
+    """The enabled shortcut of the widget's window for a key sequence, or None; that of a hidden toolbar is none."""
     wanted = qt.QKeySequence(keys).toString()
     for each in slicer.util.findChildren(widget.window(), className="QShortcut"):
-        if each.enabled and each.key.toString() == wanted:
+        if each.enabled and each.key.toString() == wanted and each.parent().isVisible():
             return each
     return None
 

@@ -15,6 +15,7 @@ from .log import OURS
 
 # the application keeps views, and what belongs to them, when the scene closes; a module keeps its parameters
 _KEPT = ("View", "Slice", "Layout", "Camera", "ScriptedModule", "ColorTable", "ProceduralColor", "Clip")
+_OF_A_VIEW = ("Volume Slice", "Transform")  # nodes by which 3-D views show a slice view
 _OBSERVER = "vtkObserver ("
 _SCAN_FILE = re.compile(r"\.(nii|nii\.gz|nrrd|dcm|npz|safetensors|mrb)$")
 
@@ -23,9 +24,12 @@ def measure() -> Counter:
     """How many there are now, by name."""
     gc.collect()
     scene, found = slicer.mrmlScene, Counter()
+    views = slicer.util.getNodesByClass("vtkMRMLSliceNode")
+    of_views = tuple(f"{view.GetLayoutName()} {part}" for view in views for part in _OF_A_VIEW)
     for n in range(scene.GetNumberOfNodes()):
-        name = scene.GetNthNode(n).GetClassName()
-        if not any(kept in name for kept in _KEPT):
+        node = scene.GetNthNode(n)
+        name = node.GetClassName()
+        if not any(kept in name for kept in _KEPT) and not (node.GetName() or "").startswith(of_views):
             found[f"nodes {name}"] += 1
     found["slice views"] = scene.GetNumberOfNodesByClass("vtkMRMLSliceNode")
     found["observers of the scene"] = str(scene).count(_OBSERVER)
@@ -38,12 +42,13 @@ def measure() -> Counter:
     return found
 
 
-def growth(before: Counter, after: Counter) -> list[str]:
-    """What there is more of than before. The one thread that embeds scans waits for more while a panel is open. New
-    slice views observe the scene themselves, so observers are compared only where there are none.
+def growth(before: Counter, after: Counter, reloaded: bool = False) -> list[str]:
+    """What there is more of than before. Two threads, of maps and of words, wait for more work while a panel is open.
+    New slice views observe the scene themselves, and so do the selectors of a panel that was reloaded, which Slicer
+    keeps (12 observers each, of any module): observers are compared only where there are none.
     """
-    allowed = Counter({"threads": 1, "slice views": after["slice views"]})
-    if after["slice views"] > before["slice views"]:
+    allowed = Counter({"threads": 2, "slice views": after["slice views"]})
+    if reloaded or after["slice views"] > before["slice views"]:
         allowed |= Counter({name: after[name] for name in after if name.startswith("observers")})
     return [
         f"{name}: {before[name]} before, {count} after"

@@ -1,4 +1,4 @@
-"""Slicer's log: what it says against this extension."""
+"""Slicer's log: what it says against this extension, and whatever is critical."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _BAD = {"WARNING", "ERROR", "CRITICAL", "FATAL"}
 
 
 def complaints(text: str) -> list[str]:
-    """Warnings and errors of a log that name this extension, each with its traceback. Lines of one traceback may be
-    entries of their own: neighbours of the same level are one complaint.
+    """Warnings and errors of a log that name this extension, each with its traceback, and all that is critical: what
+    a module of Slicer's own cannot do with our nodes names us nowhere. Lines of one traceback may be entries of their
+    own: neighbours of the same level are one complaint.
     """
     groups: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
@@ -21,5 +22,5 @@ def complaints(text: str) -> list[str]:
             groups[-1][1].append(line)
         else:
             groups.append((level, [line]))
-    reported = ("\n".join(lines) for level, lines in groups if level in _BAD)
-    return [each for each in reported if any(name in each for name in OURS)]
+    reported = ((level, "\n".join(lines)) for level, lines in groups if level in _BAD)
+    return [text for level, text in reported if level == "CRITICAL" or any(name in text for name in OURS)]

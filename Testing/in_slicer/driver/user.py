@@ -232,6 +232,17 @@ class User:
         slicer.app.processEvents()
         slicer.util.mainWindow().grab().save(str(self.pictures / f"{self._pictures:02d}-{name}.png"))
 
+    def is_above_the_fold(self, widget) -> bool:
+        """Can a widget be seen in a panel that nobody has scrolled?"""
+        area = widget.parentWidget()
+        while area is not None and not area.inherits("QScrollArea"):
+            area = area.parentWidget()
+        if area is None:
+            return True
+        area.verticalScrollBar().value = 0
+        pause(0.1)
+        return widget.mapTo(area.viewport(), widget.rect.bottomLeft()).y() <= area.viewport().height
+
     def _show(self, widget) -> None:
         """Open the sections that a widget is in, and scroll the panel until it can be seen."""
         area = widget.parentWidget()

@@ -32,6 +32,7 @@ def run(user):
             user.wait(lambda: not panel.session.store.busy, 60, "closing the scene ends the work")
             assert panel.matchTable.widget.rowCount == 0
             assert panel.ui.templateSelector.currentNode() is None
+            assert user.views.count() <= 3, "the views of the scans that are gone stay"
     user.wait_until_prepared(panel)
     new_list(panel)
     place_point(user, panel, prior, patient(0).points_ras["carina"])

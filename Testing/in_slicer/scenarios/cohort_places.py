@@ -1,6 +1,7 @@
 """A place that was found in a cohort: its table is opened, and a double click loads a scan at the place."""
 
 import slicer
+from driver.landmarks import distance, world
 from driver.scans import add_patient, patient
 
 PLACE = "carina"
@@ -17,12 +18,16 @@ def run(user):
     assert rows.rowCount == 2
     assert "2 scans hold the place, 1 do not" in panel.ui.cohortLabel.text
 
-    # a scan is loaded, and takes part in everything
+    # a scan is loaded beside the user's own, its place is marked, and it takes part in everything
+    user.views.put_everywhere(mine)
     user.click_cell(rows, 0, 0, twice=True)
     user.wait(lambda: _volume(0) is not None, 60, "the scan is loaded")
     assert panel.logic.targets == [_volume(0)]
-    user.click(panel.ui.gridButton)
     user.views.assert_none_is_black([mine, _volume(0)])
+    marker = panel.hits.marker(_volume(0))
+    assert distance(world(marker), patient(0).points_ras[PLACE]) < 0.1, "the place is marked"
+    assert not any(marker.GetDisplayNode().IsDisplayableInView(view.GetID()) for view in user.views.nodes(mine))
+    user.picture("marked")
 
     # next to another scan, each hit takes the views of the one before
     for row in (0, 1):

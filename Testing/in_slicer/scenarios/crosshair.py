@@ -13,7 +13,7 @@ def run(user):
     user.prepare(panel)
     user.click(panel.ui.gridButton)
     user.views.assert_none_is_black(volumes)
-    user.press("Ctrl+Shift+A")
+    user.press("Ctrl+Shift+X")
     assert panel.ui.crosshairCheckBox.checked
     for source, volume in enumerate(volumes):
         for name in NAMES:

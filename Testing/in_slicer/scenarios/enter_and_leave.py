@@ -5,6 +5,8 @@ from driver.scans import add_patient
 from driver.user import MODULES
 from driver.waiting import pause
 
+RELOADS = True
+
 
 def run(user):
     counts = []

@@ -40,13 +40,15 @@ def run(user):
     panel.ui.reportEdit.setPlainText("No change. Cyst of the left kidney.")
     user.click(panel.ui.reportButton)
     user.wait(lambda: panel.ui.reportList.count == 2, 10, "the report is read")
+    lines = panel.ui.reportList.viewport().height / panel.ui.reportList.fontMetrics().height()
+    assert lines > 5, f"the list of sentences has room for {lines:.1f} lines"
     user.click_item(panel.ui.reportList, 1)
     user.wait(lambda: all(panel.words.found(volume) for volume in volumes), 30)
     assert "left kidney" in panel.ui.findLabel.text
 
     # the name under the mouse
     place = panel.words.found(volumes[1]).world
-    user.press("Ctrl+Shift+A")
+    user.press("Ctrl+Shift+X")
     user.views.hover(volumes[1], place)
     user.wait(lambda: panel.ui.nameLabel.text.startswith("left kidney"), 10, "the name is shown once the mouse rests")
     user.picture("name")

@@ -1,7 +1,6 @@
 """The main thread is hardly held: neither by the first preparation of scans nor by the first Show side by side."""
 
 from driver.heartbeat import Heartbeat
-from driver.scans import add_patient
 from driver.settings import keep_no_maps
 from driver.waiting import pause
 
@@ -37,8 +36,7 @@ def run_side_by_side(user):
 
 
 def _start(user):
-    for number in range(2):
-        add_patient(number, f"Scan {number + 1}")
+    user.load_sample("Phantom pair")  # made beforehand: drawing a patient would load torch
     panel = user.open("AnatomicalLandmarks")
     pause(2.0)  # the views have drawn what they show
     return panel

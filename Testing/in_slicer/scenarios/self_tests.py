@@ -3,6 +3,8 @@
 import slicer
 from driver.user import MODULES
 
+RELOADS = True
+
 
 def run(user):
     from AnatomicalEmbeddingLib.scene.maps.Engine import Engine

@@ -11,6 +11,7 @@ def run(user):
     user.prepare(panel)
     user.click(panel.ui.gridButton)  # the first time in this Slicer that these views are made
     user.views.assert_none_is_black([prior, current])
+    user.views.assert_on_screen([prior, current], (1280, 800), 150)
     user.picture("first-press")
     _assert_soft_tissue([prior, current])
 
@@ -19,7 +20,7 @@ def run(user):
     assert user.views.count() == 1
     user.click(panel.ui.gridButton)
     pause(0.5)
-    assert user.views.count() == 6
+    assert user.views.count() == 4
 
     # the wheel scrolls all views of a row's orientation through their own scan
     before = user.views.middle(prior)[2]
@@ -40,7 +41,7 @@ def run(user):
     user.wait(lambda: len(panel.logic.targets) == 2, 10)
     user.click(panel.ui.gridButton)
     pause(0.5)
-    assert user.views.count() == 9
+    assert user.views.count() == 6
     user.save_scene("rows.mrb")
     add_patient(3, "Fourth")
     user.wait(lambda: len(panel.logic.targets) == 3, 10)
@@ -60,6 +61,11 @@ def run(user):
 def run_after_restart(user):
     user.load_scene("rows.mrb")
     volumes = [user.node(name) for name in ("Prior", "Current", "Third")]
+    user.views.assert_none_is_black(volumes)
+    before = [user.views.middle(volume)[2] for volume in volumes]
+    user.views.scroll(volumes[0], 3)
+    user.wait(lambda: abs(user.views.middle(volumes[0])[2] - before[0]) > 1, 5, "the wheel scrolls")
+    assert [user.views.middle(volume)[2] for volume in volumes[1:]] == before[1:], "other scans scroll along"
     user.views.assert_none_is_black(volumes)
     panel = user.open("AnatomicalLandmarks")
     user.click(panel.ui.gridButton)

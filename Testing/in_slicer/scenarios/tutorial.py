@@ -10,7 +10,7 @@ def run(user):
     # 1. Load two CTs, or Sample Data, AnatomicalEmbedding, Phantom pair.
     user.load_sample("Phantom pair")
     prior, current = user.node("PhantomA"), user.node("PhantomB")
-    known, truth = user.node("PhantomA landmarks"), user.node("PhantomB truth")
+    known, truth = user.node("Phantom A landmarks"), user.node("Phantom B truth")
     start, goal = place_of(known, "carina"), place_of(truth, "carina")
     for each in (known, truth):  # the answers are not to be read off
         each.GetDisplayNode().SetVisibility(False)
@@ -26,7 +26,7 @@ def run(user):
     # 3. Press Show side by side: a row of views for each scan.
     user.click(ui.gridButton)
     user.views.assert_none_is_black([prior, current])
-    assert [len(user.views.all_of(volume)) for volume in (prior, current)] == [3, 3]
+    assert [len(user.views.all_of(volume)) for volume in (prior, current)] == [2, 2]
     user.picture("side-by-side")
 
     # 4. Choose "Create new" beside Points, press the place button, click in the template. The answer appears in the
@@ -88,8 +88,8 @@ def run(user):
     user.choose_in_menu("Match again")
     user.wait(lambda: answer(panel, current).status == "matched", 5)
 
-    # 6. Anatomical crosshair (Ctrl+Shift+A): move the mouse in one scan, all others show the same place.
-    user.press("Ctrl+Shift+A")
+    # 6. Anatomical crosshair (Ctrl+Shift+X): move the mouse in one scan, all others show the same place.
+    user.press("Ctrl+Shift+X")
     assert ui.crosshairCheckBox.checked
     user.views.hover(prior, place_of(known, "liver_dome"))
     user.wait(lambda: panel.crosshair.marker(current) is not None, 5, "the other scan gets a marker")
@@ -97,7 +97,7 @@ def run(user):
     assert distance(there, place_of(truth, "liver_dome")) < 2 * CLOSE_MM
     user.wait(lambda: user.views.shows(current, there, 3.0), 5, "the other views follow the mouse")
     user.picture("crosshair")
-    user.press("Ctrl+Shift+A")
+    user.press("Ctrl+Shift+X")
     assert not ui.crosshairCheckBox.checked
 
     # 7. Save the scene (.mrb): points, answers, corrections and choices are kept. To table writes a table.

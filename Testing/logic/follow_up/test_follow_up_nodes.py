@@ -75,17 +75,28 @@ def test_a_point_that_is_dragged_is_moved_and_can_be_undone(bench, pair):
     assert tuple(bench.list_in(current).GetNthControlPointPosition(0)) == (20.0, 20.0, 20.0)
 
 
-def test_what_is_written_at_an_axis_leaves_the_lesion_in_sight(bench, pair):
-    """Its length is at the end on the patient's left, where text leads away from it; MRML would write across."""
-    bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
-    bench.logic.setShown([bench.logic.volumes[pair[0]]])
-    for axis in (LONG, LONG[::-1]):
-        bench.logic.measure("L1", pair[0], axis, SHORT)
-        line = bench.line("L1 long")
-        left = int(np.argmin([line.GetNthControlPointPosition(n)[0] for n in range(2)]))
-        assert [line.GetNthControlPointLabel(n) for n in (left, 1 - left)] == ["20.0 mm", ""]
-        assert line.GetDisplayNode().GetPointLabelsVisibility()
-        assert not line.GetDisplayNode().GetPropertiesLabelVisibility()
+def test_name_and_lengths_of_a_lesion_are_one_text(bench, pair):
+    """Texts of the lesion and of its axes would lie over each other, and over the lesion."""
+    prior, _current = pair
+    bench.logic.mark(prior, (0.0, 0.0, 0.0))
+    bench.logic.describe("L1", name="hilar")
+    bench.logic.measure("L1", prior, LONG, None)
+    assert bench.labels(prior) == ["L1 hilar 20.0 mm"]
+    bench.logic.measure("L1", prior, LONG, SHORT)
+    assert bench.labels(prior) == ["L1 hilar 20.0 \u00d7 12.0 mm"]
+    for kind in ("long", "short"):
+        display = bench.line(f"L1 {kind}").GetDisplayNode()
+        assert not display.GetPointLabelsVisibility()
+        assert not display.GetPropertiesLabelVisibility()
+        ends = display.GetGlyphScale() / 100 * 200  # pixels, in a view of 200
+        assert display.GetLineThickness() * ends >= 1, "a line of less than a pixel is not drawn"
+    bench.list_in(prior).SetNthControlPointLabel(0, "L1 nodule 20.0 \u00d7 12.0 mm")
+    bench.logic.poll()
+    assert bench.logic.record.lesion("L1").name == "nodule"
+    bench.list_in(prior).SetNthControlPointLabel(0, "cyst")
+    bench.logic.poll()
+    assert bench.logic.record.lesion("L1").name == "cyst"
+    assert bench.labels(prior) == ["L1 cyst 20.0 \u00d7 12.0 mm"]
 
 
 def test_carried_axes_go_with_a_point_that_is_dragged_and_accepted_ones_stay(bench, pair):
@@ -140,12 +151,12 @@ def test_what_is_deleted_in_the_scene_is_put_back_with_a_sentence(bench, pair):
     bench.logic.measure("L1", prior, LONG, None)
     bench.list_in(prior).RemoveNthControlPoint(0)
     bench.logic.poll()
-    assert bench.labels(prior) == ["L1", "L2"]
+    assert bench.labels(prior) == ["L1 20.0 mm", "L2"]
     assert bench.reported[-1].startswith("L1: its point was put back")
     bench.delete(bench.list_in(prior))
     bench.delete(bench.line("L1 long"))
     bench.logic.poll()
-    assert bench.labels(prior) == ["L1", "L2"]
+    assert bench.labels(prior) == ["L1 20.0 mm", "L2"]
     assert bench.finding(prior).size.long_axis == LONG
     assert bench.line("L1 long").GetNumberOfControlPoints() == 2
     assert all(bench.finding(prior, lesion).state == MARKED for lesion in ("L1", "L2"))

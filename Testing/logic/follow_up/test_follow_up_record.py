@@ -38,7 +38,7 @@ def test_everything_is_there_again_after_saving(bench, pair, tmp_path):
     try:
         assert other.open() == pair
         assert other.logic.record == before
-        assert other.labels(prior) == ["L1 apex"]
+        assert other.labels(prior) == ["L1 apex 20.0 \u00d7 12.0 mm"]
         assert other.labels(current) == ["L1 apex proposed"]
         assert len(other.nodes(LISTS)) == 2, "the lists of the file are used"
         assert sorted(node.GetName() for node in other.nodes(LINES)) == ["L1 long", "L1 short"]

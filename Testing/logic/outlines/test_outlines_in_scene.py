@@ -9,6 +9,7 @@ import slicer.util
 from box_bench import add_segmentation, add_turned
 from scans import add_patient, add_transform, patient, turned
 from training_runs import fake_engine
+from view_nodes import add_view
 
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbeddingLib.scene.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
@@ -156,6 +157,20 @@ def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, 
     assert logic.start(examples, [*patients, air], str(tmp_path / "out"), QUICK)
     until(logic, lambda: not logic.busy, 60)
     assert len(nodes_of_class(scene, "vtkMRMLSegmentationNode")) == count
+
+
+def test_an_example_is_drawn_on_its_own_scan_alone(scene, patients, examples, logic, tmp_path):
+    """Outlines of the other scans get its colours."""
+    views = [add_view(scene, tag, volume) for tag, volume in zip("ABC", patients, strict=True)]
+    for node in examples:
+        node.CreateDefaultDisplayNodes()
+    logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
+    logic.start(examples, patients, str(tmp_path / "out"), QUICK)
+    logic.poll()
+    for number, node in enumerate(examples):
+        assert [node.GetDisplayNode().IsDisplayableInView(view.GetID()) for view in views] == [
+            each == number for each in range(3)
+        ]
 
 
 def test_cancel_ends_the_process_and_says_how_to_go_on(patients, examples, logic, tmp_path):

@@ -120,6 +120,13 @@ def test_keys_do_not_fire_in_text_fields(prepared):
     assert prepared.state("L1", 2) == PROPOSED
 
 
+def test_after_return_in_a_text_field_keys_act_again(prepared):
+    prepared.go("L1", 0)
+    for field in (prepared.ui.nameEdit, prepared.ui.siteEdit):
+        prepared.kit.press(field, "Return")
+        assert not field.hasFocus()
+
+
 def test_keys_are_given_back_when_another_module_is_opened(prepared, module):
     prepared.go("L1", 2)
     prepared.press("W")

@@ -8,6 +8,7 @@ from roi_actions import boxes, cells, find, node, tick
 from scans import add_patient
 from view_nodes import add_view
 
+from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL
 from AnatomicalEmbeddingLib.scene.Views import volumeIn
 
 # -- scans
@@ -100,6 +101,14 @@ def test_what_was_cropped_is_shown_where_its_scan_was(kit, panel):
         node(name).GetRASBounds(bounds)
         middle = [sum(bounds[n : n + 2]) / 2 for n in (0, 2, 4)]
         assert slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())[:3, 3] == pytest.approx(middle)
+
+
+def test_scans_are_shown_side_by_side_from_here_too(kit, panel):
+    window = kit.open_window()
+    kit.click(panel.ui.gridButton)
+    assert len(window.sliceViewNames()) == 6
+    kit.click(panel.ui.axialButton)
+    assert window.node.GetViewArrangement() == AXIAL
 
 
 def test_what_is_pressed_and_read_next_lies_above_the_fold(kit, panel):

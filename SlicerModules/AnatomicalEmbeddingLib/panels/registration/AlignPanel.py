@@ -17,7 +17,7 @@ from ...scene.registration.AlignmentViews import areLaidOver, layOver, takeAway
 from ...scene.Signal import Listener, Signal
 from ...scene.Views import fit, viewsOf
 from ..Session import Session
-from ..Widgets import BAD, coloured, fillComboBox
+from ..Widgets import BAD, coloured, fillComboBox, showText
 
 
 def _kinds() -> dict[str, tuple[str, str]]:
@@ -221,8 +221,7 @@ class AlignPanel(Listener):
         if busy:
             ui.alignProgressBar.value = state.progress[0]
             ui.alignProgressBar.format = f"{state.progress[1]}  %p%"
-        ui.alignLabel.text = coloured(state.text, BAD) if state.isError else escape(state.text)
-        ui.alignLabel.setVisible(bool(state.text))
+        showText(ui.alignLabel, coloured(state.text, BAD) if state.isError else escape(state.text))
 
 
 def _nameDefault(selector, title: str, node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import slicer.util
 
 from .. import Views
 from ..maps.Worker import Event, Worker
+from ..Marker import addMarker
 from ..SceneNodes import freeName
 from ..Signal import Listener, Signal
 from ..VolumeNodes import ctVolumes, toWorld
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
 
 _SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume: the scan that it was read from
 _ACROSS_MM = 250.0  # that a view shows at most
+_COLOUR = (1.0, 0.82, 0.2)
 
 
 class CohortHits(Listener):
     """Lives on the main thread; `poll` must be called a few times a second.
 
+    layOut(volumeNode): lays it out beside what the user sees; False where the user sees nothing, or there is no window.
     places: those of the table that was opened, without scans that do not hold the place; absent: how many these are.
     changed(): other places, or a scan has been shown. reported(sentence): something to read.
     """
@@ -36,6 +40,9 @@ class CohortHits(Listener):
         self._worker = Worker()
         self._loading: CohortPlace | None = None
         self._shown = None  # the volume that the last one replaces in the views
+        self._markers: dict[str, str] = {}  # by volume ID
+        self._views: list = []
+        self.layOut: Callable[[object], bool] = lambda _volumeNode: False
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
         self.atEnd(self._worker.end, self._forget)
 
@@ -75,12 +82,22 @@ class CohortHits(Listener):
         """The scans go with the scene; the places stay."""
         self._worker.cancel()
         self._loading = self._shown = None
+        markers = [self.scene.GetNodeByID(nodeId) for nodeId in self._markers.values()]
+        self._markers = {}
+        for node in markers:
+            if node is not None:
+                self.scene.RemoveNode(node)
         self.changed.emit()
 
     def poll(self) -> None:
-        """Take over what was read."""
+        """Take over what was read; marks follow their scans into other views."""
         for event in self._worker.poll():
             self._onEvent(event)
+        now = Views.backgrounds(self.scene) if self._markers else []
+        if now != self._views:
+            self._views = now
+            for volumeId in self._markers:
+                self._showMark(volumeId)
 
     def _onEvent(self, event: Event) -> None:
         hit, self._loading = self._loading, None
@@ -99,15 +116,34 @@ class CohortHits(Listener):
         return node
 
     def _goTo(self, node, hit: CohortPlace) -> None:
-        """Into the views of the scan shown before, or of all, and there to the place."""
+        """Into the views of the scan shown before, or into new ones beside what the user sees, and there to the place,
+        which is marked.
+        """
         if not Views.viewsOf(self.scene, node):
             before = self._shown
-            if before is not None and (before.GetScene() is not self.scene or not Views.viewsOf(self.scene, before)):
-                before = None
-            Views.show(self.scene, node, before)
+            if before is not None and before.GetScene() is self.scene and Views.viewsOf(self.scene, before):
+                Views.show(self.scene, node, before)
+            elif not self.layOut(node):
+                Views.show(self.scene, node)
         self._shown = node
-        Views.jump(self.scene, node, toWorld(node, hit.place)[0], atMostMm=_ACROSS_MM)
+        world = toWorld(node, hit.place)[0]
+        Views.jump(self.scene, node, world, atMostMm=_ACROSS_MM)
+        if self.marker(node) is None:
+            self._markers[node.GetID()] = addMarker(self.scene, "Place in a cohort", _COLOUR).GetID()
+        self.marker(node).SetNthControlPointPositionWorld(0, *world)
+        self._showMark(node.GetID())
         self.changed.emit()
+
+    def marker(self, volumeNode):
+        """The mark in a scan, or None."""
+        return self.scene.GetNodeByID(self._markers.get(volumeNode.GetID(), ""))
+
+    def _showMark(self, volumeId: str) -> None:
+        volume, marker = (self.scene.GetNodeByID(each) for each in (volumeId, self._markers[volumeId]))
+        if marker is not None and volume is not None:
+            Views.showOnlyIn(marker.GetDisplayNode(), self.scene, volume)
+        elif marker is not None:
+            marker.GetDisplayNode().SetVisibility(False)  # its scan was deleted
 
 
 def _read(scan: str) -> Volume:

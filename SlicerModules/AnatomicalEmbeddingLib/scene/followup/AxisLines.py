@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,7 +16,8 @@ from ..SceneNodes import nodesOf, removeNode
 from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
 LONG, SHORT = "long", "short"
-_END_SIZE, _TEXT_SIZE = 1.4, 2.4  # percent of the view
+_END_SIZE = 1.4  # percent of the view
+_THICKNESS = 0.5  # of an end: MRML's fifth is less than a pixel in a small view, and nothing is drawn
 _CLASS = "vtkMRMLMarkupsLineNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Axis"  # of the line: JSON [lesion, LONG or SHORT]
 
@@ -46,18 +46,11 @@ class AxisLine:
             self.node.RemoveAllControlPoints()
             for end in axis:
                 self.node.AddControlPoint(vtk.vtkVector3d(*end))
-        for n, text in enumerate(self._labels(axis)):
-            if self.node.GetNthControlPointLabel(n) != text:
-                self.node.SetNthControlPointLabel(n, text)
         display, colour = self.node.GetDisplayNode(), GREEN if confirmed else AMBER
         display.SetColor(*colour)
         display.SetSelectedColor(*colour)
+        display.SetPointLabelsVisibility(False)  # the lesion's own label states the lengths
         self.node.SetDescription("measured" if confirmed else "carried over, not accepted")
-
-    def _labels(self, axis: Axis) -> tuple[str, str]:
-        """The length, at the end from which text leads away from the lesion: the patient's left, right on screen."""
-        text = f"{math.dist(*axis):.1f} mm"
-        return (text, "") if axis[0][0] < axis[1][0] else ("", text)
 
 
 def axisLines(scene) -> list[AxisLine]:
@@ -107,7 +100,6 @@ def _add(scene, volumeId: str, lesion: str, kind: str) -> AxisLine:
     node.GetMeasurement("length").SetPrintFormat("%.1f %s")
     display = node.GetDisplayNode()
     display.SetPropertiesLabelVisibility(False)  # MRML writes name and length across the lesion
-    display.SetPointLabelsVisibility(True)
     display.SetGlyphScale(_END_SIZE)  # the lesion below stays in sight
-    display.SetTextScale(_TEXT_SIZE)
+    display.SetLineThickness(_THICKNESS)
     return AxisLine(node, volume, lesion, kind)

@@ -20,6 +20,7 @@ from ..SceneNodes import nodesOf
 from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
 _CLASS = "vtkMRMLMarkupsFiducialNode"
+_TIMES = " \u00d7 "
 _ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion
 
 
@@ -32,6 +33,7 @@ class _Shown:
     place: Point
     reviewed: bool
     text: str
+    suffix: str  # of the label: what is not the lesion's number and name
 
 
 class LesionPoints:
@@ -149,15 +151,17 @@ def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
     status = status_of(record, lesionId, study)
     if found is None or found.point_ras is None or status == ABSENT:
         return None
-    label = record.lesion(lesionId).label
-    if not found.reviewed:
-        label += f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
-    return _Shown(lesionId, label, found.point_ras, found.reviewed, _text(status, found))
+    suffix = "" if found.reviewed else f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
+    lengths = [f"{mm:.1f}" for mm in (found.size.long_mm, found.size.short_mm) if mm is not None]
+    if lengths:
+        suffix += f" {_TIMES.join(lengths)} mm"
+    label = record.lesion(lesionId).label + suffix
+    return _Shown(lesionId, label, found.point_ras, found.reviewed, _text(status, found), suffix)
 
 
 def _nameIn(label: str, shown: _Shown) -> str:
-    """The name that the user meant with a label: all but the lesion's number and state."""
-    text = label.strip()
+    """The name that the user meant with a label: all but the lesion's number, state and lengths."""
+    text = label.strip().removesuffix(shown.suffix)
     if not shown.reviewed:
         text = text.removesuffix(UNCERTAIN).removesuffix(PROPOSED).rstrip()
     number, _, name = text.partition(" ")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-import vtk
-
 from .. import Views
 from ..maps.MapStore import MapStore
+from ..Marker import addMarker
 from ..Signal import Listener, Signal
 from ..VolumeNodes import fromWorld, toWorld
 
 _INTERVAL = 0.04  # seconds between updates, at least
 _COLOUR = (0.2, 0.85, 1.0)
-_SIZE = 6.0  # per cent of the view; points are half as large
 
 
 class AnatomicalCrosshair(Listener):
@@ -97,22 +95,7 @@ class AnatomicalCrosshair(Listener):
     def _mark(self, volumeNode, world: Sequence[float]) -> None:
         node = self.marker(volumeNode)
         if node is None:
-            node = self.scene.CreateNodeByClass("vtkMRMLMarkupsFiducialNode")
-            node.UnRegister(None)
-            node.SetName("Anatomical crosshair")
-            node.SetHideFromEditors(True)
-            node.SetSaveWithScene(False)
-            with Views.keepingPlaceNode(self.scene):
-                self.scene.AddNode(node)
-            node.CreateDefaultDisplayNodes()
-            display = node.GetDisplayNode()
-            display.SetSaveWithScene(False)
-            display.SetSelectedColor(*_COLOUR)
-            display.SetPointLabelsVisibility(False)
-            display.SetGlyphTypeFromString("CrossDot2D")
-            display.SetGlyphScale(_SIZE)
-            node.AddControlPoint(vtk.vtkVector3d(*world))
-            node.SetNthControlPointLocked(0, True)
+            node = addMarker(self.scene, "Anatomical crosshair", _COLOUR)
             self._markers[volumeNode.GetID()] = node.GetID()
         Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
         node.GetDisplayNode().SetVisibility(True)

@@ -11,7 +11,7 @@ import slicer.util
 from vtk.util.numpy_support import numpy_to_vtk
 from vtk.util.vtkConstants import VTK_UNSIGNED_CHAR
 
-from .. import Views
+from .. import SceneNodes, Views
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Place
@@ -68,6 +68,7 @@ class RegionNodes:
         node.SetHideFromEditors(True)
         node.SetSaveWithScene(False)
         self.scene.AddNode(node)
+        SceneNodes.addHiddenItem(self.scene, node)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
         display.SetSaveWithScene(False)
@@ -95,7 +96,7 @@ class RegionNodes:
         """Shade nothing in a scan."""
         node = self.scene.GetNodeByID(self._nodes.pop(volumeId, ""))
         if node is not None:
-            self.scene.RemoveNode(node)
+            SceneNodes.removeNode(self.scene, node)
 
     def clear(self) -> None:
         """Remove all of them."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .. import Views
 from ..maps.MapStore import FAILED, MapStore
 from ..maps.Worker import Event, Worker
+from ..SceneNodes import dropLostItems
 from ..Signal import Listener, Signal
 from ..VolumeNodes import fromWorld, snapshot, toWorld
 from .PlaceRegion import Region, RegionNodes, regionOf
@@ -119,6 +120,8 @@ class WordSearch(Listener):
         self._point: tuple | None = None
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
+        self._sceneLoaded = True
+        self.observe(scene, scene.EndImportEvent, lambda *_: self._onImport())
         self.atEnd(self._finders.clear, self._worker.end, self.clear)
 
     # -- what is asked -----------------------------------------------------------------------------------------------
@@ -248,6 +251,9 @@ class WordSearch(Listener):
             self._onEvent(event)
         self._goOn()
         self.regions.follow()
+        if self._sceneLoaded:  # not before: the hierarchy is put together after the import
+            self._sceneLoaded = False
+            dropLostItems(self.scene)
 
     def _onEvent(self, event: Event) -> None:
         if event.kind == "progress" or event.key == _PREPARE:
@@ -359,6 +365,9 @@ class WordSearch(Listener):
             self._query.found.pop(volumeId, None)
             self._query.failed.pop(volumeId, None)
             self.changed.emit()
+
+    def _onImport(self) -> None:
+        self._sceneLoaded = True
 
     def _forget(self) -> None:
         self.volumes, self._point = [], None
