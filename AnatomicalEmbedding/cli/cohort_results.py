@@ -20,7 +20,6 @@ from .console import (
     print_json,
     progress_bar,
     say,
-    scan_name,
     write_table,
 )
 
@@ -221,8 +220,9 @@ def run_crop(options: argparse.Namespace) -> None:
                 box = grown(enclosing(list(here.values())), np.full(6, options.margin_mm))
                 try:
                     volume = read_source(each.row.path, each.row.series, each.row.files)
-                    name = f"{scan_name(Path(each.row.path))}_crop"
-                    output = output_path(options.output, name, taken, [Path(each.row.path)])
+                    output = output_path(
+                        options.output, f"{search.names[each.row.id]}_crop", taken, [Path(each.row.path)]
+                    )
                     size = write_crop(volume, box, spacing, output)
                 except AnatomicalEmbeddingError as error:
                     failed.append(str(error))

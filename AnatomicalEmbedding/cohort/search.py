@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
+from ..scan.sources import distinct_names
 from ..structures.locating import Example, locate
 from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, parse, shipped_atlas, suggestions
 from ..words.derived_places import qualify
@@ -62,6 +64,12 @@ class Search:
         self.index = Index(store)
         if not self.index.scans:
             raise AnatomicalEmbeddingError(f"{store.folder}: holds no embedded scan yet; run `anatemb cohort run`.")
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """A short name of each embedded scan, by its row."""
+        rows = [row for row, _ in self.index.scans.values()]
+        return dict(zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True))
 
     def map_of(self, row: Row) -> EmbeddingMap:
         """The whole map of an embedded scan, named after it."""
