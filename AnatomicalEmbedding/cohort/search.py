@@ -131,7 +131,7 @@ class Search:
             error = float(np.sqrt(np.square(located.sigma_mm).mean()))
             found[found.index(each)] = replace(
                 each, status=status, probability=located.present, expected_error_mm=error,
-                point_ras=located.box_ras.mean(axis=0),
+                point_ras=located.in_scan(located.box_ras).mean(axis=0),
             )  # fmt: skip
         return sorted(found, key=_order)
 
