@@ -101,7 +101,7 @@ def run_find(options: argparse.Namespace) -> None:
     there = [each for each in found if each.point_ras is not None]
     for each in there[:_SHOWN]:
         r, a, s = each.point_ras
-        say(f"{each.row.scan}: {each.status}, {_percent(each.probability)}, at {r:.1f}, {a:.1f}, {s:.1f}")
+        say(f"{each.row.scan}: {each.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
     more = f"; {len(there) - _SHOWN} more in places.csv" if len(there) > _SHOWN else ""
     say(f"in {len(there)} of {len(found)} scans{more}")
     for path in written:
@@ -187,10 +187,6 @@ def _row(found: Found, empty: Any) -> list[Any]:
     chance = empty if found.probability is None else round(found.probability, 3)
     error = empty if found.expected_error_mm is None else round(found.expected_error_mm, 1)
     return [found.row.scan, found.status, chance, error, *point]
-
-
-def _percent(share: float | None) -> str:
-    return "not calibrated" if share is None else f"{share:.0%}"
 
 
 def run_crop(options: argparse.Namespace) -> None:

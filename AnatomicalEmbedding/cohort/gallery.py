@@ -50,10 +50,9 @@ def write_gallery(
     names = dict(zip(found, distinct_names([each.row.scan for each in found]), strict=True))
     there = [each for each in found if each.point_ras is not None]
     for number, each in enumerate(there):
-        chance = "" if each.probability is None else f", {each.probability:.0%}"
         cards.append(
             f'<figure class="{each.status}" title="{escape(each.row.scan)}">{_picture(each, facts, number)}'
-            f"<p><b>{escape(names[each])}</b><br>{each.status}{chance}</p></figure>"
+            f"<p><b>{escape(names[each])}</b><br>{each.text}</p></figure>"
         )
         progress((number + 1) / len(there))
     write_text(
