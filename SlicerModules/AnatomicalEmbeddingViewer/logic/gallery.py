@@ -123,6 +123,7 @@ class Gallery:
             self._card(each.row)
             | {
                 "status": each.status,
+                "text": each.text,
                 "probability": each.probability,
                 "similarity": each.similarity,
                 "error_mm": each.expected_error_mm,
