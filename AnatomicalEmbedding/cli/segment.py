@@ -45,8 +45,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "run",
         help="outline the structures in scans",
         description="Writes NAME.seg.nrrd for every SCAN, which opens in 3D Slicer with names and colours, "
-        "volumes.csv with the volume and the expected overlap (Dice) of each structure, and a page of pictures, the "
-        "doubtful first. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
+        "volumes.csv with the volume of each structure and the order in which to look at them, and a page of pictures "
+        "in that order. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
         "reported and skipped. Interrupting is safe: the same command goes on.",
     )
     add = run.add_argument
@@ -147,8 +147,8 @@ def run_run(options: argparse.Namespace) -> None:
         files = [str(path) for path in written]
         console.print_json({"outlines": console.as_records(COLUMNS, rows), "files": files, "skipped": failed})
     else:
-        shown = [[names[str(row[0])], *map(str, row[1:7]), str(row[9])] for row in rows]
-        console.print_table([*COLUMNS[:7], "look"], shown)
+        shown = [[names[str(row[0])], *map(str, row[1:5])] for row in rows]
+        console.print_table(COLUMNS[:5], shown)
         for path in written:
             console.say(f"wrote {path}")
     finish(failed, rows)
