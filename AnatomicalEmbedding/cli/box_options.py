@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..anatomy.names import choose_names
 from ..errors import AnatomicalEmbeddingError, WeightsError
-from .console import names_in, open_model, progress_bar, read_scan, report_faults, unique_names
+from .console import names_in, noted, open_model, progress_bar, report_faults, warn
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..embedding.inference import Model
+    from ..scan.sources import Source
     from ..scan.volume import Volume
     from ..structures.library import StructureLibrary
     from ..structures.locating import Example, Located
     from ..structures.margins import Margins
 
+SCANS_HELP = "CT files, DICOM folders, or folders of scans, with all folders below"
+
 
 def add_box_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("scans", nargs="+", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")
+    add("scans", nargs="+", metavar="SCAN", help=SCANS_HELP)
     add(
         "--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all there are"
     )
@@ -87,13 +90,9 @@ class BoxFinder:
         from ..structures.margins import located_by_others
 
         margins = open_library(self.model, self._options.library).example_margins
-        marked = read_examples(self._options.examples, self.model, _report)
+        marked = read_examples(self._options.examples, self.model, warn)
         examples = {name: [example for example, _ in of] for name, of in marked.items()}
         return "standard", None if margins is None else margins.adapted(located_by_others(marked)), examples
-
-
-def _report(line: str) -> None:
-    print(f"anatemb: {line}", file=sys.stderr)
 
 
 def open_library(model: Model, path: Path | None) -> StructureLibrary:
@@ -113,21 +112,20 @@ def open_library(model: Model, path: Path | None) -> StructureLibrary:
     return shipped
 
 
-def read_all(options: argparse.Namespace, failed: list[str]) -> Iterator[tuple[str, str, Volume, int]]:
-    """Path, short name and volume of each scan, and how many scans there are.
+def read_all(scans: Mapping[str, Source], failed: list[str]) -> Iterator[tuple[str, str, Volume, int]]:
+    """Path (see `sources.Source.label`), name and volume of each of `console.find_scans`, and how many scans there are.
 
     One that cannot be read is reported and skipped.
 
     failed: receives a sentence for each; a single scan that fails ends the command.
     """
-    paths = scan_paths(options.scans)
-    for path, name in zip(paths, unique_names(paths), strict=True):
+    for name, source in scans.items():
         try:
-            volume = read_scan(path, options.series)
+            volume = noted(replace(source.read(), name=name), source.label)
         except AnatomicalEmbeddingError as error:
-            note_failure(error, failed, len(paths))
+            note_failure(error, failed, len(scans))
             continue
-        yield str(path), name, volume, len(paths)
+        yield source.label, name, volume, len(scans)
 
 
 def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int) -> None:
@@ -135,7 +133,7 @@ def note_failure(error: AnatomicalEmbeddingError, failed: list[str], scans: int)
     if scans == 1:
         raise error
     failed.append(str(error))
-    print(f"anatemb: skipped: {error}", file=sys.stderr)
+    warn(f"skipped: {error}")
 
 
 def finish(failed: list[str], done: list) -> None:
@@ -143,13 +141,3 @@ def finish(failed: list[str], done: list) -> None:
     if failed:
         count = "no scan" if not done else f"all but {len(failed)} of the scans"
         raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")
-
-
-def scan_paths(given: list[str]) -> list[Path]:
-    """Paths of scans; folders of image files are replaced by these files."""
-    from ..structures.labelled_scans import list_scans
-
-    paths: list[Path] = []
-    for path in map(Path, given):
-        paths += (list_scans(path) if path.is_dir() else []) or [path]
-    return paths

@@ -20,7 +20,6 @@ from .console import (
     print_json,
     progress_bar,
     say,
-    scan_name,
     write_table,
 )
 
@@ -102,7 +101,7 @@ def run_find(options: argparse.Namespace) -> None:
     there = [each for each in found if each.point_ras is not None]
     for each in there[:_SHOWN]:
         r, a, s = each.point_ras
-        say(f"{each.row.scan}: {each.status}, {_percent(each.probability)}, at {r:.1f}, {a:.1f}, {s:.1f}")
+        say(f"{each.row.scan}: {each.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
     more = f"; {len(there) - _SHOWN} more in places.csv" if len(there) > _SHOWN else ""
     say(f"in {len(there)} of {len(found)} scans{more}")
     for path in written:
@@ -190,10 +189,6 @@ def _row(found: Found, empty: Any) -> list[Any]:
     return [found.row.scan, found.status, chance, error, *point]
 
 
-def _percent(share: float | None) -> str:
-    return "not calibrated" if share is None else f"{share:.0%}"
-
-
 def run_crop(options: argparse.Namespace) -> None:
     import numpy as np
 
@@ -221,8 +216,9 @@ def run_crop(options: argparse.Namespace) -> None:
                 box = grown(enclosing(list(here.values())), np.full(6, options.margin_mm))
                 try:
                     volume = read_source(each.row.path, each.row.series, each.row.files)
-                    name = f"{scan_name(Path(each.row.path))}_crop"
-                    output = output_path(options.output, name, taken, [Path(each.row.path)])
+                    output = output_path(
+                        options.output, f"{search.names[each.row.id]}_crop", taken, [Path(each.row.path)]
+                    )
                     size = write_crop(volume, box, spacing, output)
                 except AnatomicalEmbeddingError as error:
                     failed.append(str(error))

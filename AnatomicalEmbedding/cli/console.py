@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, PointsError, WeightsError
-from ..files import aligned, atomic_path, free_name
+from ..files import aligned, atomic_path
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..embedding.inference import Model, ProgressCallback
     from ..embedding.map import EmbeddingMap
+    from ..scan.sources import Source
     from ..scan.volume import Volume
 
 _LINE_SECONDS = 2.0  # between lines of progress
@@ -60,18 +61,35 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
     """Read a scan; of a DICOM folder, the one of `series` that it holds. Prints the reader's notes on stderr."""
-    from ..scan.dicom import list_series
     from ..scan.volume import Volume
 
-    path = Path(path)
-    if series and path.is_dir():
-        held = {found.uid for found in list_series(path)}
-        volume = Volume.read(path, next((uid for uid in series if uid in held), None))
-    else:
-        volume = Volume.read(path)
+    held = held_series(path) if series else set()
+    return noted(Volume.read(path, next((uid for uid in series if uid in held), None)), str(path))
+
+
+def held_series(path: str | Path) -> set[str]:
+    """The series of a DICOM folder; none of a file."""
+    from ..scan.dicom import list_series
+
+    return {found.uid for found in list_series(path)} if Path(path).is_dir() else set()
+
+
+def noted(volume: Volume, path: str) -> Volume:
+    """The scan, after its reader's notes were printed on stderr."""
     for note in volume.notes:
         print(f"anatemb: {path}: {note}.", file=sys.stderr)
     return volume
+
+
+def find_scans(options: argparse.Namespace) -> dict[str, Source]:
+    """The scans that a command is given, by name; see `scan.sources.find_scans`. Says on stderr what is left out."""
+    from ..scan.sources import find_scans
+
+    return find_scans(options.scans, warn, options.series, options.output)
+
+
+def warn(sentence: str) -> None:
+    print(f"anatemb: {sentence}", file=sys.stderr)
 
 
 def ending_signals() -> list[signal.Signals]:
@@ -286,20 +304,3 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[objec
     """Write a .csv file, complete or not at all."""
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
-
-
-def scan_name(path: Path) -> str:
-    """Short name of a scan file or DICOM folder, without an image suffix."""
-    from ..scan.image_files import display_name
-
-    return display_name(path) if path.name not in ("", "..") else path.resolve().name
-
-
-def unique_names(paths: Sequence[Path]) -> list[str]:
-    """`scan_name` of each path, made unique without regard to case by _2, _3 ..."""
-    names: list[str] = []
-    taken: set[str] = set()
-    for path in paths:
-        names.append(free_name(scan_name(path), taken))
-        taken.add(names[-1].casefold())
-    return names

@@ -1,6 +1,7 @@
 """anatemb crop: scans cut down to structures before segmentation, with a stated recall."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +9,16 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
 from ..scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
-from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all, scan_paths
+from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
 from .console import (
     check_folder,
     check_kept,
     complete,
+    find_scans,
     make_folder,
     print_json,
     print_table,
     say,
-    scan_name,
     write_table,
 )
 
@@ -58,11 +59,12 @@ def run(options: argparse.Namespace) -> None:
         raise AnatomicalEmbeddingError(f"--margin-mm {options.margin_mm:g}: must be 0 or more.")
     spacing = read_spacing(options.spacing)
     check_folder(options.output)
+    scans = find_scans(options)
     finder, failed, rows = BoxFinder(options), [], []
     make_folder(options.output)
     examples = options.examples.iterdir() if options.examples else ()
-    inputs, taken = [*scan_paths(options.scans), *examples], set()
-    for path, name, volume, of in read_all(options, failed):
+    inputs, taken = [*(Path(source.path) for source in scans.values()), *examples], set()
+    for path, name, volume, of in read_all(scans, failed):
         try:
             found = finder.locate(volume)
             here = {n: finder.box(located) for n, located in found.items() if located.status != "absent"}
@@ -99,10 +101,10 @@ def _paste(options: argparse.Namespace) -> None:
     check_folder(options.output)
     failed: list[str] = []
     written: list[str] = []
-    names = [scan_name(path) for path in scan_paths(options.scans)]
+    scans = find_scans(options)
     make_folder(options.output)
-    for path, name, volume, of in read_all(options, failed):
-        mine = [r for r in results if _owner(display_name(r), names) == name] if of > 1 or source.is_dir() else results
+    for path, name, volume, of in read_all(scans, failed):
+        mine = [r for r in results if _owner(display_name(r), scans) == name] if of > 1 or source.is_dir() else results
         try:
             if not mine:
                 raise AnatomicalEmbeddingError(
@@ -110,7 +112,7 @@ def _paste(options: argparse.Namespace) -> None:
                 )
             for result in mine:
                 output = options.output / f"{display_name(result)}.nii.gz"
-                check_kept([*scan_paths(options.scans), *results], [output])
+                check_kept([*(Path(each.path) for each in scans.values()), *results], [output])
                 write_image(paste_back(read_image(result)[0], volume, result), output)
                 written.append(str(output))
         except AnatomicalEmbeddingError as error:
@@ -123,7 +125,7 @@ def _paste(options: argparse.Namespace) -> None:
     finish(failed, written)
 
 
-def _owner(result: str, names: list[str]) -> str | None:
+def _owner(result: str, names: Iterable[str]) -> str | None:
     """The scan whose crop a result was made of: the longest name with which the result's begins."""
     return max((name for name in names if result == name or result.startswith(f"{name}_")), key=len, default=None)
 

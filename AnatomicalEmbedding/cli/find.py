@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, PointsError
-from .box_options import finish, note_failure, read_all
+from .box_options import SCANS_HELP, finish, note_failure, read_all
 from .console import (
     check_folder,
     complete,
     embed,
+    find_scans,
     make_folder,
     open_model,
     print_json,
@@ -44,7 +45,7 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
         "shaded). A place that the scan does not show is said to be outside.",
     )
     parser.add_argument("words", metavar="WORDS", nargs="?", help="left out with --report")
-    parser.add_argument("scans", nargs="*", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")
+    parser.add_argument("scans", nargs="*", metavar="SCAN", help=SCANS_HELP)
     parser.add_argument("--report", type=Path, metavar="FILE", help="every sentence of a report: text, or DICOM SR")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
     parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
@@ -72,8 +73,9 @@ def run_find(options: argparse.Namespace) -> None:
     from ..words import PlaceFinder
 
     failed, rows, answers, written = [], [], [], []
+    scans = find_scans(options)
     make_folder(options.output)
-    for path, name, volume, of in read_all(options, failed):
+    for path, name, volume, of in read_all(scans, failed):
         try:
             finder = PlaceFinder(embed(model, volume, options), volume)
         except AnatomicalEmbeddingError as error:
@@ -92,7 +94,8 @@ def run_find(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"places": answers, "files": list(map(str, written)), "skipped": failed})
     else:
-        shown = [[str(row[0])[:_SHOWN], Path(str(row[1])).name, *map(str, row[2:])] for row in rows]
+        names = {source.label: name for name, source in scans.items()}
+        shown = [[str(row[0])[:_SHOWN], names[str(row[1])], *map(str, row[2:])] for row in rows]
         print_table(list(COLUMNS), shown)
         for path in written:
             say(f"wrote {path}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
@@ -41,9 +40,10 @@ def run(options: argparse.Namespace) -> None:
 
     console.check_report(options)
     console.check_folder(options.output)
+    scans = console.find_scans(options)
     finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
     console.make_folder(options.output)
-    for path, name, volume, of in read_all(options, failed):
+    for path, name, volume, of in read_all(scans, failed):
         try:
             found = finder.locate(volume)
         except AnatomicalEmbeddingError as error:
@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> None:
             {"boxes": console.as_records(COLUMNS, rows), "files": list(map(str, written)), "skipped": failed}
         )
     else:
-        table = [[Path(str(row[0])).name, *map(str, row[1:9])] for row in rows]
+        names = {source.label: name for name, source in scans.items()}
+        table = [[names[str(row[0])], *map(str, row[1:9])] for row in rows]
         console.print_table(list(COLUMNS[:9]), table)
         for path in written:
             console.say(f"wrote {path}")

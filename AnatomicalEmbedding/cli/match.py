@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +47,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "files",
         nargs="+",
         metavar="POINTS TARGET",
-        help="points file (.mrk.json, or .csv with label,r,a,s), then target scans; targets only when --point is given",
+        help="points file (.mrk.json, or .csv with label,r,a,s), then targets: scans, or folders of them; targets only "
+        "when --point is given",
     )
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
@@ -75,11 +75,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..matching.match import match
+    from ..scan.sources import find_scans
 
     points, targets = _points_and_targets(options)
-    names = console.unique_names([Path(target) for target in targets])
+    held = console.held_series(options.template) if options.series else set()
+    scans = find_scans(targets, console.warn, [uid for uid in options.series if uid not in held])
     inputs = [] if options.point else [Path(options.files[0])]
-    console.check_kept(inputs, [options.output / name for name in (*map(_markups_name, names), _TABLE_NAME)])
+    console.check_kept(inputs, [options.output / name for name in (*map(_markups_name, scans), _TABLE_NAME)])
     template = console.read_scan(options.template, options.series)
     console.check_inside(template, options.template, [f"point {label!r}" for label in points.labels], points.points_ras)
     console.check_report(options)
@@ -87,9 +89,9 @@ def run(options: argparse.Namespace) -> None:
     model = console.open_model(options)
     template_map = console.embed(model, template, options)
     answers, skipped = [], []
-    for path, name in zip(targets, names, strict=True):
+    for name, source in scans.items():
         try:
-            volume = console.read_scan(path, options.series)
+            volume = console.noted(replace(source.read(), name=name), source.label)
             with console.progress_bar(name, options.json) as progress:
                 target_map = model.embed(volume, progress)
                 matches = match(template_map, points.points_ras, target_map, options.effort)
@@ -98,10 +100,10 @@ def run(options: argparse.Namespace) -> None:
             if not options.keep_going:
                 raise
             skipped.append(str(error))
-            print(f"anatemb: skipped: {error}", file=sys.stderr)
+            console.warn(f"skipped: {error}")
             continue
         shown = not options.no_report and len(answers) < _REPORT_TARGETS
-        answers.append(Answer(path, name, matches, _noted(volume, target_map) if shown else None))
+        answers.append(Answer(source.label, name, matches, _noted(volume, target_map) if shown else None))
     if not answers:
         raise AnatomicalEmbeddingError("no target could be read; see the lines above.")
     written = write_answers(
@@ -112,7 +114,8 @@ def run(options: argparse.Namespace) -> None:
         files = [str(path) for path in written]
         console.print_json({"matches": console.as_records(COLUMNS, rows), "files": files, "skipped": skipped})
         return
-    shown = [[*map(str, row[:6]), str(row[6]) and f"{row[6]:.0f}"] for row in rows]
+    names = {source.label: name for name, source in scans.items()}
+    shown = [[row[0], names[row[1]], *map(str, row[2:6]), str(row[6]) and f"{row[6]:.0f}"] for row in rows]
     console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm"], shown)
     for path in written:
         console.say(f"wrote {path}")

@@ -52,6 +52,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..scan.sources import distinct_names
+
     names = (*_ALWAYS, _FIELD, _REPORT, _LABELS, _POINTS)
     console.check_kept(
         [options.fixed, options.moving, options.points, options.labels], [options.output / name for name in names]
@@ -60,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     scans = (options.fixed, options.moving)
     fixed, moving = (
         replace(console.read_scan(path, options.series), name=name)
-        for path, name in zip(scans, console.unique_names(scans), strict=True)
+        for path, name in zip(scans, distinct_names(scans), strict=True)
     )
     labels = _labels(options.labels, moving) if options.labels else None
     if points is not None and not fixed.contains(points.points_ras).all():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from . import console
-from .box_options import finish, note_failure, read_all, scan_paths
+from .box_options import SCANS_HELP, finish, note_failure, read_all
 
 if TYPE_CHECKING:
+    from ..scan.sources import Source
     from ..scan.volume import Volume
     from ..segmentation.outlining import Outline, Outlines
     from ..segmentation.segmenter import Segmenter
@@ -44,12 +45,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "run",
         help="outline the structures in scans",
         description="Writes NAME.seg.nrrd for every SCAN, which opens in 3D Slicer with names and colours, "
-        "volumes.csv with the volume and the expected overlap (Dice) of each structure, and a page of pictures, the "
-        "doubtful first. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
+        "volumes.csv with the volume of each structure and the order in which to look at them, and a page of pictures "
+        "in that order. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
         "reported and skipped. Interrupting is safe: the same command goes on.",
     )
     add = run.add_argument
-    add("scans", nargs="+", metavar="SCAN", help="CT files, DICOM folders, or folders of CT files")
+    add("scans", nargs="+", metavar="SCAN", help=SCANS_HELP)
     add("--model", type=Path, required=True, metavar="RUN", help="folder that `anatemb segment train` wrote")
     add("-o", "--output", type=Path, required=True, metavar="OUT", help="folder for the results")
     add("--nifti", action="store_true", help="also NAME.seg.nii.gz with NAME.labels.json, on the scan's own voxels")
@@ -103,18 +104,19 @@ def run_run(options: argparse.Namespace) -> None:
     segmenter = load_segmenter(options.model, choose_device(options.device))
     model = console.open_model(options, segmenter.weights)
     segmenter.check(model.weights_hash, options.model)
-    paths = scan_paths(options.scans)
+    scans = console.find_scans(options)
+    names = {source.label: name for name, source in scans.items()}
     console.make_folder(options.output)
-    console.say(f"{len(paths)} scans: about {_minutes(len(paths))} min", options.json)
+    console.say(f"{len(scans)} scans: about {_minutes(len(scans))} min", options.json)
     failed: list[str] = []
     done: list[tuple[str, Sequence[Outline]]] = []
     written: list[Path] = []
     pictures = []
-    earlier = {path: of for path, of in read_table(options.output / TABLE_NAME).items() if path in map(str, paths)}
-    for path, name, volume, of in read_all(options, failed):
+    earlier = {path: of for path, of in read_table(options.output / TABLE_NAME).items() if path in names}
+    for path, name, volume, of in read_all(scans, failed):
         try:
-            results = _results(options, name, paths)
-            found = _found_before(earlier.get(path, ()), results, Path(path), options.model, segmenter)
+            results = _results(options, name, scans.values())
+            found = _found_before(earlier.get(path, ()), results, scans[name], options.model, segmenter)
             if found is None:
                 with console.progress_lines(name, options.json, len(done) + len(failed), of) as progress:
                     embedding = model.embed(volume, lambda share, what: progress(0.2 * share, what))
@@ -145,8 +147,8 @@ def run_run(options: argparse.Namespace) -> None:
         files = [str(path) for path in written]
         console.print_json({"outlines": console.as_records(COLUMNS, rows), "files": files, "skipped": failed})
     else:
-        shown = [[Path(str(row[0])).name, *map(str, row[1:7]), str(row[9])] for row in rows]
-        console.print_table([*COLUMNS[:7], "look"], shown)
+        shown = [[names[str(row[0])], *map(str, row[1:5])] for row in rows]
+        console.print_table(COLUMNS[:5], shown)
         for path in written:
             console.say(f"wrote {path}")
     finish(failed, rows)
@@ -156,17 +158,18 @@ def _minutes(scans: int) -> int:
     return max(1, round(scans * 12 / 60))
 
 
-def _results(options: argparse.Namespace, name: str, inputs: list[Path]) -> list[Path]:
+def _results(options: argparse.Namespace, name: str, scans: Iterable[Source]) -> list[Path]:
     """The files of one scan's results. Raises AnatomicalEmbeddingError where one would overwrite an input."""
     ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
     results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
+    inputs = [Path(source.path) for source in scans]
     siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
     console.check_kept([*inputs, *siblings], results if _is_an_input_folder(options, inputs) else [])
     return results
 
 
 def _found_before(
-    outlines: Sequence[Outline], results: list[Path], scan: Path, run: Path, segmenter: Segmenter
+    outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
     """The outlines that an earlier run has written since the scan and the segmenter were; None where it has not."""
     from ..segmentation.files import read_segments
@@ -175,7 +178,8 @@ def _found_before(
 
     if tuple(one.name for one in outlines) != segmenter.names or not all(path.is_file() for path in results):
         return None
-    if min(path.stat().st_mtime for path in results) < max(scan.stat().st_mtime, segmenter_file(run).stat().st_mtime):
+    changed_ns = max(scan.changed_ns, segmenter_file(run).stat().st_mtime_ns)
+    if min(path.stat().st_mtime_ns for path in results) < changed_ns:
         return None
     try:
         return Outlines(read_segments(results[0]).voxels.astype("uint8"), tuple(outlines))

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
 from ..resources import list_weights, weights_file
+from .box_options import SCANS_HELP
 from .console import at_least, complete, say
 
 _INSTALL = (
@@ -30,7 +31,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "served to it alone, by an address with a secret token. Ctrl-C ends it.",
     )
     add = parser.add_argument
-    add("scans", nargs="*", type=Path, metavar="SCAN", help="CT files or DICOM folders")
+    add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
     add("--cohort", type=Path, metavar="STORE", help="a gallery of a cohort: one place in each of its scans")
     add("--demo", action="store_true", help="show two synthetic patients; no data needed")
     add(

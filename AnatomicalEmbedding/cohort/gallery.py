@@ -13,6 +13,7 @@ from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
 from ..reports.page import load_page
 from ..reports.pictures import AXIAL, CORONAL, OUTSIDE_HU, SAGITTAL, Plane, choose_window, data_uri
+from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from .search import Found
 from .work import read_source
@@ -46,13 +47,12 @@ def write_gallery(
     """
     style = load_page("reports/page_style.css.j2").render()
     cards = []
+    names = dict(zip(found, distinct_names([each.row.scan for each in found]), strict=True))
     there = [each for each in found if each.point_ras is not None]
     for number, each in enumerate(there):
-        chance = "" if each.probability is None else f", {each.probability:.0%}"
-        name = escape(Path(each.row.path).name)
         cards.append(
             f'<figure class="{each.status}" title="{escape(each.row.scan)}">{_picture(each, facts, number)}'
-            f"<p><b>{name}</b><br>{each.status}{chance}</p></figure>"
+            f"<p><b>{escape(names[each])}</b><br>{each.text}</p></figure>"
         )
         progress((number + 1) / len(there))
     write_text(

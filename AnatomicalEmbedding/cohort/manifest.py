@@ -15,8 +15,8 @@ from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import parse_json
+from ..scan.sources import Source
 from .facts import check_facts, check_hash
-from .sources import Source
 
 WAITING = "waiting"  # not embedded yet
 EMBEDDED = "embedded"

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ..embedding.calibration import ABSENT, MATCHED, UNCERTAIN
+from ..embedding.inference import volume_hash
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
+from ..scan.sources import distinct_names
+from ..scan.volume import Volume
 from ..structures.locating import Example, locate
-from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
+from ..words import OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
 from ..words.derived_places import qualify
 from ..words.presence import frame_fields
 from .index import Hit, Index
 from .manifest import Row
 from .shard import read_map
 from .store import Store
+from .work import read_source
 
 REFINED = 50  # answers that are matched with descriptors, or by words in the scan, unless asked otherwise
 _FAR_MM = 60.0  # in the body frame: a scan whose nearest cell is further does not hold the place
@@ -33,6 +38,7 @@ _FIT_REACH_MM = 84.0  # what matching by coordinates reads about its first cell:
 _BLOCK_REACH_MM = 132.0  # and with descriptors: two searches, and the blocks about them
 _AT_ONCE = 100  # scans that are matched in one batch
 _ABSENT_PROBABILITY = 0.01
+_LIKELY = 0.5
 _FRAME_POINTS = 6  # of a place in the atlas, that scans are first compared with
 _RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
 
@@ -41,9 +47,10 @@ Step = Callable[[float], None]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """One place in one scan. status: "matched", "uncertain" or "absent". probability: that the place is there and the
-    point right, as `matching.Matches` and `words.Place` state it. point_ras: (3,) RAS mm, and expected_error_mm: None
-    where absent. similarity: 0 to 1.
+    """One place in one scan. status: "matched", "uncertain" or "absent"; by a point, as matching states it; by words or
+    a box, matched where the probability is 0.5 or more. probability: by a point, that it is there and within 10 mm; by
+    words, that the point lies in the place; by a box, share of its points that are there. point_ras: (3,) RAS mm, and
+    expected_error_mm: None where absent. similarity: 0 to 1, by a point.
     """
 
     row: Row
@@ -52,6 +59,13 @@ class Found:
     expected_error_mm: float | None
     point_ras: np.ndarray | None
     similarity: float | None = None
+
+    @property
+    def text(self) -> str:
+        """Status and probability in words."""
+        if self.probability is None or self.status == ABSENT:
+            return self.status
+        return f"{self.status}, {self.probability:.0%}{'' if self.similarity is None else ' within 10 mm'}"
 
 
 class Search:
@@ -62,6 +76,12 @@ class Search:
         self.index = Index(store)
         if not self.index.scans:
             raise AnatomicalEmbeddingError(f"{store.folder}: holds no embedded scan yet; run `anatemb cohort run`.")
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """A short name of each embedded scan, by its row."""
+        rows = [row for row, _ in self.index.scans.values()]
+        return dict(zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True))
 
     def map_of(self, row: Row) -> EmbeddingMap:
         """The whole map of an embedded scan, named after it."""
@@ -119,39 +139,51 @@ class Search:
             if located.status == "absent":
                 found[found.index(each)] = _absent(each.row)
                 continue
-            status = MATCHED if located.status == "whole" else UNCERTAIN
+            status = _status(located.present)
             error = float(np.sqrt(np.square(located.sigma_mm).mean()))
             found[found.index(each)] = replace(
                 each, status=status, probability=located.present, expected_error_mm=error,
-                point_ras=located.box_ras.mean(axis=0),
+                point_ras=located.in_scan(located.box_ras).mean(axis=0),
             )  # fmt: skip
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
-        """The one place that a mention names, in every scan, by the scans' coordinates; see `words.PlaceFinder`.
+        """The one place that a mention names, in every scan, the most probable first.
 
-        refined: scans in which the place is worked out; where more hold it, the others' answers are the cell of its
-        middle, and uncertain. expected_error_mm: the chance that the point lies outside the place, times the mean
-        distance of the place's region from it; an estimate, not calibrated.
+        refined: scans that are read, in which `words.PlaceFinder` finds the place as it does for the scan alone; where
+        more hold it, or a scan cannot be read any more, the answer is the cell of its middle, and uncertain.
+        expected_error_mm: the chance that the point lies outside the place, times the mean distance of the place's
+        region from it; an estimate, not calibrated.
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)
         points, middle = _in_frame(name, mention, atlas)
         hits = {hit.row.id: hit for hit in self.index.nearest(points)}
-        near = [hit for hit in hits.values() if hit.distance_mm <= _NEAR_WORDS_MM]
-        found = [_absent(hit.row) for hit in hits.values() if hit.distance_mm > _NEAR_WORDS_MM]
+        near = [hit for hit in hits.values() if hit.distance_mm <= _FAR_MM]
+        found = [_absent(hit.row) for hit in hits.values() if hit.distance_mm > _FAR_MM]
         about = {hit.row.id: hit for hit in self.index.nearest(middle)}
         near.sort(key=lambda hit: about[hit.row.id].distance_mm)
         for number, hit in enumerate(near):
-            if number >= refined:
-                cell = about[hit.row.id].cell
-                point = (hit.cells.cell_to_ras @ [*cell, 1])[:3]
+            volume = self._volume(hit.row) if number < refined else None
+            if volume is None and hit.distance_mm > _NEAR_WORDS_MM:
+                found.append(_absent(hit.row))
+                continue
+            if volume is None:
+                point = (hit.cells.cell_to_ras @ [*about[hit.row.id].cell, 1])[:3]
                 found.append(Found(hit.row, UNCERTAIN, None, None, point))
                 continue
-            place = PlaceFinder(hit.cells.near()[0], atlas=atlas).place(name, mention.qualifier)
+            place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(name, mention.qualifier)
             found.append(_of_words(hit.row, place))
             step((number + 1) / min(len(near), refined))
         return sorted(found, key=_order)
+
+    def _volume(self, row: Row) -> Volume | None:
+        """The scan itself, where it can still be read and is the one that was embedded."""
+        try:
+            volume = read_source(row.path, row.series, row.files)
+        except AnatomicalEmbeddingError:
+            return None
+        return volume if volume_hash(volume) == row.scan_hash else None
 
 
 def one_mention(words: str) -> Mention:
@@ -199,8 +231,13 @@ def _of_match(row: Row, answer: Matches) -> Found:
 def _of_words(row: Row, place: Place) -> Found:
     if place.status == OUTSIDE or place.point_ras is None:
         return replace(_absent(row), probability=max(1 - float(place.probability), _ABSENT_PROBABILITY))
-    status = MATCHED if place.status == INSIDE else UNCERTAIN
-    return Found(row, status, float(place.probability), _error_mm(place), np.asarray(place.point_ras))
+    return Found(
+        row, _status(place.probability), float(place.probability), _error_mm(place), np.asarray(place.point_ras)
+    )
+
+
+def _status(probability: float) -> str:
+    return MATCHED if probability >= _LIKELY else UNCERTAIN
 
 
 def _error_mm(place: Place) -> float:

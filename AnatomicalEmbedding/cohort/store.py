@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +12,11 @@ from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..files import TEMPORARY, file_sha256
+from ..scan.sources import list_sources
 from .manifest import EMBEDDED, Manifest, Row
 from .shard import SUFFIX, read_facts
-from .sources import MANIFEST_NAME, list_sources
 
+MANIFEST_NAME = "cohort.sqlite"
 _LOCK_NAME = "run.lock"
 
 
@@ -56,7 +58,8 @@ class Store:
         self, roots: Sequence[Path], priority: int = 0, unreadable: Callable[[str], None] = lambda line: None
     ) -> Counter[str]:
         """Take in the scans of folders (see `sources.list_sources`); returns counts as `Manifest.add`."""
-        return self.manifest.add(list_sources(list(roots), unreadable), priority)
+        absolute = [Path(os.path.normpath(root.absolute())) for root in roots]
+        return self.manifest.add(list_sources(absolute, unreadable), priority)
 
     def shard(self, scan_hash: str) -> Path:
         return shard_path(self.folder, scan_hash)

@@ -30,7 +30,7 @@ _KEPT_BYTES = 700 * 2**20  # of a worker's memory: Python, torch and the weights
 class Task:
     """One scan to embed, as plain values that can be sent to another machine with the same file system.
 
-    path, series, files: as `sources.Source`. model: weights by name or file; weights_hash: that they must have, or "".
+    path, series, files: as in `scan.sources`. model: weights by name or file; weights_hash: that they must have, or "".
     memory_bytes: that this worker may use, or 0 for what is free.
     """
 

@@ -1,4 +1,4 @@
-"""Few-shot segmentation measured: Dice, HD95 and volume error, and whether the predicted Dice is true.
+"""Few-shot segmentation measured: Dice, HD95 and volume error, and whether the worst are looked at first.
 
 Patients are split once by the seed: half of them, or as many as are asked for, are the test.
 """
@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..embedding.inference import Model
 from ..errors import PointsError
 from ..scan.volume import Volume
 from ..segmentation.examples import Example
-from ..segmentation.outlining import ABSENT, outline
+from ..segmentation.outlining import outline
 from ..segmentation.runs import EMBEDDING, train_segmenter
 from ..segmentation.segmenter import Segmenter, new_network
 from .results import Section, Tables
@@ -32,7 +33,7 @@ _RESAMPLES = 2000
 @dataclass(frozen=True)
 class Measured:
     """One structure of one test scan. dice: 0 where it was not found. hd95_mm: NaN where it was not. volume_error: of
-    the true volume, signed. predicted: the predicted Dice, NaN where there is none. status: of the outline.
+    the true volume, signed. doubt: by which outlines are sorted, NaN where it was not found.
     """
 
     method: str
@@ -43,9 +44,7 @@ class Measured:
     dice: float
     hd95_mm: float
     volume_error: float
-    predicted: float
-    low: float
-    high: float
+    doubt: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +82,12 @@ class SegmentationResult(Tables):
             Section("Overlap with the experts' outlines", (head, *rows)),
             Section("Mean Dice of each structure", (("method, examples", *names), *by_structure)),
         ]
-        judged = [m for m in self.measured if m.method == OURS and np.isfinite(m.predicted)]
-        if len(judged) > 2:
-            predicted, true = (np.array([getattr(m, key) for m in judged]) for key in ("predicted", "dice"))
-            held = np.mean([m.low <= m.dice <= m.high for m in judged])
-            text = (
-                f"Predicted against true Dice: correlation {np.corrcoef(predicted, true)[0, 1]:.2f}, mean error "
-                f"{np.abs(predicted - true).mean():.3f}, in the stated interval {100 * held:.0f} % of {len(judged)}."
-            )
-            found.append(Section("Quality", (), (text,)))
+        judged = [m for m in self.measured if m.method == OURS and np.isfinite(m.doubt)]
+        pairs = [(one, other) for one, other in combinations(judged, 2) if one.shots == other.shots]
+        if pairs:
+            right = np.mean([(one.doubt > other.doubt) == (one.dice < other.dice) for one, other in pairs])
+            text = f"Of two outlines, that to look at first overlaps less in {100 * right:.0f} % of {len(pairs)} pairs."
+            found.append(Section("Order", (), (text,)))
         found.append(Section("Notes", (), (f"{self.seconds:.1f} s to outline a scan.", *self.notes)))
         return found
 
@@ -168,12 +164,11 @@ def measure(example: Example, found, segmenter: Segmenter, method: str, shots: i
         if one.name not in example.outlined:
             continue
         own, true = found.labels == number + 1, labels.voxels == labels.values[one.name]
-        quality = one.quality if one.status != ABSENT else None
-        predicted = (quality.dice, quality.low, quality.high) if quality else (float("nan"),) * 3
+        doubt = float("nan") if one.doubt is None else one.doubt
         rows.append(
             Measured(
                 method, shots, example.id, example.patient, one.name, dice(own, true), hd95(own, true, spacing),
-                float(own.sum() / true.sum() - 1), *predicted,
+                float(own.sum() / true.sum() - 1), doubt,
             )
         )  # fmt: skip
     return rows

@@ -55,9 +55,10 @@ def _card(volume: Volume, located: Located, box: np.ndarray | None) -> _Card:
     remarks = (*(f"cut at its {side} side" for side in located.cut), *located.remarks)
     if box is None:
         return _Card(located.name, located.status, located.remarks, "", 0.0, [])
-    middle = np.clip(located.box_ras.mean(axis=0), *volume.bounds_ras)
+    likely = located.in_scan(located.box_ras)
+    middle = likely.mean(axis=0)
     side_mm = max(_LEAST_MM, _AROUND * float((box[1] - box[0]).max()))
-    shown = [_picture(volume, middle, plane, side_mm, box, located.box_ras) for plane in PLANES]
+    shown = [_picture(volume, middle, plane, side_mm, box, likely) for plane in PLANES]
     size = " × ".join(f"{mm:.0f}" for mm in box[1] - box[0]) + " mm"
     return _Card(located.name, located.status, remarks, size, side_mm / 2, shown)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,19 +29,19 @@ class _Row:
 
 @dataclass(frozen=True)
 class Card:
-    """One scan: its structures, and three pictures as data URIs. worst: the least expected Dice, 1 where none."""
+    """One scan: its structures, and three pictures as data URIs. doubt: the most of its outlines, or -inf."""
 
     name: str
     path: str
     rows: tuple[_Row, ...]
     sources: tuple[tuple[str, str], ...]
-    worst: float
+    doubt: float
 
 
 def make_card(volume: Volume, name: str, found: Outlines) -> Card:
     """The part of the page that shows one scan. Raises AnatomicalEmbeddingError where pillow is not installed."""
     rows = tuple(_Row(one.name, _css(n), one) for n, one in enumerate(found.outlines))
-    dice = [one.quality.dice for one in found.outlines if one.quality is not None]
+    doubts = [one.doubt for one in found.outlines if one.doubt is not None]
     sources: tuple[tuple[str, str], ...] = ()
     voxels = np.argwhere(found.labels > 0)[:, ::-1]
     if len(voxels):
@@ -49,12 +50,12 @@ def make_card(volume: Volume, name: str, found: Outlines) -> Card:
         middle = _middle(found, volume, (low + high) / 2)
         side_mm = max(_LEAST_MM, _AROUND * float((high - low).max()))
         sources = tuple((plane.name, _picture(volume, found.labels, middle, plane, side_mm)) for plane in PLANES)
-    return Card(name, volume.path, rows, sources, min(dice, default=1.0))
+    return Card(name, volume.path, rows, sources, max(doubts, default=-math.inf))
 
 
 def write_page(path: Path, cards: Sequence[Card]) -> Path:
     """Write one page, complete or not at all. Raises AnatomicalEmbeddingError where jinja2 is not installed."""
-    return page.fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: card.worst))
+    return page.fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card.doubt))
 
 
 def _css(number: int) -> str:
@@ -63,10 +64,10 @@ def _css(number: int) -> str:
 
 def _middle(found: Outlines, volume: Volume, default: np.ndarray) -> np.ndarray:
     """RAS mm of the middle of the most doubtful outline: slices go through it."""
-    judged = [(one.quality.dice, n) for n, one in enumerate(found.outlines) if one.quality is not None]
+    judged = [(one.doubt, n) for n, one in enumerate(found.outlines) if one.doubt is not None]
     if not judged:
         return default
-    voxels = np.argwhere(found.labels == min(judged)[1] + 1)[:, ::-1]
+    voxels = np.argwhere(found.labels == max(judged)[1] + 1)[:, ::-1]
     centre = voxels[np.abs(voxels - voxels.mean(axis=0)).sum(axis=1).argmin()]
     return transform_points(volume.ijk_to_ras, centre[None])[0]
 

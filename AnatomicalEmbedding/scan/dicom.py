@@ -102,10 +102,13 @@ def read_series(path: Path, series: str | None = None) -> DicomSeries:
     return _read_stack(_chosen_slices(path, series), path)
 
 
-def group_series(files: Iterable[Path]) -> tuple[dict[str, list[Path]], list[Path]]:
-    """DICOM files by the series they belong to, and the CT files that cannot be read."""
+def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str]], list[Path]]:
+    """DICOM files by the series they belong to, with the reason why it is no CT volume, or ""; and the CT files that
+    cannot be read.
+    """
     slices, damaged = _read_headers(files)
-    return {uid: [item.path for item in group] for uid, group in _by_series(slices).items()}, damaged
+    groups = _by_series(slices)
+    return {uid: ([item.path for item in group], _unfit(group)) for uid, group in groups.items()}, damaged
 
 
 def read_files(files: Iterable[Path], path: Path) -> DicomSeries:
@@ -239,6 +242,14 @@ def _placed(group: Iterable[_Slice]) -> list[_Slice]:
     ]
 
 
+def _unfit(group: list[_Slice]) -> str:
+    """Why a series is no CT volume, or "" where it may be one."""
+    if group[0].modality != "CT":
+        return f"{len(group)} {group[0].modality} images, no CT"
+    placed = len(_placed(group))
+    return "" if placed >= MIN_SLICES else f"{placed} slices of a volume, fewer than {MIN_SLICES}"
+
+
 def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
     placed = _placed(group)
     spacing = None
@@ -256,7 +267,7 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
     """Return the placed slices of the chosen series, or of the only CT volume."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: has no series {series}; choose one of {_describe(groups, list(groups))}.")
-    volumes = [uid for uid, group in groups.items() if group[0].modality == "CT" and len(_placed(group)) >= MIN_SLICES]
+    volumes = [uid for uid, group in groups.items() if not _unfit(group)]
     if series is None and len(volumes) > 1:
         raise VolumeError(
             f"{path}: holds {len(volumes)} CT series; choose one by --series UID: {_describe(groups, volumes)}."

@@ -1,4 +1,4 @@
-"""Structures of one scan: network and carried labels joined, cleaned, on the scan's own voxels, with their quality."""
+"""Structures of one scan: network and carried labels joined, cleaned, on the scan's own voxels, with their doubt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..scan.volume import Volume
 from .carrying import blend, carry, mean_guess
 from .grids import MARGIN_MM, UNIT_MM, Crop, Group, make_crop, region
 from .prediction import predict
-from .quality import Quality, estimate, signs
+from .quality import doubt, signs
 from .segmenter import Segmenter
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
@@ -29,13 +29,13 @@ _LEAST_VOLUME = 0.03  # of the structure in the examples, below which nothing wa
 class Outline:
     """One structure in one scan. status: whole, cut by the scan's border, or absent: then it has no voxels.
 
-    quality: None where absent. remark: why it is absent, or deserves a look.
+    doubt: see `quality.doubt`; None where absent. remark: why it is absent, or deserves a look.
     """
 
     name: str
     status: str
     volume_ml: float
-    quality: Quality | None
+    doubt: float | None
     remark: str = ""
 
 
@@ -81,8 +81,8 @@ def outline(
                 outlines.append(Outline(name, ABSENT, 0.0, None, why or "nothing like it was found at its place"))
                 continue
             paint(kept, crop, volume, len(outlines) + 1, labels, strength)
-            quality = estimate(signs(guess[row], tried[:, row], kept, crop.spacing_mm, len(examples)))
-            outlines.append(Outline(name, WHOLE, 0.0, quality, why))
+            sign = doubt(signs(guess[row], tried[:, row], kept, crop.spacing_mm, len(examples)))
+            outlines.append(Outline(name, WHOLE, 0.0, sign, why))
     return Outlines(labels, tuple(_measured(n, one, labels, volume) for n, one in enumerate(outlines)))
 
 
@@ -154,4 +154,4 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
         return Outline(found.name, ABSENT, 0.0, None, "nothing like it was found at its place")
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(volume.ijk_to_ras[:3, :3])) / 1000
-    return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.quality, found.remark)
+    return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.doubt, found.remark)

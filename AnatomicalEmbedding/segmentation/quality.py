@@ -1,31 +1,13 @@
-"""How good an outline probably is, judged without truth: by its certainty, its steadiness, and the carried labels."""
+"""Which outlines deserve a look first, judged without truth: by certainty, steadiness, and the carried labels."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-# Fitted to the true Dice of 324 outlines of development scans, see RESULTS.md: logit of the Dice from the signs.
-_CONSTANT = -13.91
+# Fitted to the true Dice of 324 outlines of development scans, see RESULTS.md: what each sign adds to its logit.
 _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
-_SPREAD = 0.55  # half the interval that held 8 of 10 of them, in logits
-_VOLUME_SPREAD = 1.5  # log of the ratio of volumes that held 8 of 10, times the share that is missed
 _LEAST_STEADY = 0.85  # of the outlines it was fitted to
-
-
-@dataclass(frozen=True)
-class Quality:
-    """dice: expected overlap with an expert's outline, low, high: where it lies in 8 of 10 cases. volume_low,
-    volume_high: the expert's volume relative to this one, likewise.
-    """
-
-    dice: float
-    low: float
-    high: float
-    volume_low: float
-    volume_high: float
 
 
 def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_mm: float, examples: int) -> np.ndarray:
@@ -46,12 +28,12 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
     ])  # fmt: skip
 
 
-def estimate(of: np.ndarray) -> Quality:
-    """The quality of an outline from its `signs`."""
-    score = float(_CONSTANT + _WEIGHTS @ of)
-    dice, low, high = (float(1 / (1 + np.exp(-(score + way * _SPREAD)))) for way in (0, -1, 1))
-    factor = float(np.exp(_VOLUME_SPREAD * (1 - dice)))
-    return Quality(dice, low, high, 1 / factor, factor)
+def doubt(of: np.ndarray) -> float:
+    """A number that sorts outlines by their `signs`: of two, the one with the larger number deserves a look first.
+
+    It states no overlap with the truth: in scans of other sources than the examples, that would be too sure.
+    """
+    return float(-_WEIGHTS @ of)
 
 
 def _expected(probability: torch.Tensor, mask: torch.Tensor) -> float:

@@ -9,7 +9,7 @@ the median of each side. Where the network sees the organ, its own box takes par
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class Located:
     present: (0..1) share of its points in the target; at 0 the box is the expected place outside the scan.
     cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree.
     near: SIDES so near to the scan's edge, for their likely error, that they may lie beyond it.
+    scan_ras: (2, 3) RAS mm, the box of the scan.
     """
 
     name: str
@@ -65,11 +66,17 @@ class Located:
     cut: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
+    scan_ras: np.ndarray = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
+
+    def in_scan(self, box_ras: np.ndarray) -> np.ndarray:
+        """The part of a box (2, 3) RAS mm that lies in the scan; without volume where it lies outside."""
+        return np.clip(box_ras, *self.scan_ras)
 
     @property
     def status(self) -> str:
         """ "whole", "cut", "absent", or "uncertain": whole as far as is known, but perhaps cut."""
-        if self.present == 0:
+        low, high = self.in_scan(self.box_ras)
+        if self.present == 0 or not (high > low).all():
             return "absent"
         if self.cut or self.present < 0.5:
             return "cut"
@@ -192,10 +199,9 @@ def _combined(
     expected = np.array([np.median(trust[:, 1]) for trust in trusts])
     spread = 1.48 * np.median(np.abs(sides - middle), axis=0) if len(sides) > 2 else np.zeros(6)
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
-    low, high = bounds_of(target.scan_to_ras, target.scan_shape)
-    by_organ = sides_by_organ(
-        [example.organs for example in examples], target.organ_boxes, np.stack([low, high]), target.cell_mm
-    )
+    scan = bounds_of(target.scan_to_ras, target.scan_shape)
+    low, high = scan
+    by_organ = sides_by_organ([example.organs for example in examples], target.organ_boxes, scan, target.cell_mm)
     if by_organ is not None:
         sides_there, weight = by_organ
         middle = (middle / sigma**2 + sides_there * weight) / (1 / sigma**2 + weight)
@@ -206,7 +212,7 @@ def _combined(
         side for side, left, error in zip(SIDES, inside_mm, sigma, strict=True) if 0 <= left < _NEAR_ERRORS * error
     )
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
-    return Located(name, box, sigma, present, cut, _disagreements(sides), near)
+    return Located(name, box, sigma, present, cut, _disagreements(sides), near, scan)
 
 
 def _disagreements(sides: np.ndarray) -> tuple[str, ...]:

@@ -68,8 +68,8 @@ class Margins:
         return self.times_for(recall) * _likely(located, self.scales)
 
     def box(self, located: Located, recall: float) -> np.ndarray:
-        """The box (2, 3) RAS mm with these margins, not clipped to the scan."""
-        return grown(located.box_ras, self.margins_mm(located, recall))
+        """The box (2, 3) RAS mm with these margins, as far as it lies in the scan."""
+        return located.in_scan(grown(located.box_ras, self.margins_mm(located, recall)))
 
     def adapted(self, known: Sequence[KnownBox]) -> Margins:
         """Margins with scales learned from a user's own examples, each located by the others."""

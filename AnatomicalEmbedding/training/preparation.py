@@ -24,10 +24,8 @@ from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..files import TEMPORARY, atomic_path, parse_json
-from ..scan.checks import MIN_SLICES
-from ..scan.dicom import is_dicom_file, list_series
-from ..scan.image_files import display_name, image_suffix, is_label_map
-from ..scan.volume import Volume
+from ..scan.image_files import display_name
+from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
 from .frames import FrameGuess, LevelTable, frame_from_map
 from .scans import PreparedScan, Spacing, as_field, prepare_volume
@@ -73,68 +71,16 @@ _SAME_HU = 0.5  # largest difference of block means that rounding explains
 
 
 @dataclass(frozen=True)
-class Source:
-    """A scan that was found: a file, or one series of a DICOM folder. name: unique in the set."""
+class Outcome:
+    """The result for a source. name: unique in the set. prepared: the file, or None. thumbnail: HU means of its blocks.
+    reason: if left out.
+    """
 
     name: str
-    path: Path
-    series: str | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result for a source. prepared: the file, or None. thumbnail: HU means of its blocks. reason: if left out."""
-
     source: Source
     prepared: Path | None
     thumbnail: torch.Tensor | None = None
     reason: str = ""
-
-
-def find_scans(folders: Sequence[Path]) -> list[Source]:
-    """Volume files and DICOM series in folders and all below them, sorted by name; label maps are left out.
-
-    A file is called by its name, one in a subfolder by its path. Raises AnatomicalEmbeddingError for a missing folder.
-    """
-    found = [source for folder in folders for source in _walk(folder)]
-    names: dict[str, int] = {}
-    unique = []
-    for source in sorted(found, key=lambda s: (s.name, str(s.path))):
-        names[source.name] = names.get(source.name, 0) + 1
-        count = names[source.name]
-        unique.append(source if count == 1 else replace(source, name=f"{source.name}_{count}"))
-    return unique
-
-
-def _walk(folder: Path) -> Iterator[Source]:
-    if not folder.is_dir():
-        raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of CTs.")
-    listed: list[Path] = []  # DICOM folders, which are read with all below them
-    seen: set[str] = set()  # series of folders read before
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        within = "_".join(path.relative_to(folder).parts[:-1])
-        if image_suffix(path):
-            if not is_label_map(path):
-                yield Source("_".join(filter(None, (within, display_name(path)))), path)
-        elif not any(path.is_relative_to(known) for known in listed) and is_dicom_file(path):
-            listed.append(path.parent)
-            yield from _series_of(path.parent, within or folder.name, seen)
-
-
-def _series_of(folder: Path, name: str, seen: set[str]) -> Iterator[Source]:
-    """The CT series of a DICOM folder that were not seen yet.
-
-    A folder without a readable one is a source of its own, so that the report names it.
-    """
-    try:
-        series = list_series(folder)
-    except AnatomicalEmbeddingError:
-        yield Source(name, folder)
-        return
-    usable = [s for s in series if s.modality == "CT" and s.slices >= MIN_SLICES and s.uid not in seen]
-    seen.update(s.uid for s in usable)
-    for number, info in enumerate(usable):
-        yield Source(name if len(usable) == 1 else f"{name}_{number + 1}", folder, info.uid)
 
 
 def prepare_set(
@@ -157,16 +103,19 @@ def prepare_set(
     them all. Returns the prepared files by name. Raises AnatomicalEmbeddingError when none can be used.
     """
     destination.mkdir(parents=True, exist_ok=True)
-    sources = find_scans(folders)
+    for folder in folders:
+        if not folder.is_dir():
+            raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of CTs.")
+    scans = sorted(find_scans(folders, report).items())
     work = partial(_prepare, spacing_mm=spacing_mm, destination=destination, levels=levels, model=model, align=align)
     outcomes: list[Outcome] = []
     try:
-        for outcome in _in_processes(work, sources, jobs):
-            if twin := next((o.source.path for o in outcomes if _same_scan(o, outcome)), None):
+        for outcome in _in_processes(work, scans, jobs):
+            if twin := next((o.source.label for o in outcomes if _same_scan(o, outcome)), None):
                 outcome.prepared.unlink()
-                outcome = replace(outcome, prepared=None, reason=f"{outcome.source.path}: is the same scan as {twin}.")
+                outcome = replace(outcome, prepared=None, reason=f"{outcome.source.label}: is the same scan as {twin}.")
             outcomes.append(outcome)
-            report(f"skipped: {outcome.reason}" if outcome.prepared is None else f"prepared {outcome.source.name}")
+            report(f"skipped: {outcome.reason}" if outcome.prepared is None else f"prepared {outcome.name}")
     finally:
         for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # by a process that was killed
             half_written.unlink(missing_ok=True)
@@ -185,15 +134,18 @@ def _same_scan(one: Outcome, other: Outcome) -> bool:
     return bool((one.thumbnail - other.thumbnail).abs().max() < _SAME_HU)
 
 
-def _in_processes(work: Callable[[Source], Outcome], sources: list[Source], jobs: int) -> Iterator[Outcome]:
-    if jobs <= 1 or len(sources) <= 1:
-        yield from map(work, sources)
+_Scan = tuple[str, Source]  # with its name
+
+
+def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: int) -> Iterator[Outcome]:
+    if jobs <= 1 or len(scans) <= 1:
+        yield from map(work, scans)
         return
     # forking a process that has torch's threads may hang; spawned ones start clean
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(sources)), context, _start_process) as pool:
+    with ProcessPoolExecutor(min(jobs, len(scans)), context, _start_process) as pool:
         try:
-            outcomes = [pool.submit(work, source) for source in sources]
+            outcomes = [pool.submit(work, scan) for scan in scans]
             for outcome in outcomes:
                 yield outcome.result()
         except BrokenProcessPool:
@@ -219,39 +171,43 @@ def _end_with_parent() -> None:
 
 
 def _prepare(
-    source: Source,
+    named: _Scan,
     spacing_mm: Spacing,
     destination: Path,
     levels: LevelTable | None,
     model: str | None,
     align: str | None,
 ) -> Outcome:
-    target = destination / f"{source.name}.safetensors"
+    name, source = named
+    target = destination / f"{name}.safetensors"
     try:
         if target.exists():
             scan = PreparedScan.load(target)
         else:
-            scan = _prepared(source, spacing_mm, levels, model, align)
+            scan = _prepared(name, source, spacing_mm, levels, model, align)
             scan.save(target)
     except AnatomicalEmbeddingError as error:
-        return Outcome(source, None, reason=str(error))
+        return Outcome(name, source, None, reason=str(error))
     except (MemoryError, RuntimeError, OSError) as error:  # one unreadable scan must not end a long run
-        return Outcome(source, None, reason=f"{source.path}: cannot be prepared ({type(error).__name__}: {error}).")
-    return Outcome(source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0])
+        return Outcome(
+            name, source, None, reason=f"{source.label}: cannot be prepared ({type(error).__name__}: {error})."
+        )
+    return Outcome(name, source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0])
 
 
 def _prepared(
-    source: Source, spacing_mm: Spacing, levels: LevelTable | None, model: str | None, align: str | None
+    name: str, source: Source, spacing_mm: Spacing, levels: LevelTable | None, model: str | None, align: str | None
 ) -> PreparedScan:
-    readings = _readings(source.path, source.name, levels) if levels is not None else {}
+    path = Path(source.path)
+    readings = _readings(path, name, levels) if levels is not None else {}
     if not readings and model is None:
-        raise VolumeError(f"{source.path}: has no level reading; add one for it to the level table.")
-    volume = Volume.read(source.path, source.series)
+        raise VolumeError(f"{source.label}: has no level reading; add one for it to the level table.")
+    volume = source.read()
     seen_by = cache(lambda name: _model(name).embed(volume))  # the same weights often place and align
     frame = readings or frame_from_map(seen_by(model))
-    case = load_case(source.path) if source.series is None else None
+    case = None if source.series else load_case(path)
     structures = {name: s.points_ras for name, s in case.structures.items()} if case is not None else {}
-    scan = replace(prepare_volume(volume, frame, spacing_mm), name=source.name, structures=structures)
+    scan = replace(prepare_volume(volume, frame, spacing_mm), name=name, structures=structures)
     return scan if align is None else align_scan(scan, seen_by(align))
 
 
@@ -266,9 +222,8 @@ def _write_report(outcomes: list[Outcome], path: Path) -> None:
         table = csv.writer(file)
         table.writerow(["name", "path", "series", "used", "reason"])
         for outcome in outcomes:
-            source = outcome.source
             used = "yes" if outcome.prepared is not None else "no"
-            table.writerow([source.name, source.path, source.series or "", used, outcome.reason])
+            table.writerow([outcome.name, outcome.source.path, outcome.source.series, used, outcome.reason])
 
 
 def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:

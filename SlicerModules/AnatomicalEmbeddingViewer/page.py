@@ -38,6 +38,8 @@ class Viewer:
     def __init__(self, options, say: Callable[[str], None] = print) -> None:
         import trame_rca.module
 
+        from AnatomicalEmbedding.scan.sources import find_scans
+
         self.options = options
         choice = options.choice
         segmenter = None if options.segmenter is None else open_segmenter(options.segmenter, choice.device)
@@ -70,8 +72,8 @@ class Viewer:
         if options.demo_follow_up:
             self.set_tab("lesions")
             self.scans.read(*follow_up_patient(self.follow_up))
-        for path in options.scans:
-            self.scans.read_path(path, options.series, failed=say)
+        for name, source in find_scans(options.scans, say, options.series).items():
+            self.scans.read_source(name, source, failed=say)
 
     # -- the server --------------------------------------------------------------------------------------------------
 

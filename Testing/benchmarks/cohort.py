@@ -34,12 +34,12 @@ from AnatomicalEmbedding.cohort.index import refresh
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search, one_mention
 from AnatomicalEmbedding.cohort.shard import read_map, write_shard
-from AnatomicalEmbedding.cohort.sources import MANIFEST_NAME, Source
-from AnatomicalEmbedding.cohort.store import Store, shard_path
+from AnatomicalEmbedding.cohort.store import MANIFEST_NAME, Store, shard_path
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.query import Query, StoredQuery
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.scan.sources import Source
 from AnatomicalEmbedding.scan.volume import Volume
 
 STEPS = ("data", "run", "kill", "separate", "speed", "find", "many", "find_many", "int8")

@@ -19,9 +19,10 @@ from comparison.peers import (
 )  # fmt: skip
 
 from AnatomicalEmbedding.cli import evaluate
-from AnatomicalEmbedding.cli.console import complete, open_model, progress_bar, unique_names
+from AnatomicalEmbedding.cli.console import complete, open_model, progress_bar
 from AnatomicalEmbedding.cli.main import build_parser
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.scan.sources import distinct_names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +65,7 @@ def _dlt_parser() -> argparse.ArgumentParser:
 
 def _run_dlt(options: argparse.Namespace) -> None:
     truth = read_pairs(options.truth)
-    names = unique_names(options.predictions)
+    names = distinct_names(options.predictions)
     found = {name: read_pairs(path) for name, path in zip(names, options.predictions, strict=True)}
     if options.images is not None:
         model = open_model(options)

@@ -22,8 +22,8 @@ sys.path[:0] = [str(each) for each in (_TESTING / "viewer", _TESTING, _TESTING.p
 from browsing import Running, open_browser  # noqa: E402
 
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED  # noqa: E402
-from AnatomicalEmbedding.cohort.sources import Source  # noqa: E402
 from AnatomicalEmbedding.cohort.store import Store  # noqa: E402
+from AnatomicalEmbedding.scan.sources import Source  # noqa: E402
 
 _WORDS = "left kidney"
 _WATCH = """

@@ -125,7 +125,8 @@ class TestMatch:
         twin.write_bytes(place.template.read_bytes())
         out = tmp_path / "out"
         anatemb("match", place.template, place.points, place.target, twin, "-o", out, "--no-report", *place.model)
-        first, second = (read_points(out / name).points_ras for name in ("target.mrk.json", "TARGET_2.mrk.json"))
+        names = (f"{place.folder.name}_target.mrk.json", f"{tmp_path.name}_TARGET.mrk.json")
+        first, second = (read_points(out / name).points_ras for name in names)
         assert np.abs(first - second).max() > 1
         rows = rows_of(out / "matches.csv")
         assert [row["target"] for row in rows] == [str(place.target)] * 4 + [str(twin)] * 4
@@ -151,8 +152,13 @@ class TestMatch:
         positions = stack_positions((-40, -40, 0), (0, 0, 3.5), range(24))
         for uid in ("1.2.3.111", "1.2.3.222"):
             write_linear_series(tmp_path / "study", positions, SeriesInstanceUID=uid)
-        outcome = anatemb("match", place.template, place.points, tmp_path / "study", "-o", tmp_path / "o", *place.model)
+        outcome = anatemb("match", tmp_path / "study", place.points, place.target, "-o", tmp_path / "o", *place.model)
         assert_refused(outcome, tmp_path / "study", "1.2.3.111", "1.2.3.222")
+        words = (place.template, place.points, tmp_path / "study", "-o", tmp_path / "o", "--no-report", *place.model)
+        assert anatemb("match", *words).code == 0  # a target need not be chosen: it is each of them
+        targets = {row["target"] for row in rows_of(tmp_path / "o" / "matches.csv")}
+        assert targets == {f"{tmp_path / 'study'}#1.2.3.{n}" for n in (111, 222)}
+        assert {path.name for path in (tmp_path / "o").glob("*.json")} == {"study_111.mrk.json", "study_222.mrk.json"}
         facts = json.loads(anatemb("info", tmp_path / "study", "--series", "1.2.3.222", "--json").out)
         assert facts[0]["voxels_ijk"] == [28, 26, 24]
 

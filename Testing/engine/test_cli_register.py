@@ -121,6 +121,6 @@ def test_two_scans_of_one_name_are_distinguished(anatemb, place, tmp_path):
     scans = (tmp_path / "A" / "ct.nii.gz", tmp_path / "B" / "ct.nii.gz")
     outcome = anatemb("register", *scans, "-o", tmp_path / "out", "--kind", "rigid", "--json")
     told = json.loads(outcome.out)
-    assert (told["fixed"], told["moving"]) == ("ct", "ct_2")
+    assert (told["fixed"], told["moving"]) == ("A_ct", "B_ct")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "<title>ct_2 on ct</title>" in page
+    assert "<title>B_ct on A_ct</title>" in page

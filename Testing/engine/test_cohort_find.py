@@ -108,6 +108,36 @@ def _distance_mm(phantom, structure, place):
     return np.linalg.norm(voxels - place, axis=1).min()
 
 
+@pytest.mark.parametrize("words", ["left kidney", "L2", "T10", "left adrenal"])
+def test_words_have_the_answer_that_each_scan_has_alone(anatemb, torsos, folder, tmp_path, words):
+    scans = [*torsos, _folder_of(torsos) / _HEAD]
+    alone = json.loads(anatemb("find", words, *scans, "-o", tmp_path / "alone", "--no-report", "--json").out)["places"]
+    together = json.loads(anatemb("cohort", "find", folder, words, "-o", tmp_path / "all", "--json").out)["places"]
+    by_scan = {row["scan"]: row for row in together}
+    for row in alone:
+        other = by_scan[row["scan"]]
+        if row["r"] is None:
+            assert (row["status"], other["status"], other["r"]) == ("outside", "absent", None)
+            continue
+        np.testing.assert_allclose([other[axis] for axis in "ras"], [row[axis] for axis in "ras"], atol=0.5)
+        assert other["probability"] == pytest.approx(row["probability"], abs=0.01)
+        assert other["status"] == ("matched" if row["probability"] >= 0.5 else "uncertain")
+
+
+def test_a_scan_that_has_gone_is_found_by_its_coordinates_alone(torsos, tmp_path):
+    path = Path(next(iter(torsos)))
+    gone = tmp_path / "in" / path.name
+    gone.parent.mkdir()
+    gone.write_bytes(path.read_bytes())
+    with Store(tmp_path / "store", create=True) as store:
+        store.add([gone])
+        embed_waiting(store, "auto")
+        gone.unlink()
+        (found,) = Search(store).words(one_mention("left kidney"))
+    assert (found.status, found.probability, found.text) == ("uncertain", None, "uncertain")
+    assert _distance_mm(torsos[str(path)], "kidney_left", found.point_ras) < _CLOSE_MM
+
+
 def test_like_a_box(anatemb, torsos, folder, tmp_path):
     first, other, *_ = torsos
     boxes = {path: _box_of(torsos[path], "kidney_left") for path in (first, other)}

@@ -14,12 +14,12 @@ from small_models import write_small_weights
 
 from AnatomicalEmbedding.cohort.index import Index
 from AnatomicalEmbedding.cohort.shard import read_cells, read_map, write_shard
-from AnatomicalEmbedding.cohort.sources import read_scan
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.cohort.work import read_source
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError
 from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.scan.sources import read_scan
 
 
 @pytest.fixture(scope="module")

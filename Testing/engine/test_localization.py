@@ -17,6 +17,7 @@ from AnatomicalEmbedding.structures.margins import Margins
 LOW = np.array((-90.0, -75.0, 300.0))
 BOX = np.array([[-30.0, -20.0, 350.0], [35.0, 40.0, 430.0]])
 CORNER = tuple(LOW)
+_EVEN = {"": np.ones(6)}  # scales of margins
 
 
 def itself(points):
@@ -65,6 +66,13 @@ class TestOneExample:
         assert found.cut == ("superior",)
         assert found.status == "cut"
         np.testing.assert_allclose(found.box_ras[0], BOX[0], atol=3.0)
+
+    def test_what_lies_beyond_the_scan_is_no_part_of_its_box(self):
+        """The target ends at 396 mm, in the middle of the box."""
+        example, margins = make_example(analytic_map(itself), BOX), Margins(np.linspace(0.5, 1, 301), 1000, _EVEN)
+        found = locate({"liver": [example]}, analytic_map(itself, (8, 20, 24)))["liver"]
+        np.testing.assert_array_equal(margins.box(found, 0.95), [[-90, -75, 300], [102, 85, 396]])  # 27 times 5.8 mm
+        assert replace(found, box_ras=BOX + (0, 0, 50.0)).status == "absent"
 
     def test_a_side_that_may_lie_beyond_the_edge_is_not_called_whole(self):
         """The target ends at 432 mm, 2 mm above the box, whose side is likely to be off by three times as much."""
@@ -155,7 +163,7 @@ class TestLibrary:
     @pytest.fixture
     def library(self):
         examples = [stored(make_example(described(), BOX), "fast")]
-        margins = Margins(np.linspace(0.5, 1, 301), 1000, {"": np.ones(6)})
+        margins = Margins(np.linspace(0.5, 1, 301), 1000, _EVEN)
         return StructureLibrary(
             "ab" * 32, {"liver": examples, "spleen": examples}, "fast", margins, None, {"by": "a test"}
         )

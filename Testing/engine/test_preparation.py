@@ -11,14 +11,13 @@ import sys
 import numpy as np
 import pytest
 import SimpleITK as sitk
-from scan_files import stack_positions, write_linear_series
 from small_models import write_small_weights
 from training_scans import same
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.training.frames import LevelTable
-from AnatomicalEmbedding.training.preparation import REPORT, find_scans, prepare_set
+from AnatomicalEmbedding.training.preparation import REPORT, prepare_set
 from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume
 
 FOLDER_MM = (8.0, 8.0, 8.0)
@@ -144,24 +143,6 @@ def test_labels_that_give_no_reading_skip_the_scan(damage, small_ct, tmp_path):
 # More than one folder, kind and process
 
 
-def test_volumes_and_series_are_found_in_any_tree(tmp_path, small_ct):
-    first, second = tmp_path / "site1", tmp_path / "site2"
-    for folder in (first, first / "anna", second):
-        folder.mkdir(parents=True, exist_ok=True)
-        small_ct.write(folder / "ct.nii.gz")
-    positions = stack_positions((0, 0, 0), (0, 0, 4.0), range(20))
-    write_linear_series(second / "bert" / "dicom", positions)
-    for description in ("lung", "soft"):
-        write_linear_series(second / "carl", positions, SeriesDescription=description)
-    write_linear_series(second / "carl", positions[:3], SeriesDescription="scout")
-    write_linear_series(second / "dora", positions, Modality="MR")
-    (first / "anna" / "ct.seg.nii.gz").write_bytes(b"a label map")
-    found = find_scans([first, second])
-    assert [s.name for s in found] == ["anna_ct", "bert_dicom", "carl_1", "carl_2", "ct", "ct_2"]
-    assert [s.series is not None for s in found] == [False, True, True, True, False, False]
-    assert len({s.series for s in found if s.series}) == 3
-
-
 def test_damaged_slices_of_one_folder_do_not_hide_the_others(small_ct, tmp_path):
     lines, run = prepare(tmp_path)
     small_ct.write(tmp_path / "ct" / "good.nii.gz")
@@ -173,17 +154,9 @@ def test_damaged_slices_of_one_folder_do_not_hide_the_others(small_ct, tmp_path)
     assert any("broken_study" in line and line.startswith("skipped") for line in lines)
 
 
-def test_series_below_a_dicom_folder_are_found_once(tmp_path):
-    positions = stack_positions((0, 0, 0), (0, 0, 4.0), range(20))
-    for folder in ("0_first", "", "thin"):
-        write_linear_series(tmp_path / "study" / folder, positions)
-    sources = find_scans([tmp_path])
-    assert len({s.series for s in sources}) == len(sources) == 3
-
-
 def test_missing_folder_is_named(tmp_path):
     with pytest.raises(AnatomicalEmbeddingError, match="nowhere: no such folder"):
-        find_scans([tmp_path / "nowhere"])
+        prepare_set([tmp_path / "nowhere"], (3.0, 3.0, 4.0), tmp_path / "set")
 
 
 def test_bad_tiny_foreign_and_duplicate_scans_do_not_stop_the_others(small_ct, tmp_path):

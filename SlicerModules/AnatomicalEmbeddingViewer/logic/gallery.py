@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock, Semaphore
@@ -90,7 +91,8 @@ class Gallery:
             if len(session.scans) > before:
                 SliceViews.jump(session.scene, session.scans[-1], point_ras, centre=False)
 
-        self._scans.read(Path(row.path).name, lambda _cancelled: [(self._volume(row), UNKNOWN)], jump)
+        name = self._search.names[row.id]
+        self._scans.read(name, lambda _cancelled: [(replace(self._volume(row), name=name), UNKNOWN)], jump)
 
     def _read(self, row: Row):
         from AnatomicalEmbedding.cohort.work import read_source
@@ -114,13 +116,14 @@ class Gallery:
     def _card(self, row: Row) -> dict:
         facts = self._rows[row.id][1]
         about = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")}
-        return {"id": row.id, "scan": row.scan, "name": Path(row.path).name, **about}
+        return {"id": row.id, "scan": row.scan, "name": self._search.names[row.id], **about}
 
     def _shown(self, found: list) -> list[dict]:
         return [
             self._card(each.row)
             | {
                 "status": each.status,
+                "text": each.text,
                 "probability": each.probability,
                 "similarity": each.similarity,
                 "error_mm": each.expected_error_mm,

@@ -249,19 +249,15 @@ def _shown(row: OutlineNodes.OutlineRow, colour: Sequence[float]) -> dict:
     """A structure in a scan, for the table."""
     about = {
         "key": f"{row.volume.GetID()} {row.structure}", "scan": row.volume.GetID(), "name": row.volume.GetName(),
-        "structure": row.structure, "title": titled(row.structure), "there": row.dice is not None,
+        "structure": row.structure, "title": titled(row.structure), "there": row.doubt is not None,
         "colour": f"rgb({', '.join(str(round(255 * part)) for part in colour)})",
     }  # fmt: skip
-    if row.dice is None:
-        return {**about, "status": "absent", "remark": f"Absent: {row.remark}.", "tip": ""}
-    dice, low, high = row.dice
+    if row.doubt is None:
+        return {**about, "status": "absent", "remark": f"Absent: {row.remark}."}
     remark = row.remark or ("cut by the border of the scan" if row.status == OutlineNodes.CUT else "")
     return {
         **about,
-        "status": "uncertain" if dice < OutlineNodes.DOUBTFUL_DICE else "matched",
+        "status": row.status,
         "volume": f"{row.volumeMl:.0f} ml" if row.volumeMl >= 10 else f"{row.volumeMl:.1f} ml",
-        "dice": f"{dice:.2f}",
-        "range": f"{low:.2f}–{high:.2f}",
         "remark": remark[:1].upper() + remark[1:],
-        "tip": f"The overlap with an expert's outline is expected between {low:.2f} and {high:.2f} in 8 of 10 cases.",
     }

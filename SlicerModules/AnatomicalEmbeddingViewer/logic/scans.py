@@ -6,7 +6,8 @@ import ctypes
 import gc
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,7 @@ from AnatomicalEmbeddingLib.scene.maps.Worker import Worker
 from .origins import UNKNOWN, Origin, origin_in, place
 
 if TYPE_CHECKING:
+    from AnatomicalEmbedding.scan.sources import Source
     from AnatomicalEmbedding.scan.volume import Volume
 
     from .session import Session
@@ -52,15 +54,13 @@ class Scans:
 
     # -- coming and going --------------------------------------------------------------------------------------------
 
-    def read_path(self, path: Path, series: Sequence[str] = (), failed: Callable[[str], None] = _ignore) -> None:
+    def read_source(self, name: str, source: Source, failed: Callable[[str], None] = _ignore) -> None:
         """Read a scan of the command line by the engine's own reader, whose sentences the page shows."""
 
-        def read(_cancelled: Callable[[], bool]) -> list[Volume]:
-            from AnatomicalEmbedding.cli.console import read_scan
+        def read(_cancelled: Callable[[], bool]) -> list[tuple[Volume, Origin]]:
+            return [(replace(source.read(), name=name), _origin_of(source))]
 
-            return [(read_scan(path, series), _origin_of(path, series))]
-
-        self.read(path.name or str(path), read, failed=failed)
+        self.read(name, read, failed=failed)
 
     def read(
         self,
@@ -205,11 +205,11 @@ def _give_memory_back() -> None:
             trim(0)
 
 
-def _origin_of(path: Path, series: Sequence[str]) -> Origin:
-    """Of a scan that `read_scan` has read."""
-    from AnatomicalEmbedding.scan.dicom import describe_series, is_dicom_file, list_series
+def _origin_of(source: Source) -> Origin:
+    """Of a scan that could be read."""
+    from AnatomicalEmbedding.scan.dicom import describe_series, is_dicom_file
 
-    if not path.is_dir() and not is_dicom_file(path):
+    path = Path(source.path)
+    if not source.series and not is_dicom_file(path):
         return UNKNOWN
-    held = {found.uid for found in list_series(path)} if path.is_dir() and series else ()
-    return origin_in(path, describe_series(path, next((uid for uid in series if uid in held), None)).uid)
+    return origin_in(path, source.series or describe_series(path).uid)

@@ -57,7 +57,7 @@ function card(each) {
   if (each.status) {
     const status = document.createElement("span");
     status.className = each.status;
-    status.textContent = each.probability == null ? each.status : `${each.status}, ${Math.round(100 * each.probability)} %`;
+    status.textContent = each.text;
     caption.append(status);
   }
   const odd = gallery.scans.get(each.id).odd;

@@ -17,8 +17,7 @@ from small_models import analytic_map, small_network
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search
 from AnatomicalEmbedding.cohort.shard import read_cells, read_map, write_shard
-from AnatomicalEmbedding.cohort.sources import MANIFEST_NAME, Source
-from AnatomicalEmbedding.cohort.store import Store
+from AnatomicalEmbedding.cohort.store import MANIFEST_NAME, Store
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.calibration import OUTCOMES, Calibration, Forest
 from AnatomicalEmbedding.embedding.inference import Model
@@ -30,6 +29,7 @@ from AnatomicalEmbedding.matching.confidence import EVIDENCE
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.query import Query, StoredQuery
 from AnatomicalEmbedding.resources import resource
+from AnatomicalEmbedding.scan.sources import Source
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.grids import Group
 from AnatomicalEmbedding.segmentation.network import UNetSpec

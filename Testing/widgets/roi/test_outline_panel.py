@@ -15,7 +15,7 @@ from view_nodes import add_view
 from AnatomicalEmbedding.segmentation.files import write_segments
 from AnatomicalEmbeddingLib.scene.Views import volumeIn
 
-COLUMNS = ("scan", "structure", "status", "volume_ml", "predicted_dice", "low", "high", "remark")
+COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 COPIES = """
 say("anatemb: 50 % training: step 300, loss 0.5, 1 min to go")
 if sys.argv[2] == "train":
@@ -51,8 +51,8 @@ def results(folder):
     """What the engine would write: the liver of one patient, and none of the other."""
     folder.mkdir()
     rows = [
-        ("out/scans/Current.nii.gz", "My liver", "whole", 1500.0, 0.61, 0.5, 0.7, ""),
-        ("out/scans/Later.nii.gz", "My liver", "absent", 0.0, "", "", "", "the scan does not show its place"),
+        ("out/scans/Current.nii.gz", "My liver", "whole", 1500.0, 1, -14.2, ""),
+        ("out/scans/Later.nii.gz", "My liver", "absent", 0.0, "", "", "the scan does not show its place"),
     ]
     with (folder / "volumes.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
@@ -91,8 +91,8 @@ def test_outlines_come_into_the_scene_and_the_table(kit, ready, tmp_path):
     assert ready.ui.outlineButton.text == "Cancel"
     kit.spin(lambda: not ready.outlines.busy, 60)
     assert cells(ready.ui.outlineTable) == [
-        ["Current", "My liver", "1500.0", "0.61", ""],
-        ["Later", "My liver", "", "not there", "the scan does not show its place"],
+        ["Current", "My liver", "1500.0", ""],
+        ["Later", "My liver", "", "not there: the scan does not show its place"],
     ]
     found = node("Current outlined")
     assert found.GetSegmentation().GetNthSegment(0).GetName() == "My liver"

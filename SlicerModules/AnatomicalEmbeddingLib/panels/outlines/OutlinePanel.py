@@ -10,7 +10,7 @@ import qt
 from slicer.i18n import tr as _
 
 from ...scene.boxes.StructureNames import titled
-from ...scene.Colours import DOUBTFUL, NOTHING
+from ...scene.Colours import NOTHING
 from ...scene.Flag import Flag
 from ...scene.maps.Engine import Choice
 from ...scene.outlines import OutlineNodes
@@ -39,7 +39,7 @@ class OutlinePanel(Listener):
         self._showing = Flag()
         self._status = StatusLines(ui.outlineStatusLabel)
         table = ui.outlineTable
-        setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Expected Dice"), _("Remark")])
+        setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Remark")])
         table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
         table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
@@ -104,9 +104,7 @@ class OutlinePanel(Listener):
         table.setVisible(bool(self._rows))
         for n, row in enumerate(self._rows):
             for column, text in enumerate(_texts(row)):
-                doubtful = row.dice is not None and row.dice[0] < OutlineNodes.DOUBTFUL_DICE
-                colour = NOTHING if row.dice is None else DOUBTFUL if doubtful else None
-                putCell(table, n, column, text, _tip(row), colour if column == 3 else None)
+                putCell(table, n, column, text, row.remark, NOTHING if row.doubt is None and column == 3 else None)
         self._showButton()
         self._showProgress()
 
@@ -154,15 +152,8 @@ class OutlinePanel(Listener):
 
 
 def _texts(row: OutlineNodes.OutlineRow) -> tuple[str, ...]:
-    absent = row.dice is None
+    absent = row.doubt is None
     remark = row.remark or (_("cut by the border of the scan") if row.status == OutlineNodes.CUT else "")
-    dice = _("not there") if absent else f"{row.dice[0]:.2f}"
-    return row.volume.GetName(), titled(row.structure), "" if absent else f"{row.volumeMl:.1f}", dice, remark
-
-
-def _tip(row: OutlineNodes.OutlineRow) -> str:
-    if row.dice is None:
-        return row.remark
-    return _("The overlap with an expert's outline is expected between {low} and {high} in 8 of 10 cases.").format(
-        low=f"{row.dice[1]:.2f}", high=f"{row.dice[2]:.2f}"
-    )
+    if absent:
+        remark = _("not there: {reason}").format(reason=remark)
+    return row.volume.GetName(), titled(row.structure), "" if absent else f"{row.volumeMl:.1f}", remark

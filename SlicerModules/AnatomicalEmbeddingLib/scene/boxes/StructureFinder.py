@@ -41,9 +41,7 @@ class Finder:
     remarks: tuple[str, ...] = field(default=())
 
     def find(self, embedding: EmbeddingMap, without: Collection[str] = ()) -> list[tuple[FoundBox, np.ndarray]]:
-        """What is known of each structure, but for some, and its box (2, 3) in the scan's own RAS mm, not clipped to
-        the scan.
-        """
+        """What is known of each structure, but for some, and its box (2, 3) in the scan's own RAS mm."""
         from AnatomicalEmbedding.structures.locating import locate
 
         found = []
@@ -52,7 +50,8 @@ class Finder:
             for name, located in locate(wanted, embedding, part.effort).items():
                 sigma = tuple(round(float(mm), 2) for mm in located.sigma_mm)
                 box = part.margins.box(located, self.recall)
-                times = float(np.ptp(box, axis=0).prod() / max(np.ptp(located.box_ras, axis=0).prod(), 1.0))
+                own = located.in_scan(located.box_ras)
+                times = float(np.ptp(box, axis=0).prod() / max(np.ptp(own, axis=0).prod(), 1.0))
                 known = FoundBox(
                     name, located.status, self.recall, round(located.present, 3), sigma, located.cut, located.remarks,
                     part.byOwn, madeFrom(embedding), round(times, 2),

@@ -147,6 +147,6 @@ class CohortHits(Listener):
 
 
 def _read(scan: str) -> Volume:
-    from AnatomicalEmbedding.cohort.sources import read_scan
+    from AnatomicalEmbedding.scan.sources import read_scan
 
     return read_scan(scan)

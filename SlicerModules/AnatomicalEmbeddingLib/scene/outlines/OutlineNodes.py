@@ -23,7 +23,6 @@ VOLUME_ROLE = "AnatomicalEmbedding.OutlinedVolume"
 _ATTRIBUTE = "AnatomicalEmbedding.Outlines"  # JSON: rows of the table of results
 _COLOURLESS = (0.9, 0.7, 0.3)
 ABSENT, CUT = "absent", "cut"
-DOUBTFUL_DICE = 0.7  # expected; outlines below it are marked
 
 
 class Shape(NamedTuple):
@@ -39,8 +38,8 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure of one scan. dice: the overlap with an expert's outline that is expected, and the interval that
-    holds it in 8 of 10 cases; None where the structure is absent. volumeMl: 0 there.
+    """One structure of one scan. doubt: the larger, the sooner it deserves a look; None where the structure is absent.
+    volumeMl: 0 there.
     """
 
     node: object
@@ -48,7 +47,7 @@ class OutlineRow:
     structure: str
     status: str
     volumeMl: float
-    dice: tuple[float, float, float] | None
+    doubt: float | None
     remark: str
 
 
@@ -107,7 +106,7 @@ def rowsText(rows: Iterable[Mapping[str, object]]) -> str:
 def rowsIn(scene) -> list[OutlineRow]:
     """What is known of all outlines, the one that most deserves a look first, absent structures last."""
     found = [row for node in _nodes(scene) for row in _rowsOf(node)]
-    return sorted(found, key=lambda row: 2.0 if row.dice is None else row.dice[0])
+    return sorted(found, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
 
 
 def nodesOver(scene, volumeNode) -> list:
@@ -138,7 +137,7 @@ def _rowsOf(node) -> list[OutlineRow]:
         return [
             OutlineRow(
                 node, volume, canonical_name(row["structure"]), row["status"], float(row["volume_ml"]),
-                tuple(float(row[key]) for key in ("predicted_dice", "low", "high")) if row["predicted_dice"] else None,
+                None if row["status"] == ABSENT else float(row.get("doubt") or "-inf"),  # scenes of earlier versions
                 row["remark"],
             )
             for row in json.loads(node.GetAttribute(_ATTRIBUTE))

@@ -1,0 +1,232 @@
+"""The scans of folders: image files, and DICOM series of many patients and studies, found without reading voxels; and
+short names by which they are told apart.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import AnatomicalEmbeddingError
+from ..files import free_name
+from .dicom import group_series, is_dicom_file
+from .image_files import display_name, image_suffix, is_label_map
+from .volume import Volume
+
+_LABEL = re.compile(r"(.+)#([0-9.]+)")  # see `Source.label`
+
+
+@dataclass(frozen=True)
+class Source:
+    """One scan to read, usable or not.
+
+    path: an image file, or the folder of a DICOM series. series: its SeriesInstanceUID, or "". files: names of its
+    slices in that folder. alone: whether it is the folder's only series. size: bytes. changed_ns: time of change.
+    unfit: why a series, by its headers, is no CT volume; "" for all others.
+    """
+
+    path: str
+    series: str
+    files: tuple[str, ...]
+    alone: bool
+    size: int
+    changed_ns: int
+    unfit: str = ""
+
+    @property
+    def label(self) -> str:
+        """The path of the scan, with the series where a folder holds several: path#series."""
+        return self.path if self.alone else f"{self.path}#{self.series}"
+
+    def read(self) -> Volume:
+        """The scan. Raises VolumeError as `Volume.read`."""
+        if self.series:
+            return Volume.read_slices([Path(self.path, name) for name in self.files], self.label)
+        return Volume.read(self.path)
+
+
+def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> Iterator[Source]:
+    """Every scan in folders and their subfolders, in the order of their names, without label maps; files are taken as
+    they are.
+
+    One folder holds the whole of a DICOM series: parts of it in other folders count as further scans.
+    unreadable: receives a sentence for each folder that cannot be listed.
+    Raises AnatomicalEmbeddingError for a root that does not exist.
+    """
+    for root in roots:
+        if not root.exists():
+            raise AnatomicalEmbeddingError(f"{root}: no such file or folder; check the path.")
+    for root in roots:
+        if root.is_file():
+            yield _source(root, "", (root,), True)
+        else:
+            for folder, names in _walk(root, unreadable):
+                yield from _in_folder(folder, [name for name in names if not is_label_map(Path(name))])
+
+
+def find_scans(
+    given: Sequence[str | Path],
+    report: Callable[[str], None],
+    series: Sequence[str] = (),
+    output: Path | None = None,
+) -> dict[str, Source]:
+    """The scans of files, and of folders and all below them, each once, by a name that tells it from the others.
+
+    report: receives a sentence for each DICOM series that is no CT volume, which is left out where the folder given
+    holds others, and for each folder that cannot be listed. series: of each folder that holds any of these, only these.
+    output: a folder of results, not searched below a folder given. What is or holds no scan becomes a source all the
+    same, and reading it says why. Raises AnatomicalEmbeddingError for a series that is in none of the folders.
+    """
+    found: dict[Path, Source] = {}
+    for scan in given:
+        root = Path(scan)
+        here = list(list_sources([root], report)) if root.is_dir() else []
+        if output is not None and root.resolve() in output.resolve().parents:
+            here = [each for each in here if output.resolve() not in Path(each.path).resolve().parents]
+        chosen = {each.path for each in here if each.series in series}
+        here = [each for each in here if each.series in series or each.path not in chosen]
+        usable = [each for each in here if not each.unfit] or here
+        for each in here:
+            if each not in usable:
+                report(f"left out: {each.label}: {each.unfit}.")
+        for each in usable or [Source(str(scan), "", (), True, 0, 0)]:
+            found.setdefault(Path(each.label).resolve(), each)
+    if unknown := set(series) - {each.series for each in found.values()}:
+        raise AnatomicalEmbeddingError(f"--series {min(unknown)}: is in no folder given; see `anatemb info DIR`.")
+    return dict(zip(distinct_names([each.label for each in found.values()]), found.values(), strict=True))
+
+
+def distinct_names(scans: Sequence[str | Path]) -> list[str]:
+    """A short name for each scan, no two alike without regard to case: its file or folder, without an image suffix.
+
+    scans: paths, or labels of sources. Where several have one name, as few of the parts by which they differ are added
+    as tell them apart: the folders above before it, the series after it. a/ct.nii.gz and b/ct.nii.gz are a_ct and b_ct.
+    What is still alike, such as ct.nii.gz next to ct.nrrd, is numbered: _2, _3 ...
+    """
+    parts = [_parts(str(scan)) for scan in scans]
+    alike: dict[str, list[int]] = {}
+    for number, (_, name, _) in enumerate(parts):
+        alike.setdefault(name.casefold(), []).append(number)
+    names = [name for _, name, _ in parts]
+    for group in alike.values():
+        depth, length = (max(len(parts[n][part]) for n in group) for part in (0, 2))
+        rows = [_padded(parts[n][0], depth) + _padded(parts[n][2], length) for n in group]
+        telling = _telling(rows)
+        for n, row in zip(group, rows, strict=True):
+            before, after = ([row[c] for c in telling if row[c] and (c < depth) == above] for above in (True, False))
+            names[n] = "_".join([*before, names[n], *after])
+    taken: set[str] = set()
+    for number, name in enumerate(names):
+        names[number] = free_name(name, taken)
+        taken.add(names[number].casefold())
+    return names
+
+
+def _parts(scan: str) -> tuple[list[str], str, list[str]]:
+    """The folders above a scan, its name, and the parts of its series."""
+    series = _LABEL.fullmatch(scan)
+    if series and _is(Path.exists, scan):  # no series but a name with a #
+        series = None
+    path = Path(os.path.normpath(Path(series[1] if series else scan).absolute()))
+    above = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]  # the root and drives are no part of a name
+    return above, display_name(path), series[2].split(".") if series else []
+
+
+def _padded(parts: list[str], count: int) -> list[str]:
+    return parts + [""] * (count - len(parts))
+
+
+def _telling(rows: list[list[str]]) -> list[int]:
+    """Columns of rows of equal length that tell them apart as far as all do: each as one more tells more apart."""
+    chosen: list[int] = []
+    for column in range(len(rows[0])):
+        now, then = ({tuple(row[c] for c in columns) for row in rows} for columns in (chosen, [*chosen, column]))
+        if len(then) > len(now):
+            chosen.append(column)
+    return chosen
+
+
+def read_scan(scan: str) -> Volume:
+    """A scan by the name that a cohort gives it, as places.csv has it: a file, a folder, or folder#series.
+
+    Raises AnatomicalEmbeddingError where nothing of that name is there any more, VolumeError as `Volume.read`.
+    """
+    if _is(Path.is_file, scan):
+        return Volume.read(scan)
+    folder = scan if _is(Path.is_dir, scan) else scan.rpartition("#")[0]
+    if not folder or not _is(Path.is_dir, folder):
+        raise AnatomicalEmbeddingError(f"{scan}: no such file or folder; check whether it was moved.")
+    try:
+        names = sorted(each.name for each in Path(folder).iterdir() if not each.name.startswith("."))
+    except OSError as error:
+        raise AnatomicalEmbeddingError(f"{folder}: cannot be read ({error.strerror}); check its permissions.") from None
+    for source in _in_folder(Path(folder), names):
+        if source.label == scan and source.series:
+            return source.read()
+    raise AnatomicalEmbeddingError(f"{scan}: the folder holds no such series any more; add it to the cohort again.")
+
+
+def _is(kind: Callable[[Path], bool], name: str) -> bool:
+    try:
+        return kind(Path(name))
+    except (OSError, ValueError):  # no name that a file could have
+        return False
+
+
+def _walk(root: Path, unreadable: Callable[[str], None]) -> Iterator[tuple[Path, list[str]]]:
+    """Folders and the names of their files; links are followed, each folder is visited once."""
+
+    def refused(error: OSError) -> None:
+        unreadable(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions.")
+
+    seen = set()
+    for folder, inner, names in os.walk(root, followlinks=True, onerror=refused):
+        state = Path(folder).stat()
+        known = (state.st_dev, state.st_ino)
+        if known in seen:
+            inner.clear()
+            continue
+        seen.add(known)
+        inner.sort()
+        yield Path(folder), sorted(name for name in names if not name.startswith("."))
+
+
+def _in_folder(folder: Path, names: list[str]) -> Iterator[Source]:
+    slices = []
+    for name in names:
+        path = folder / name
+        if image_suffix(path):
+            yield _source(path, "", (path,), True)
+        elif _is_slice(path):
+            slices.append(path)
+    if not slices:
+        return
+    series, damaged = group_series(slices)
+    alone = len(series) == 1
+    if not alone:
+        for path in damaged:
+            yield _source(path, "", (path,), True)
+    for uid, (files, unfit) in series.items():
+        whole = sorted([*files, *damaged]) if alone else files  # a scan with a damaged slice is not whole
+        yield _source(folder, uid, tuple(whole), alone, unfit)
+
+
+def _is_slice(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size > 0 and is_dicom_file(path)
+    except OSError:
+        return False
+
+
+def _source(path: Path, series: str, files: tuple[Path, ...], alone: bool, unfit: str = "") -> Source:
+    size = changed = 0
+    for file in files:
+        try:
+            state = file.stat()
+        except OSError:  # a link to nowhere, reported when it is read
+            continue
+        size, changed = size + state.st_size, max(changed, state.st_mtime_ns)
+    return Source(str(path), series, tuple(file.name for file in files) if series else (), alone, size, changed, unfit)
