@@ -183,3 +183,20 @@ def test_a_loaded_scene_is_drawn(kit, panel, window, tmp_path):
     before = {name: window.sliceWidget(name).sliceView().rendered for name in window.sliceViewNames()}
     kit.process_events()
     assert all(window.sliceWidget(name).sliceView().rendered > count for name, count in before.items())
+
+
+def test_a_loaded_scene_shows_the_places_that_were_shown(kit, panel, window, tmp_path):
+    kit.click(panel.ui.gridButton)
+    for name, place in (("Prior", (10.0, 20.0, 930.0)), ("Current", (-5.0, 6.0, 270.0))):
+        Views.jump(kit.scene, node(name), place)
+    kit.save_scene(tmp_path / "scene.mrb")
+    kit.reset()
+    window = kit.open_window()
+    kit.load_module("AnatomicalLandmarks")
+    kit.load_scene(tmp_path / "scene.mrb")
+    kit.process_events()
+    for name, place in (("Prior", (10.0, 20.0, 930.0)), ("Current", (-5.0, 6.0, 270.0))):
+        views = views_of(kit, node(name))
+        assert len(views) == 3
+        assert all(np.allclose(centre(view), place) for view in views)
+        assert all(window.is_shown(view) for view in views)

@@ -143,14 +143,16 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
             widget.sliceView().scheduleRender()
 
 
-def _drawSliceViewsSoon() -> None:
-    """Let all slice views draw themselves once the events under way are processed: those of a scene just loaded stay
-    black until someone asks.
+def _drawSliceViewsSoon(again: Callable[[], None]) -> None:
+    """Let all slice views draw themselves at the places that again() shows, once the events under way are processed:
+    those of a scene just loaded stay black until someone asks.
     """
-    qt.QTimer.singleShot(0, _drawSliceViews)
+    qt.QTimer.singleShot(0, lambda: _drawSliceViews(again))
 
 
-def _drawSliceViews() -> None:
+def _drawSliceViews(again: Callable[[], None]) -> None:
+    _processEvents()
+    again()
     manager = slicer.app.layoutManager()
     if manager is not None:
         for name in manager.sliceViewNames():

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
+import vtk
 from slicer.util import NodeModify
 
 from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
@@ -46,9 +47,14 @@ def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
-def offerLayouts(scene, loaded: Callable[[], object] = lambda: None, isWide: Callable[[], bool] = lambda: True) -> None:
+def offerLayouts(
+    scene,
+    loaded: Callable[[Callable[[], None]], object] = lambda _again: None,
+    isWide: Callable[[], bool] = lambda: True,
+) -> None:
     """Make our layouts known, for two scans, before they are used: a scene saved in one would open without views. One
-    that was saved with more scans gets them once it is loaded. loaded(): called then. When the scene is closed, the
+    that was saved with more scans gets them once it is loaded. loaded(again): called then; again() shows the places of
+    the views, which those that are new in the window lose as soon as they are in it. When the scene is closed, the
     layout from before comes back: the views of ours would all show the next scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
@@ -151,7 +157,7 @@ def _takeBack(scene) -> None:
         layoutNode.SetViewArrangement(int(before) if before else layoutNode.SlicerLayoutConventionalView)
 
 
-def _restore(scene, loaded: Callable[[], object], wide: bool) -> None:
+def _restore(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
     """The layout of a scene that was loaded, which MRML does not save, and the groups of its views, which MRML saves as
     yes or no: in one group, all scans would go to the height of the one that is scrolled.
     """
@@ -159,7 +165,16 @@ def _restore(scene, loaded: Callable[[], object], wide: bool) -> None:
     names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)
     if names and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
         _describe(layoutNode, layoutNode.GetViewArrangement(), json.loads(names), wide)
+        places = []
         for row in range(len(json.loads(names))):
             for node in _viewsInRow(scene, row):
                 node.SetViewGroup(FIRST_VIEW_GROUP + row)
-        loaded()
+                places.append((node, vtk.vtkMatrix4x4()))
+                places[-1][1].DeepCopy(node.GetSliceToRAS())
+        loaded(lambda: _goBack(places))
+
+
+def _goBack(places: Sequence[tuple]) -> None:
+    for node, sliceToRas in places:
+        node.GetSliceToRAS().DeepCopy(sliceToRas)
+        node.UpdateMatrices()

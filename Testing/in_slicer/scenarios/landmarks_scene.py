@@ -21,7 +21,9 @@ def run(user):
     user.tick(panel.ui.liveCheckBox)
     user.tick(panel.ui.thoroughCheckBox)
     user.tick(panel.ui.jumpCheckBox, False)
-    (user.folder / "before.json").write_text(json.dumps(_state(panel, current)))
+    for volume in (prior, current):
+        user.views.scroll(volume, 4)
+    (user.folder / "before.json").write_text(json.dumps(_state(user, panel, current)))
     user.save_scene("landmarks.mrb")
 
 
@@ -30,14 +32,18 @@ def run_after_restart(user):
     panel = user.open("AnatomicalLandmarks")
     current = user.node("Current")
     user.wait(lambda: answer(panel, current, 1) is not None, 60)
-    assert _state(panel, current) == json.loads((user.folder / "before.json").read_text())
+    before, after = json.loads((user.folder / "before.json").read_text()), _state(user, panel, current)
+    for what, value in before.items():
+        assert after[what] == value, f"{what}: {after[what]}, before {value}"
     user.views.assert_none_is_black([user.node("Prior"), current])
     user.picture("as-it-was")
 
 
-def _state(panel, current):
+def _state(user, panel, current):
     ui, points = panel.ui, panel.logic.points
+    scans = [user.node("Prior"), current]
     return {
+        "places shown": [[round(x, 1) for x in user.views.middle(volume)] for volume in scans],
         "points": [[round(x, 2) for x in world(points, n)] for n in range(points.GetNumberOfControlPoints())],
         "answers": [[round(x, 2) for x in answer_place(panel, current, row)] for row in range(2)],
         "statuses": [answer(panel, current, row).status for row in range(2)],
