@@ -127,13 +127,17 @@ def _paste(options: argparse.Namespace) -> None:
 
 def _owner(result: str, names: Iterable[str]) -> str | None:
     """The scan whose crop a result was made of: the longest name with which the result's begins."""
-    return max((name for name in names if result == name or result.startswith(f"{name}_")), key=len, default=None)
+    return max((name for name in names if f"{_safe(result)}_".startswith(f"{_safe(name)}_")), key=len, default=None)
+
+
+def _safe(name: str) -> str:
+    """A name for a file that other programs take too: without spaces and signs."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
 
 
 def output_path(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Path:
     """A file for a crop: its name made safe, not that of another crop. Raises where it would overwrite an input."""
-    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
-    unique = free_name(safe, taken)
+    unique = free_name(_safe(name), taken)
     taken.add(unique.casefold())
     path = folder / f"{unique}.nii.gz"
     check_kept(inputs, [path])

@@ -2,11 +2,11 @@
 
 import argparse
 import time
-from dataclasses import replace
 from pathlib import Path
 
-from .box_options import SCANS_HELP
-from .console import check_folder, complete, embed, find_scans, make_folder, noted, open_model, print_json, say
+from ..errors import AnatomicalEmbeddingError
+from .box_options import SCANS_HELP, finish, note_failure, read_all
+from .console import check_folder, complete, embed, find_scans, make_folder, open_model, print_json, say
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -24,20 +24,22 @@ def run(options: argparse.Namespace) -> None:
     check_folder(options.output)
     scans = find_scans(options)
     model = open_model(options)
-    written = []
-    for name, source in scans.items():
-        volume = noted(replace(source.read(), name=name), source.label)
-        say(
-            f"{source.label}: needs at most {model.predicted_bytes(volume) / 2**20:.0f} MB beyond the scan",
-            options.json,
-        )
+    failed, written = [], []
+    for path, name, volume, of in read_all(scans, failed):
+        most = model.predicted_bytes(volume) / 2**20
+        say(f"{path}: needs at most {most:.0f} MB beyond the scan", options.json)
         start = time.perf_counter()
-        embedding = embed(model, volume, options)
+        try:
+            embedding = embed(model, volume, options)
+        except AnatomicalEmbeddingError as error:
+            note_failure(error, failed, of)
+            continue
         seconds = time.perf_counter() - start
         make_folder(options.output)
         target = options.output / f"{name}.map.safetensors"
         embedding.save(target)
-        written.append({"scan": source.label, "map": str(target), "seconds": round(seconds, 3)})
+        written.append({"scan": path, "map": str(target), "seconds": round(seconds, 3)})
         say(f"{target}: {int(embedding.body.sum())} body cells, {seconds:.1f} s", options.json)
     if options.json:
         print_json(written)
+    finish(failed, written)

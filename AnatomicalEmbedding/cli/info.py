@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,14 @@ import numpy as np
 
 from .. import __version__
 from ..embedding.cache import default_folder
+from ..errors import AnatomicalEmbeddingError
 from ..resources import DEFAULT_MODEL, list_weights
-from .console import complete, open_model, print_json, progress_bar, say
+from .box_options import SCANS_HELP, finish, note_failure
+from .console import complete, open_model, print_json, progress_bar, say, warn
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
+    from ..scan.sources import Source
     from ..scan.volume import Volume
 
 
@@ -27,46 +31,51 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Show what each file or folder holds. Without a path: version, devices, weights, cache.",
     )
     add = parser.add_argument
-    add("paths", nargs="*", type=Path, metavar="PATH", help="scan, DICOM folder or map (.safetensors)")
-    add("--series", metavar="UID", help="DICOM series to read when a folder holds several")
+    add("paths", nargs="*", type=Path, metavar="PATH", help=f"{SCANS_HELP}; or maps (.safetensors)")
     add(
         "--check",
         action="store_true",
         help="embed each scan too: which part of the body it holds, and whether it is mirrored or upside down",
     )
-    complete(parser, run)
+    complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
-    found = [_describe(path, options) for path in options.paths] or [_installation()]
+    failed: list[str] = []
+    found = list(_describe_all(options, failed)) if options.paths else [_installation()]
     if options.json:
         print_json(found)
-        return
-    for number, facts in enumerate(found):
+    for number, facts in enumerate([] if options.json else found):
         if number:
             say()
         width = max(len(name) for name in facts)
         for name, value in facts.items():
             say(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
+    finish(failed, found)
 
 
-def _describe(path: Path, options: argparse.Namespace) -> dict[str, object]:
-    if path.suffix == ".safetensors":
-        return _describe_map(path)
-    return _describe_scan(path, options)
+def _describe_all(options: argparse.Namespace, failed: list[str]) -> Iterator[dict[str, object]]:
+    """Each map and scan. failed: receives a sentence for each scan that cannot be read, unless it is the only one."""
+    from ..scan.sources import find_scans
+
+    maps = [path for path in options.paths if path.suffix == ".safetensors"]
+    scans = find_scans([path for path in options.paths if path not in maps], warn, options.series)
+    yield from map(_describe_map, maps)
+    for source in scans.values():
+        try:
+            yield _describe_scan(source, options)
+        except AnatomicalEmbeddingError as error:
+            note_failure(error, failed, len(maps) + len(scans))
 
 
-def _describe_scan(path: Path, options: argparse.Namespace) -> dict[str, object]:
-    from ..scan.dicom import list_series
-    from ..scan.volume import Volume
+def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, object]:
+    from ..scan.dicom import describe_series
 
-    series = options.series
-    facts: dict[str, object] = {"path": str(path)}
-    if path.is_dir() and series is None:
-        found = list_series(path)
-        if len(found) > 1:
-            facts["series"] = [f"{s.uid}  {s.modality}, {s.slices} slices, {s.description}" for s in found]
-    volume = Volume.read(path, series)
+    volume = source.read()
+    facts: dict[str, object] = {"path": source.label}
+    if source.series:
+        about = describe_series(Path(source.path), source.series)
+        facts["series"] = f"{about.uid}  {about.modality}, {about.slices} slices, {about.description}"
     low, high = volume.bounds_ras
     k, j, i = volume.shape
     return facts | {
