@@ -34,6 +34,6 @@ def assert_refused(outcome: Outcome, *says: object) -> None:
     assert outcome.out == ""
     assert outcome.err.count("\n") == 1
     assert outcome.err.startswith("anatemb: ")
-    assert outcome.err.endswith(".\n")
+    assert outcome.err.endswith((".\n", "?\n"))
     for what in says:
         assert str(what) in outcome.err

@@ -16,9 +16,11 @@ def keep_items(scene) -> list[str]:
 
     def changed(node, _event) -> None:
         item = hierarchy_of(scene).GetItemByDataNode(node)
-        if item and not scene.IsImporting():
+        if scene.IsImporting():  # a scene file's items are there at its end
+            return
+        if item:
             _add_segments(scene, item, node.GetSegmentation())
-        elif not item:
+        else:
             critical.append(f"Unable to find subject hierarchy item for segmentation node {node.GetName()}")
 
     def add(_caller, _event, node) -> None:
