@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..matching.match import Matches
     from ..scan.volume import Volume
 
-COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score")
+COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels")
 _REPORT_TARGETS = 8
 _TABLE_NAME = "matches.csv"
 
@@ -112,8 +112,8 @@ def run(options: argparse.Namespace) -> None:
         files = [str(path) for path in written]
         console.print_json({"matches": console.as_records(COLUMNS, rows), "files": files, "skipped": skipped})
         return
-    shown = [[*map(str, row[:6]), str(row[6]) and f"{row[6]:.0f}"] for row in rows]
-    console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm"], shown)
+    shown = [[*map(str, row[:6]), str(row[6]) and f"{row[6]:.0f}", str(row[9])] for row in rows]
+    console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"], shown)
     for path in written:
         console.say(f"wrote {path}")
 
@@ -153,11 +153,16 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
     """A sentence about each answer for lists of points; empty for weights without calibration."""
     if matches.status is None:
         return ()
+    from ..embedding.levels import level_sentence
+
     return tuple(
         "absent: not in this scan"
         if status == ABSENT
         else f"{status}: {error:.0f} mm expected, {share:.0%} within 10 mm"
-        for status, error, share in zip(matches.status, matches.expected_error_mm, matches.probability, strict=True)
+        + (f"; {level_sentence(levels)}" if levels else "")
+        for status, error, share, levels in zip(
+            matches.status, matches.expected_error_mm, matches.probability, matches.levels, strict=True
+        )
     )
 
 
@@ -176,7 +181,9 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
             known = m.expected_error_mm is not None and status != ABSENT
             expected = round(float(m.expected_error_mm[n]), 2) if known else ""
             probability = round(float(m.probability[n]), 4) if m.probability is not None else ""
-            rows.append([label, answer.path, *position, status, expected, probability, round(float(m.score[n]), 4)])
+            levels = str(m.levels[n]) if m.levels is not None else ""
+            score = round(float(m.score[n]), 4)
+            rows.append([label, answer.path, *position, status, expected, probability, score, levels])
     return rows
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..embedding.calibration import ABSENT
+from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import MapError, PointsError
 from ..matching.match import Matches, match_query
@@ -55,7 +56,8 @@ class Located:
     box_ras: (2, 3) RAS mm, the best guess, not clipped to the scan. sigma_mm: (6,) likely error of each of its SIDES.
     present: (0..1) share of its points in the target; at 0 the box is the expected place outside the scan.
     cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree.
-    near: SIDES so near to the scan's edge, for their likely error, that they may lie beyond it.
+    near: SIDES so near to the scan's edge, for their likely error, that they may lie beyond it. levels: of a vertebra,
+    disc or rib that may be one level off, the two levels: "L3 or L4".
     """
 
     name: str
@@ -65,12 +67,15 @@ class Located:
     cut: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
+    levels: str = ""
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent", or "uncertain": whole as far as is known, but perhaps cut."""
+        """ "whole", "cut", "absent", or "uncertain": perhaps cut, or perhaps the next vertebra or rib."""
         if self.present == 0:
             return "absent"
+        if self.levels:
+            return "uncertain"
         if self.cut or self.present < 0.5:
             return "cut"
         return "uncertain" if self.near else "whole"
@@ -206,7 +211,17 @@ def _combined(
         side for side, left, error in zip(SIDES, inside_mm, sigma, strict=True) if 0 <= left < _NEAR_ERRORS * error
     )
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
-    return Located(name, box, sigma, present, cut, _disagreements(sides), near)
+    levels = _doubtful_levels(name, box, target)
+    remarks = ((level_sentence(levels),) if levels else ()) + _disagreements(sides)
+    return Located(name, box, sigma, present, cut, remarks, near, levels)
+
+
+def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
+    """The two levels of a vertebra, disc or rib whose level is not known, else ""."""
+    level, middle = level_of(name), box.mean(axis=0)
+    if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
+        return ""
+    return doubtful_level(name, level, float(target.sample(held_in(target, middle[None]))[0, 2]))
 
 
 def _disagreements(sides: np.ndarray) -> tuple[str, ...]:

@@ -59,6 +59,7 @@ class FoundPlace:
         if self.world is None:
             return f"not in this scan{f'; it lies {place.side} to it' if place.side else ''}"
         where = "found" if not place.side else f"partly in this scan; the rest lies {place.side} to it"
+        where = f"{where}; {place.doubt}" if place.doubt else where
         return f"{where} ({_percent(place.probability)})"
 
 
