@@ -67,7 +67,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         dest="effort",
         action="store_const",
         const="thorough",
-        help="also look elsewhere for displaced organs, and ask back from each answer: three times as long",
+        help="also match each answer back, and move it against half of the error: twice as long",
     )
     add("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
     console.complete(parser, run, series=True)

@@ -37,7 +37,7 @@ _TOP_MM = 80.0
 _BEHIND_MM = 45.0  # spinous processes, from the middle of a body
 _NEAR_MM = 60.0  # of the line of bodies and processes: within 4 cm of bone
 _FARTHEST_MM = 100.0  # from an end; the heights of three vertebrae
-_AGREE_MM = 20.0  # half a vertebra and a bit
+_AGREE_MM = np.array([20.0, 13.0, 10.0])  # at each end of ENDS_MM: half a vertebra there and a bit
 _NUMBERED = re.compile(
     r"(?:vertebrae?|disc)_([ctls]\d+)(?:_.*)?|rib_(?:left_|right_)?(\d+)(?:_left|_right)?", re.IGNORECASE
 )
@@ -91,6 +91,11 @@ def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """(n,) bool: do two scans show n points equally high above the same near end? Each (n, ends), of `above_ends`."""
     near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # NaN is neither
     return near.any(axis=1)
+
+
+def has_next(end: str, height: float, at: float) -> bool:
+    """Whether a vertebra at a world height can be that of NEXT_TO, the end being seen at another height."""
+    return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
 def levels_at(heights: np.ndarray) -> np.ndarray:

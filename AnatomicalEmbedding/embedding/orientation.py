@@ -27,7 +27,7 @@ METADATA_KEY = "anatomical_orientation"
 FORMAT_VERSION = 1
 FAULTS = ("left and right are swapped", "front and back are swapped", "head and feet are swapped")
 JOINED = "body heights fall on the way up, as if two scans were joined or head and feet swapped"
-UNLIKE = "fits no body: noise, another order of axes, or a part of the body that these weights do not know"
+UNLIKE = "it fits no known part of a body, as noise or another order of axes would"
 UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
@@ -71,7 +71,7 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
         return ()
     fit = fit_body(embedding)
     doubts = [odds < -_DOUBTFUL for odds in log_odds]
-    if fit.misfit_mm > _MISFIT_MM:
+    if fit.misfit_mm > _MISFIT_MM and embedding.calibration is not None:
         doubts[1:] = True, True
     across, _, along = fit.scales
     doubts[2] |= fit.height_mm > _SHORT_MM and along < _LEAST_ALONG and across > _LEAST_ACROSS and log_odds[2] <= 0
@@ -83,11 +83,13 @@ def find_faults(
 ) -> tuple[str, ...]:
     """How a scan seems to be stored wrongly: FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE; no fault is no proof.
 
-    log_odds: by `orientation_of`. mirrored: maps of the scan's mirror images along `doubtful_axes`.
+    log_odds: by `orientation_of`. mirrored: maps of the scan's mirror images along `doubtful_axes`. UNLIKE and
+    UNUSUAL_SIZE are only found by weights with a calibration: coordinates of others may be as bad in any scan.
     """
     if not _in_body_frame(embedding):
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
     fit = fit_body(embedding)
+    measured = embedding.calibration is not None
     times = {axis: fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6) for axis, image in mirrored.items()}
     turned = [times.get(axis, 0.0) > (_MUCH if axis else _BETTER) for axis in range(3)]
     turned[0] |= log_odds[0] < -_SURE and times.get(0, 0.0) > 1 / _MUCH
@@ -95,8 +97,8 @@ def find_faults(
         not any(turned) and fault
         for fault in (
             heights_fall(embedding),
-            fit.misfit_mm > _UNLIKE * fit.radius_mm,
-            not all(_SIZES[0] < scale < _SIZES[1] for scale in fit.scales),
+            measured and fit.misfit_mm > _UNLIKE * fit.radius_mm,
+            measured and not all(_SIZES[0] < scale < _SIZES[1] for scale in fit.scales),
         )
     )
     every = zip(

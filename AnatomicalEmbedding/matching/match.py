@@ -1,8 +1,8 @@
 """The same anatomical points in other scans, with the expected error of each answer.
 
 Coordinates of the common body give a first answer (`coordinates`). Where maps hold descriptors, those of the
-tissue around the point refine it (`blocks`), or, faster, the point's own descriptor alone (`descriptors`); `candidates`
-adds a wider search. `confidence` estimates the error of each answer.
+tissue around the point refine it (`blocks`), or, faster, the point's own descriptor alone (`descriptors`). Answers may
+be matched back, too. `confidence` estimates the error of each answer.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from ..embedding.levels import above_ends, counted_alike, levels_at, near_spine,
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..scan.geometry import transform_points
-from . import candidates, descriptors
+from . import descriptors
 from .blocks import match_blocks
 from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
@@ -26,6 +26,7 @@ from .target_batch import TargetRows
 
 EFFORTS = ("coordinates", "fast", "standard", "thorough")  # the least first
 _SCORE_MM = 10.0
+_CORRECTED_MM = 15.0  # where the way back ends further from the point, no correction
 _SAME_TISSUE = 0.85  # similarity: of one patient's two scans at the spine 80 % have it, of two patients' 3 %
 _AT_ONCE = 2000  # points in a target: each needs 13 kB of what is read of the template
 
@@ -67,8 +68,8 @@ def match_all(
     points_ras: (N, 3) RAS mm in the template; continuous, never snapped to a voxel.
     effort: "standard"; "fast" compares the points' own descriptors alone, not the tissue around them: a tenth of a
     millisecond a point instead of half of one, and less exact, for crosshairs that follow the mouse and for tens of
-    thousands of points; "thorough" also looks elsewhere for displaced organs and matches each answer back: three
-    times as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
+    thousands of points; "thorough" also matches each answer back and moves it against half of the error:
+    twice as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
     Every answer lies in its target scan and in one of its body cells, even where the point is reported as absent.
     Raises PointsError for a point outside the template, MapError when the maps are of different weights or a target
     holds no body, or levels alone, AnatomicalEmbeddingError for another effort.
@@ -109,7 +110,7 @@ def _match(
     cells, score, evidence = _find(query, rows, effort)
     if effort == "thorough":
         back = _matched_back(template, cells, rows)
-        cells, cycle_mm = candidates.corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
+        cells, cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
         evidence.add_cycle(cycle_mm)
     return _judged(query, cells, score, evidence, rows, template.calibration, effort)
 
@@ -158,8 +159,6 @@ def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, to
         return rows.read(into_body, cells), score, evidence
     blocks = query.blocks.repeat(times)
     found = match_blocks(blocks, rows, first.cells)
-    if effort == "thorough":
-        found = candidates.elsewhere(found, blocks, query.descriptors.repeat(times, 1), coordinates, rows)
     evidence.add_appearance(found.similarity, found.spread_mm)
     return rows.read(into_body, found.cells), found.similarity, evidence
 
@@ -229,6 +228,19 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
             for target, part in zip(rows.maps, cells.split(rows.counts), strict=True)
         ]
     )
+
+
+def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
+    """Answers in cells (n, 3) moved against half the error of the way back (n, 3) RAS mm; and that distance (n,).
+
+    Matching is not symmetric: an answer, matched back, ends next to the point (Bai 2023 iterates the same to a fixed
+    point).
+    """
+    off = torch.from_numpy(off_mm)
+    cycle_mm = off.norm(dim=1)
+    cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
+    moved = cells - 0.5 * off / cell_mm * (cycle_mm < _CORRECTED_MM)[:, None]
+    return rows.read(into_body, moved), cycle_mm
 
 
 def _joined(parts: Sequence[Matches]) -> Matches:

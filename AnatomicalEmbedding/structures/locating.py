@@ -30,6 +30,7 @@ _SLOPE_MM = 14.0  # keeps the displacement uniform where points lie this close t
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _NEAR_ERRORS = 1.5  # likely errors from the scan's edge within which a side may lie beyond it
+_LOOSE = 0.4  # likely error of a side, in the box's smallest size, from which a box may miss its structure
 _DISAGREES_MM = 15.0
 _DISAGREES_TIMES = 3.0  # times the usual distance of the others' boxes
 
@@ -71,14 +72,15 @@ class Located:
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent", or "uncertain": perhaps cut, or perhaps the next vertebra or rib."""
+        """ "whole", "cut", "absent", or "uncertain": perhaps cut, missed by its box, or the next vertebra or rib."""
         if self.present == 0:
             return "absent"
         if self.levels:
             return "uncertain"
         if self.cut or self.present < 0.5:
             return "cut"
-        return "uncertain" if self.near else "whole"
+        loose = self.sigma_mm.max() > _LOOSE * (self.box_ras[1] - self.box_ras[0]).min()
+        return "uncertain" if self.near or loose else "whole"
 
 
 def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:

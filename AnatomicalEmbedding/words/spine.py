@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..embedding.levels import NEXT_TO, is_counted
+from ..embedding.levels import NEXT_TO, has_next
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
@@ -118,10 +118,7 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
     """Whether one of `levels.spine_ends` lies next to the vertebra that belongs there; the others are then counted."""
     heights = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
-    return any(
-        NEXT_TO[end] in heights and is_counted(NEXT_TO[end], heights[NEXT_TO[end]], {end: at})
-        for end, at in ends.items()
-    )
+    return any(NEXT_TO[end] in heights and has_next(end, heights[NEXT_TO[end]], at) for end, at in ends.items())
 
 
 @dataclass(frozen=True, eq=False)
