@@ -137,7 +137,8 @@ def _row(words: str, path: str, place: Place) -> list[object]:
 def _answer(words: str, path: str, place: Place) -> dict[str, object]:
     values = dict(zip(COLUMNS, _row(words, path, place), strict=True))
     known = {key: None if value == "" else value for key, value in values.items()}
-    return known | {"title": place.title, "side": place.side or None, "negated": place.negated}
+    about = {"title": place.title, "side": place.side or None, "negated": place.negated}
+    return known | about | {"levels": place.levels or None}
 
 
 def _missed_answer(part: str, path: str) -> dict[str, object]:
@@ -159,7 +160,10 @@ def _write_markups(path: Path, found: list[tuple[str, Place]]) -> Path:
 
     shown = [(words, place) for words, place in found if place.point_ras is not None]
     points = np.array([place.point_ras for _, place in shown]).reshape(-1, 3)
-    about = tuple(f"{words}: {place.status}, {place.probability:.0%}" for words, place in shown)
+    about = tuple(
+        f"{words}: {place.status}, {place.probability:.0%}" + (f"; {place.doubt}" if place.doubt else "")
+        for words, place in shown
+    )
     write_markups(path, PointList(tuple(place.title for _, place in shown), points, about))
     return path
 

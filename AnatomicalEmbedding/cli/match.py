@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..matching.match import Matches
     from ..scan.volume import Volume
 
-COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score")
+COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels")
 _REPORT_TARGETS = 8
 _TABLE_NAME = "matches.csv"
 
@@ -67,7 +67,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         dest="effort",
         action="store_const",
         const="thorough",
-        help="also look elsewhere for displaced organs, and ask back from each answer: three times as long",
+        help="also match each answer back, and move it against half of the error: twice as long",
     )
     add("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
     console.complete(parser, run, series=True)
@@ -115,8 +115,8 @@ def run(options: argparse.Namespace) -> None:
         console.print_json({"matches": console.as_records(COLUMNS, rows), "files": files, "skipped": skipped})
         return
     names = {source.label: name for name, source in scans.items()}
-    shown = [[row[0], names[row[1]], *map(str, row[2:6]), str(row[6]) and f"{row[6]:.0f}"] for row in rows]
-    console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm"], shown)
+    shown = [[row[0], names[row[1]], *map(str, row[2:6]), str(row[6]) and f"{row[6]:.0f}", str(row[9])] for row in rows]
+    console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"], shown)
     for path in written:
         console.say(f"wrote {path}")
 
@@ -156,11 +156,16 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
     """A sentence about each answer for lists of points; empty for weights without calibration."""
     if matches.status is None:
         return ()
+    from ..embedding.levels import level_sentence
+
     return tuple(
         "absent: not in this scan"
         if status == ABSENT
         else f"{status}: {error:.0f} mm expected, {share:.0%} within 10 mm"
-        for status, error, share in zip(matches.status, matches.expected_error_mm, matches.probability, strict=True)
+        + (f"; {level_sentence(levels)}" if levels else "")
+        for status, error, share, levels in zip(
+            matches.status, matches.expected_error_mm, matches.probability, matches.levels, strict=True
+        )
     )
 
 
@@ -179,7 +184,9 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
             known = m.expected_error_mm is not None and status != ABSENT
             expected = round(float(m.expected_error_mm[n]), 2) if known else ""
             probability = round(float(m.probability[n]), 4) if m.probability is not None else ""
-            rows.append([label, answer.path, *position, status, expected, probability, round(float(m.score[n]), 4)])
+            levels = str(m.levels[n]) if m.levels is not None else ""
+            score = round(float(m.score[n]), 4)
+            rows.append([label, answer.path, *position, status, expected, probability, score, levels])
     return rows
 
 

@@ -11,37 +11,10 @@ import numpy as np
 
 from ..embedding.coverage import LEVELS_MM
 
-# Five scans as they were, turned over, and with wrong spacings: see RESULTS.md
-_SCALES = (0.7, 1.28)  # of the fit of coordinates to places; along the body, turned over, it is below 0.35
-_LEAST_ALONG = 0.35
-_MISFIT_MM = 15.0
-_USUAL_TIMES = 2.0  # times the cohort's median misfit that count as usual
-_ALONG = ("left to right", "front to back", "along the body")
-
 
 def oddities(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is odd about each scan, in words, or "": upside down, mirrored, wrong spacing, no part that is known.
-
-    Read from its faults and from how its coordinates fit an affine function of its places: a hint to look at the scan,
-    no proof.
-    """
-    usual = float(np.median([each["misfit_mm"] for each in facts])) if facts else 0.0
-    return [_oddity(each, max(_MISFIT_MM, _USUAL_TIMES * usual)) for each in facts]
-
-
-def _oddity(facts: Mapping[str, Any], most_mm: float) -> str:
-    if facts.get("faults"):
-        return "; ".join(facts["faults"])
-    scales = facts["scales"]
-    if scales[2] < _LEAST_ALONG:
-        return "head and feet seem to be swapped, or it is no known part of the body"
-    if facts["misfit_mm"] > most_mm:
-        return "front and back seem to be swapped, or it is no known part of the body"
-    odd = [n for n, scale in enumerate(scales) if not _SCALES[0] < scale < _SCALES[1]]
-    if odd:
-        factors = ", ".join(f"{scales[n]:.2f} {_ALONG[n]}" for n in odd)
-        return f"the spacing seems to be wrong, or the body is of unusual size: times {factors}"
-    return ""
+    """What is odd about each scan, in words, or "": the faults that were found when it was embedded."""
+    return ["; ".join(each.get("faults", ())) for each in facts]
 
 
 def coverage_svg(facts: Sequence[Mapping[str, Any]], title: str) -> str:

@@ -40,11 +40,29 @@ def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
     return points @ affine[:3] + affine[3]
 
 
-def misfit_mm(embedding: EmbeddingMap) -> float:
-    """Median distance in mm of a map's coordinates from their affine fit: large where it is no body."""
+@dataclass(frozen=True)
+class BodyFit:
+    """How a map's coordinates fit an affine function of their places: badly where it is no body.
+
+    misfit_mm: median distance from the function, mm. radius_mm: median distance of the body's cells from their middle,
+    mm, both in the body frame. scales: mm of the body frame for each mm of the scan along R, A, S. height_mm: of the
+    scan's body.
+    """
+
+    misfit_mm: float
+    radius_mm: float
+    scales: tuple[float, float, float]
+    height_mm: float
+
+
+def fit_body(embedding: EmbeddingMap) -> BodyFit:
+    """The fit of a map with body and with coordinates in mm; raises AnatomicalEmbeddingError for others."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
-    return float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
+    misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
+    radius = float(np.median(np.linalg.norm(body - np.median(body, axis=0), axis=1)))
+    right, front, up = (float(each) for each in np.diag(affine))
+    return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
 _MOST_FALL_MM = 80.0  # of heights on the way up; 0 in scans of the training set, above 180 in two scans joined

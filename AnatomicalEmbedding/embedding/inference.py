@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from ..errors import CancelledError, MemoryLimitError
 from ..scan.geometry import transform_points
-from ..scan.volume import Volume
+from ..scan.volume import Volume, check_voxels
 from .anchoring import anchored
 from .body import no_patient, patient_on_grid
 from .cache import MapCache
@@ -25,7 +25,7 @@ from .models.convolution import fold_norms
 from .models.network import Features
 from .models.registry import find_weights
 from .organ_boxes import organ_boxes
-from .orientation import find_faults, may_be_mirrored, orientation_of, turn_over
+from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .slabs import FINE_REACH_CELLS, SlabNetwork, run_in_slabs
 from .working_grid import axis_matrix
 
@@ -103,7 +103,8 @@ class Model:
         """Embed a scan; a cached map is returned at once.
 
         progress: called with (share done, what is being done). cancelled: asked between steps; True raises
-        CancelledError. Raises VolumeError when no body is seen, MemoryLimitError when even slabs do not fit.
+        CancelledError. Raises VolumeError when the voxels are no CT or show no body, MemoryLimitError when even
+        slabs do not fit.
         """
 
         def step(share: float, what: str) -> None:
@@ -127,10 +128,13 @@ class Model:
         return result
 
     def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
+        if not volume.path:  # a file was checked when it was read
+            check_voxels(volume)
         found, log_odds = self._look_at(volume, provenance, step)
-        mirrored = None
-        if may_be_mirrored(log_odds):
-            mirrored, _ = self._look_at(turn_over(volume, 0), provenance, lambda share, _: step(share, "checking"))
+        mirrored = {
+            axis: self._look_at(turn_over(volume, axis), provenance, lambda share, _: step(share, "checking"))[0]
+            for axis in doubtful_axes(found, log_odds)
+        }
         return replace(found, faults=find_faults(found, log_odds, mirrored))
 
     @torch.no_grad()

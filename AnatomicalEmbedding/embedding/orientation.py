@@ -1,10 +1,11 @@
-"""Is a scan stored the way round that its anatomy says? Headers can be wrong.
+"""Is a scan stored as its anatomy says: the right way round, in one piece, in its size? Headers can be wrong.
 
 A small network looks at the scan in cells of 12 mm and at its three mirror images: liver, heart, spine and head tell
-them apart. It is not of any weights' training, so that it serves them all.
+them apart. It is not of any weights' training, so that it serves them all. It knows trunks and is often wrong in
+pelves and thighs, so it only raises a doubt: a scan is reported where the mirror image makes a better body, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ import torch.nn.functional as F
 from ..errors import WeightsError
 from ..resources import resource
 from ..scan.volume import Volume
-from .coverage import body_points, heights_fall, misfit_mm, robust_affine
+from .coverage import fit_body, heights_fall
 from .map import EmbeddingMap
 from .models.mirror_network import STRIDE, MirrorNetwork
 from .models.network import piecewise_linear
@@ -26,16 +27,23 @@ METADATA_KEY = "anatomical_orientation"
 FORMAT_VERSION = 1
 FAULTS = ("left and right are swapped", "front and back are swapped", "head and feet are swapped")
 JOINED = "body heights fall on the way up, as if two scans were joined or head and feet swapped"
+UNLIKE = "it fits no known part of a body, as noise or another order of axes would"
+UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
 _SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated as the scan is
-_SURE = 3.0  # log odds of a fault
-_DOUBTFUL = 0.7  # the same where the mirror image makes a better body too; see RESULTS.md
-_CLEARLY = 1.03  # factor by which it must fit better
+_SURE = 3.0  # log odds of swapped sides, unless the mirror image makes a much worse body
+_DOUBTFUL = 0.7  # log odds from which a mirror image is looked at; see RESULTS.md
+_MISFIT_MM = 18.0  # of coordinates, from which all are; scans stored the right way round have less
+_BETTER = 1.03  # factor by which a left-right mirror image must fit better: the body's sides look alike
+_MUCH = 1.2  # the same where front and back, or head and feet, are exchanged
 _LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan, along the body; about 1 where it is stored upright
 _LEAST_ACROSS = 0.5  # the same from left to right; less is no body at all
 _SHORT_MM = 100.0  # scans of less height say little of it
-_FEWEST_CELLS = 100
+# See RESULTS.md: in scans of adults the misfit is at most 0.13 of the distances in the body, and 1 mm of a scan is 0.63
+# to 1.37 mm of the body frame.
+_UNLIKE = 0.2
+_SIZES = 0.6, 1.45
 
 
 @torch.no_grad()
@@ -54,31 +62,54 @@ def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
     return network(torch.stack([_padded(cells, shift) for shift in _SHIFTS])).mean(0)
 
 
-def may_be_mirrored(log_odds: Sequence[float]) -> bool:
-    """Is it worth to look at a scan's left-right mirror image too? log_odds: by `orientation_of`."""
-    return log_odds[0] < -_DOUBTFUL
+def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
+    """The axes R, A, S (0, 1, 2) along which a scan's mirror image has to be looked at; mostly none.
+
+    log_odds: by `orientation_of`. A map without coordinates in mm has none, as it cannot be compared.
+    """
+    if not _in_body_frame(embedding):
+        return ()
+    fit = fit_body(embedding)
+    doubts = [odds < -_DOUBTFUL for odds in log_odds]
+    if fit.misfit_mm > _MISFIT_MM and embedding.calibration is not None:
+        doubts[1:] = True, True
+    across, _, along = fit.scales
+    doubts[2] |= fit.height_mm > _SHORT_MM and along < _LEAST_ALONG and across > _LEAST_ACROSS and log_odds[2] <= 0
+    return tuple(axis for axis, doubt in enumerate(doubts) if doubt)
 
 
 def find_faults(
-    embedding: EmbeddingMap, log_odds: Sequence[float], mirrored: EmbeddingMap | None = None
+    embedding: EmbeddingMap, log_odds: Sequence[float], mirrored: Mapping[int, EmbeddingMap]
 ) -> tuple[str, ...]:
-    """Those of FAULTS that a scan clearly has, or JOINED; none is no proof.
+    """How a scan seems to be stored wrongly: FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE; no fault is no proof.
 
-    log_odds: by `orientation_of`. mirrored: the map of the scan's left-right mirror image, if there is one: it says
-    more where it makes a better body. Coordinates that run down while the scan runs up say it of head and feet,
-    unless the network sees them the right way round.
+    log_odds: by `orientation_of`. mirrored: maps of the scan's mirror images along `doubtful_axes`. UNLIKE and
+    UNUSUAL_SIZE are only found by weights with a calibration: coordinates of others may be as bad in any scan.
     """
-    turned, joined = [odds < -_SURE for odds in log_odds], False
-    if embedding.provenance.metric and embedding.coordinate is not None:
-        ras, body = body_points(embedding)
-        if len(ras) > _FEWEST_CELLS and np.ptp(ras[:, 2]) > _SHORT_MM:
-            across, _, along = np.diag(robust_affine(ras, body)[0])
-            turned[2] |= along < _LEAST_ALONG and across > _LEAST_ACROSS and log_odds[2] <= 0
-        joined = not any(turned) and heights_fall(embedding)
-        if mirrored is not None and may_be_mirrored(log_odds):
-            turned[0] |= misfit_mm(embedding) > _CLEARLY * misfit_mm(mirrored)
-    every = zip((*FAULTS, JOINED), (*turned, joined), strict=True)
+    if not _in_body_frame(embedding):
+        return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
+    fit = fit_body(embedding)
+    measured = embedding.calibration is not None
+    times = {axis: fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6) for axis, image in mirrored.items()}
+    turned = [times.get(axis, 0.0) > (_MUCH if axis else _BETTER) for axis in range(3)]
+    turned[0] |= log_odds[0] < -_SURE and times.get(0, 0.0) > 1 / _MUCH
+    joined, unlike, odd_size = (
+        not any(turned) and fault
+        for fault in (
+            heights_fall(embedding),
+            measured and fit.misfit_mm > _UNLIKE * fit.radius_mm,
+            measured and not all(_SIZES[0] < scale < _SIZES[1] for scale in fit.scales),
+        )
+    )
+    every = zip(
+        (*FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE), (*turned, joined, unlike, odd_size and not unlike), strict=True
+    )
     return tuple(fault for fault, is_there in every if is_there)
+
+
+def _in_body_frame(embedding: EmbeddingMap) -> bool:
+    """Whether a map places a scan in the common body, in mm along all three axes."""
+    return embedding.provenance.metric and embedding.coordinate is not None and not embedding.levels_alone
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:

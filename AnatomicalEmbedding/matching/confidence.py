@@ -11,21 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..embedding.calibration import ABSENT, MATCHED, UNCERTAIN, Calibration
+from ..embedding.calibration import Calibration
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from ..scan.geometry import transform_points
 from .coordinates import CoordinateAnswers
+from .status import decide
 from .target_batch import TargetRows
 
 EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
     "cycle",
 )  # fmt: skip
-_PRESENT = 0.85  # least probability that the point is in the scan, of a match
-_WITHIN = 0.2  # least probability that the answer is within 10 mm, of a match
-_MOST_MM = 20.0  # largest expected error of a match: half of the answers beyond it are wrong by more than that
 _SURE = 0.99  # the highest probability that about a thousand similar matches can support
+PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # of the point in the body frame
 _FAR_MM = 60.0  # from the edge; beyond it an edge has no influence
 
 
@@ -86,6 +85,4 @@ def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) ->
     present, within, near, error = calibration.forests[effort].predict(evidence).T
     within, near = (np.clip(share, 1 - _SURE, _SURE) for share in (within, near))
     expected = error / np.maximum(present, 1e-3)
-    doubtful = (present < _PRESENT) | (within < _WITHIN) | (expected > _MOST_MM)
-    status = np.where(present < 0.5, ABSENT, np.where(doubtful, UNCERTAIN, MATCHED))
-    return Verdicts(status, expected, within, near)
+    return Verdicts(decide(present, within, expected), expected, within, near)

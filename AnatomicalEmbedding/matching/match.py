@@ -1,8 +1,8 @@
 """The same anatomical points in other scans, with the expected error of each answer.
 
 Coordinates of the common body give a first answer (`coordinates`). Where maps hold descriptors, those of the
-tissue around the point refine it (`blocks`), or, faster, the point's own descriptor alone (`descriptors`); `candidates`
-adds a wider search. `confidence` estimates the error of each answer.
+tissue around the point refine it (`blocks`), or, faster, the point's own descriptor alone (`descriptors`). Answers may
+be matched back, too. `confidence` estimates the error of each answer.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,22 @@ import numpy as np
 import torch
 
 from ..embedding.calibration import Calibration
+from ..embedding.levels import above_ends, counted_alike, levels_at, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..scan.geometry import transform_points
-from . import candidates, descriptors
+from . import descriptors
 from .blocks import match_blocks
-from .confidence import Evidence, judge
+from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
 from .query import Query
+from .status import at_most_uncertain
 from .target_batch import TargetRows
 
 EFFORTS = ("coordinates", "fast", "standard", "thorough")  # the least first
 _SCORE_MM = 10.0
+_CORRECTED_MM = 15.0  # where the way back ends further from the point, no correction
+_SAME_TISSUE = 0.85  # similarity: of one patient's two scans at the spine 80 % have it, of two patients' 3 %
 _AT_ONCE = 2000  # points in a target: each needs 13 kB of what is read of the template
 
 
@@ -37,6 +41,8 @@ class Matches:
     answers where the point is in the scan. probability, probability_20: (N,) that the point is in the scan and the
     answer within 10 mm, or 20 mm, of it. All are None where the weights carry no calibration.
     evidence: (N, len(confidence.EVIDENCE)) what they are judged by, or None for weights without coordinates.
+    levels: (N,) "" or, of an answer at the spine that may be one vertebra off, the two levels: "L3 or L4". Such an
+    answer is never matched. None for weights without coordinates.
     """
 
     points_ras: np.ndarray
@@ -46,6 +52,7 @@ class Matches:
     probability: np.ndarray | None = None
     probability_20: np.ndarray | None = None
     evidence: np.ndarray | None = None
+    levels: np.ndarray | None = None
 
 
 def match(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard") -> Matches:
@@ -61,8 +68,8 @@ def match_all(
     points_ras: (N, 3) RAS mm in the template; continuous, never snapped to a voxel.
     effort: "standard"; "fast" compares the points' own descriptors alone, not the tissue around them: a tenth of a
     millisecond a point instead of half of one, and less exact, for crosshairs that follow the mouse and for tens of
-    thousands of points; "thorough" also looks elsewhere for displaced organs and matches each answer back: three
-    times as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
+    thousands of points; "thorough" also matches each answer back and moves it against half of the error:
+    twice as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
     Every answer lies in its target scan and in one of its body cells, even where the point is reported as absent.
     Raises PointsError for a point outside the template, MapError when the maps are of different weights or a target
     holds no body, or levels alone, AnatomicalEmbeddingError for another effort.
@@ -99,12 +106,13 @@ def _match(
     if template.local is None or any(target.local is None for target in targets):
         effort = "coordinates"
     rows = TargetRows.each(targets, len(points_ras))
-    cells, score, evidence = _find(Query(template, points_ras), rows, effort)
+    query = Query(template, points_ras)
+    cells, score, evidence = _find(query, rows, effort)
     if effort == "thorough":
         back = _matched_back(template, cells, rows)
-        cells, cycle_mm = candidates.corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
+        cells, cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
         evidence.add_cycle(cycle_mm)
-    return _judged(cells, score, evidence, rows, template.calibration, effort)
+    return _judged(query, cells, score, evidence, rows, template.calibration, effort)
 
 
 def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
@@ -132,7 +140,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     elif effort == "standard" and query.blocks is None:
         effort = "fast"
     rows = TargetRows.each(targets, len(query.coordinates))
-    return _judged(*_find(query, rows, effort), rows, targets[0].calibration, effort)
+    return _judged(query, *_find(query, rows, effort), rows, targets[0].calibration, effort)
 
 
 def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
@@ -151,13 +159,12 @@ def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, to
         return rows.read(into_body, cells), score, evidence
     blocks = query.blocks.repeat(times)
     found = match_blocks(blocks, rows, first.cells)
-    if effort == "thorough":
-        found = candidates.elsewhere(found, blocks, query.descriptors.repeat(times, 1), coordinates, rows)
     evidence.add_appearance(found.similarity, found.spread_mm)
     return rows.read(into_body, found.cells), found.similarity, evidence
 
 
 def _judged(
+    query: Query,
     cells: torch.Tensor,
     score: torch.Tensor,
     evidence: Evidence,
@@ -171,9 +178,31 @@ def _judged(
     parts = zip(rows.maps, cells.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
     known = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
-    known |= {} if verdicts is None else vars(verdicts)
+    known["levels"] = _doubtful_levels(query, places, known["score"], table, rows, effort)
+    if verdicts is not None:
+        known |= vars(verdicts) | {"status": at_most_uncertain(verdicts.status, known["levels"] != "")}
     split = {name: np.split(values, len(rows.maps)) for name, values in known.items()}
     return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
+
+
+def _doubtful_levels(
+    query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
+) -> np.ndarray:
+    """(n,) levels of the answers at the spine that may be one vertebra off, "" for all others.
+
+    A level is known where both scans show the point equally high above the same end of the spine. It need not be where
+    the tissue itself is found again, as in two scans of one patient.
+    """
+    coordinates = table[:, PLACE]
+    doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)
+    if effort not in ("coordinates", "fast"):
+        doubtful &= score < _SAME_TISSUE
+    if doubtful.any():
+        heights = np.split(places[:, 2], np.cumsum(rows.counts)[:-1])
+        found = [above_ends(part, spine_ends(target)) for part, target in zip(heights, rows.maps, strict=True)]
+        wanted = np.tile(query.above_ends_mm, (len(rows.maps), 1))
+        doubtful &= ~counted_alike(wanted, np.concatenate(found))
+    return np.where(doubtful, levels_at(coordinates[:, 2]), "")
 
 
 def check_target(target: EmbeddingMap) -> None:
@@ -199,6 +228,19 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
             for target, part in zip(rows.maps, cells.split(rows.counts), strict=True)
         ]
     )
+
+
+def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
+    """Answers in cells (n, 3) moved against half the error of the way back (n, 3) RAS mm; and that distance (n,).
+
+    Matching is not symmetric: an answer, matched back, ends next to the point (Bai 2023 iterates the same to a fixed
+    point).
+    """
+    off = torch.from_numpy(off_mm)
+    cycle_mm = off.norm(dim=1)
+    cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
+    moved = cells - 0.5 * off / cell_mm * (cycle_mm < _CORRECTED_MM)[:, None]
+    return rows.read(into_body, moved), cycle_mm
 
 
 def _joined(parts: Sequence[Matches]) -> Matches:

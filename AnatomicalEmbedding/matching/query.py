@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from ..embedding.levels import ENDS_MM, above_ends, spine_ends
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..scan.geometry import transform_points
@@ -44,6 +45,11 @@ class Query:
         return describe_blocks(self._template, self._cells)
 
     @cached_property
+    def above_ends_mm(self) -> np.ndarray:
+        """(n, len(ENDS_MM)) mm above the ends of the spine that the template shows, else NaN."""
+        return above_ends(self._points_ras[:, 2], spine_ends(self._template))
+
+    @cached_property
     def _cells(self) -> torch.Tensor:
         return torch.from_numpy(transform_points(self._template.ras_to_cell, self._points_ras))
 
@@ -62,15 +68,18 @@ class StoredQuery(Query):
         sizes: torch.Tensor,
         descriptors: torch.Tensor | None = None,
         blocks: Blocks | None = None,
+        above_ends_mm: np.ndarray | None = None,
     ) -> None:
         self.weights_hash, self.coordinates, self.sizes = weights_hash, coordinates, sizes
         self.descriptors, self.blocks = descriptors, blocks
+        unknown = np.full((len(coordinates), len(ENDS_MM)), np.nan)
+        self.above_ends_mm = unknown if above_ends_mm is None else above_ends_mm
 
     @classmethod
     def of(cls, query: Query, with_blocks: bool = True) -> StoredQuery:
         """All of a query, read now. with_blocks: also the tissue around the points, which "fast" does not need."""
         blocks = query.blocks if with_blocks else None
-        return cls(query.weights_hash, query.coordinates, query.sizes, query.descriptors, blocks)
+        return cls(query.weights_hash, query.coordinates, query.sizes, query.descriptors, blocks, query.above_ends_mm)
 
     @classmethod
     def joined(cls, parts: list[StoredQuery]) -> StoredQuery:
@@ -87,4 +96,5 @@ class StoredQuery(Query):
             blocks = Blocks(torch.cat([b.descriptors for b in every]), torch.cat([b.seen for b in every]))
         sizes = torch.cat([part.sizes for part in parts])
         coordinates = torch.cat([part.coordinates for part in parts])
-        return cls(parts[0].weights_hash, coordinates, sizes, descriptors, blocks)
+        above_ends_mm = np.concatenate([part.above_ends_mm for part in parts])
+        return cls(parts[0].weights_hash, coordinates, sizes, descriptors, blocks, above_ends_mm)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..embedding.levels import level_sentence
 from ..errors import PointsError
 from ..scan.points import PointList
 from ..scan.volume import Volume
@@ -45,6 +46,7 @@ class _Answer:
     error_mm: float | None
     outside: bool
     crops: list[_Crop]
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ def _make_answer(
 ) -> _Answer:
     point = np.asarray(matches.points_ras[index], dtype=np.float64)
     found = bool(np.isfinite(point).all())
+    levels = "" if matches.levels is None else str(matches.levels[index])
     return _Answer(
         target=name,
         point_ras=tuple(point) if found else None,
@@ -173,6 +176,7 @@ def _make_answer(
         error_mm=float(np.linalg.norm(point - true_ras)) if found and np.isfinite(true_ras).all() else None,
         outside=found and not volume.contains(point[None])[0],
         crops=_crops(volume, point, window, true_ras) if found else [],
+        doubt=level_sentence(levels) if levels else "",
     )
 
 

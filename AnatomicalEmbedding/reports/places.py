@@ -57,6 +57,8 @@ def _card(volume: Volume, words: str, place: Place, drawn: bool) -> _Card:
         side = f", it would be {place.side} of it" if place.side else ""
         return _Card(words, place.title, place.status, f"not in this scan{side}", [])
     where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, {place.probability:.0%}"
+    if place.doubt:
+        where += f"; {place.doubt}"
     if place.side:
         where += f"; the rest is {place.side} of the scan"
     if place.remark:

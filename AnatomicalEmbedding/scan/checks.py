@@ -24,6 +24,8 @@ _MOST_VOXELS = 1 << 31  # 1024 x 1024 x 2048
 _MOST_PACKED = 1032  # times, by deflate: https://zlib.net/zlib_tech.html
 _AXIS_NAMES = "ijk"
 _MAX_LABELS = 150
+_AIR_HU = -300
+_LEAST_CUT, _TIMES_CUT = 0.2, 3.0  # share of a face that is tissue, and how many times that of the ends; see RESULTS.md
 _SAMPLES = 500_000
 
 
@@ -116,6 +118,22 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
         raise VolumeError(
             f"{where}: covers only {seen} mm; at least {MIN_EXTENT_MM:.0f} mm are needed along each axis,"
             " give a larger part of the scan."
+        )
+
+
+def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> None:
+    """Raise VolumeError where voxels (k,j,i) seem to be in the order (i,j,k), as nibabel gives them.
+
+    A scan ends in the body above or below, and in air at the sides; with its axes reversed it is the other way round.
+    """
+    along = int(np.argmax(np.abs(ijk_to_ras[2, :3]) / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)))
+    ends, sides = (
+        max(float(np.mean(voxels.take(n, axis=axis) > _AIR_HU)) for n in (0, -1)) for axis in (2 - along, along)
+    )
+    if sides > _LEAST_CUT and sides > _TIMES_CUT * ends:
+        raise VolumeError(
+            f"{where}: the body ends in air above and below and is cut at its sides, as if voxels were in the order "
+            "i, j, k of nibabel; give them as k, j, i: array.transpose()."
         )
 
 

@@ -22,6 +22,7 @@ from .checks import (
     PADDING_HU,
     as_affine,
     as_hu_array,
+    check_axis_order,
     check_extent,
     check_hounsfield,
     check_spacing,
@@ -42,7 +43,8 @@ class Volume:
     ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
     name: for messages and reports. path: its file or folder. notes: changes that the reader made.
 
-    Raises VolumeError when voxels are not 3-D, not finite, or the geometry is not usable.
+    Raises VolumeError when voxels are not 3-D, not finite, or the geometry is not usable. That they are a CT is checked
+    by `read`, by `from_array`, and when the volume is embedded.
     """
 
     voxels: np.ndarray
@@ -173,9 +175,16 @@ class Volume:
 
 def check_ct(volume: Volume) -> None:
     """Raise VolumeError unless the volume is large enough and looks like CT in Hounsfield units."""
+    check_extent(volume.shape, volume.ijk_to_ras, volume.path or volume.name or "volume")
+    check_voxels(volume)
+
+
+def check_voxels(volume: Volume) -> None:
+    """Raise VolumeError unless the voxels look like CT in Hounsfield units, those of an array in the right order."""
     where = volume.path or volume.name or "volume"
-    check_extent(volume.shape, volume.ijk_to_ras, where)
     check_hounsfield(volume.voxels, where)
+    if not volume.path:
+        check_axis_order(volume.voxels, volume.ijk_to_ras, where)
 
 
 def _from_arrays(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..embedding.calibration import ABSENT
+from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import MapError, PointsError
 from ..matching.match import Matches, match_query
@@ -29,6 +30,7 @@ _SLOPE_MM = 14.0  # keeps the displacement uniform where points lie this close t
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _NEAR_ERRORS = 1.5  # likely errors from the scan's edge within which a side may lie beyond it
+_LOOSE = 0.4  # likely error of a side, in the box's smallest size, from which a box may miss its structure
 _DISAGREES_MM = 15.0
 _DISAGREES_TIMES = 3.0  # times the usual distance of the others' boxes
 
@@ -56,7 +58,8 @@ class Located:
     present: (0..1) share of its points in the target; at 0 the box is the expected place outside the scan.
     cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree.
     near: SIDES so near to the scan's edge, for their likely error, that they may lie beyond it.
-    scan_ras: (2, 3) RAS mm, the box of the scan.
+    scan_ras: (2, 3) RAS mm, the box of the scan. levels: of a vertebra, disc or rib that may be one level off, the two
+    levels: "L3 or L4".
     """
 
     name: str
@@ -67,6 +70,7 @@ class Located:
     remarks: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
     scan_ras: np.ndarray = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
+    levels: str = ""
 
     def in_scan(self, box_ras: np.ndarray) -> np.ndarray:
         """The part of a box (2, 3) RAS mm that lies in the scan; without volume where it lies outside."""
@@ -74,13 +78,16 @@ class Located:
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent", or "uncertain": whole as far as is known, but perhaps cut."""
+        """ "whole", "cut", "absent", or "uncertain": perhaps cut, missed by its box, or the next vertebra or rib."""
         low, high = self.in_scan(self.box_ras)
         if self.present == 0 or not (high > low).all():
             return "absent"
+        if self.levels:
+            return "uncertain"
         if self.cut or self.present < 0.5:
             return "cut"
-        return "uncertain" if self.near else "whole"
+        loose = self.sigma_mm.max() > _LOOSE * (self.box_ras[1] - self.box_ras[0]).min()
+        return "uncertain" if self.near or loose else "whole"
 
 
 def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
@@ -212,7 +219,17 @@ def _combined(
         side for side, left, error in zip(SIDES, inside_mm, sigma, strict=True) if 0 <= left < _NEAR_ERRORS * error
     )
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
-    return Located(name, box, sigma, present, cut, _disagreements(sides), near, scan)
+    levels = _doubtful_levels(name, box, target)
+    remarks = ((level_sentence(levels),) if levels else ()) + _disagreements(sides)
+    return Located(name, box, sigma, present, cut, remarks, near, scan, levels)
+
+
+def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
+    """The two levels of a vertebra, disc or rib whose level is not known, else ""."""
+    level, middle = level_of(name), box.mean(axis=0)
+    if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
+        return ""
+    return doubtful_level(name, level, float(target.sample(held_in(target, middle[None]))[0, 2]))
 
 
 def _disagreements(sides: np.ndarray) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from .organ_head import OrganExample, share_of_cells
 CODE_CHANNELS = 8
 _NEAR_CELLS = 2
 _OPPOSED = 0.3  # negative cosine that the codes of neighbours are drawn to
-_LEAST_WEIGHT = 0.02  # of two organs that never lie near each other: thorough matching looks far
+_LEAST_WEIGHT = 0.02  # of two organs that never lie near each other
 _ELSEWHERE_WEIGHT = 0.3  # the least of everything else, which is next to every organ
 _STEPS, _RATE = 500, 0.05
 

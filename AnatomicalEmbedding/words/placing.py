@@ -16,6 +16,7 @@ import numpy as np
 
 from ..anatomy.terms import load_terms
 from ..embedding.calibration import UNCERTAIN
+from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
 from ..scan.volume import Volume
@@ -31,7 +32,7 @@ from .presence import Presence, frame_fields, uses_atlas
 from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
 from .scan_grid import make_scan_grid
-from .spine import between_bounds, find_spine, numbered_place
+from .spine import begins_at_end, between_bounds, find_spine, numbered_place
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"  # and calibration.UNCERTAIN
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
@@ -58,10 +59,10 @@ class Place:
     """Where a place is in one scan.
 
     name: of the term. title: in words. status: "inside", "partly" or "outside" the scan, or "uncertain": perhaps it is
-    not there at all. side: where the rest lies, of "partly" and "outside". probability: that the point lies in the
-    place (of "outside": that it is outside). point_ras: (3,) RAS mm, the best point, or None where outside. region:
-    chance of each cell of `grid` to be in the place. negated: the text says that a finding is not there. remark: what a
-    reader must know besides, or "".
+    not there at all, or the next vertebra or rib is. side: where the rest lies, of "partly" and "outside". probability:
+    that the point lies in the place (of "outside": that it is outside). point_ras: (3,) RAS mm, the best point, or None
+    where outside. region: chance of each cell of `grid` to be in the place. negated: the text says that a finding is
+    not there. levels: where the level is not certain, the two: "L3 or L4". remark: what a reader must know besides.
     """
 
     name: str
@@ -73,7 +74,13 @@ class Place:
     region: Field = dataclasses.field(repr=False)
     grid: Grid = dataclasses.field(repr=False)
     negated: bool = False
+    levels: str = ""
     remark: str = ""
+
+    @property
+    def doubt(self) -> str:
+        """A sentence about the level, or ""."""
+        return level_sentence(self.levels) if self.levels else ""
 
     def mask(self, share: float) -> Field:
         """1 in the smallest region that holds this share (0.5, 0.9) of the place's chance, else 0."""
@@ -171,7 +178,9 @@ class PlaceFinder:
         if (share <= _OUTSIDE_SHARE and not seen) or point is None:
             return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid, negated)
         status = INSIDE if share >= _INSIDE_SHARE and not beyond else PARTLY
-        return Place(name, title, status, "" if status == INSIDE else side, chance, point, region, self.grid, negated)
+        side, levels = "" if status == INSIDE else side, self._doubtful_levels(name, point)
+        status = UNCERTAIN if levels else status
+        return Place(name, title, status, side, chance, point, region, self.grid, negated, levels)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:
         """What lies at a point (3,) RAS mm, the likeliest first. Raises PointsError for a point outside the scan."""
@@ -197,6 +206,22 @@ class PlaceFinder:
         parents = {n for each in found for n in self._terms.ancestors(each.name)}
         found.sort(key=lambda each: (each.probability < 0.3, each.name in parents, -each.probability))
         return found[:most]
+
+    def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
+        """The two levels of a vertebra, disc or rib at a point (3,) that may be one level off, else ""."""
+        level = level_of(name)
+        known = level is None or self._is_counted
+        if not known and self._spine is None:
+            known = is_counted(level, point[2], spine_ends(self.embedding))
+        if known:
+            return ""
+        i, j, k = np.clip(self.grid.nearest(point), 0, np.array(self.grid.shape[::-1]) - 1)
+        return doubtful_level(name, level, float(self.grid.body[2, k, j, i]))
+
+    @cached_property
+    def _is_counted(self) -> bool:
+        """Whether the levels of the spine are counted from an end of it."""
+        return self._spine is not None and begins_at_end(self._spine, spine_ends(self.embedding))
 
     @cached_property
     def _ribs(self) -> Ribs | None:

@@ -8,11 +8,13 @@ on both sides of it).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..anatomy.names import VERTEBRAE
+from ..embedding.levels import NEXT_TO, has_next
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
@@ -111,6 +113,12 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
     heights, path, body_z = course
     disc = _discness(volume, heights, path)
     return _fitted(names, frame, heights, path, body_z, disc)
+
+
+def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
+    """Whether one of `levels.spine_ends` lies next to the vertebra that belongs there; the others are then counted."""
+    heights = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
+    return any(NEXT_TO[end] in heights and has_next(end, heights[NEXT_TO[end]], at) for end, at in ends.items())
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
 
-COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score"]
+COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels"]
 pytestmark = pytest.mark.usefixtures("kept_maps")
 
 

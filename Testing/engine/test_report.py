@@ -4,12 +4,12 @@ import base64
 import io
 import re
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+from AnatomicalEmbedding.matching.match import Matches
 from AnatomicalEmbedding.reports import pictures
 from AnatomicalEmbedding.reports.matches import write_report
 from AnatomicalEmbedding.reports.pictures import AXIAL, BONE, CORONAL, LUNG, PLANES, SAGITTAL, SOFT_TISSUE
@@ -135,7 +135,7 @@ def test_window_follows_the_neighbourhood(inside_hu, window):
 
 def matches(points_ras, **known):
     fields = {"score": None, "status": None, "expected_error_mm": None, "probability": None} | known
-    return SimpleNamespace(points_ras=np.asarray(points_ras, dtype=float), **fields)
+    return Matches(np.asarray(points_ras, dtype=float), **fields)
 
 
 @pytest.fixture

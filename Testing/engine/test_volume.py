@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scan_files import centred_affine, linear_ct, true_hu, voxel_positions
 
+from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume, check_ct
@@ -313,3 +314,23 @@ def test_every_real_scan_is_accepted(real_data: Path):
         assert Volume.read(path).voxels.dtype == np.int16
     with pytest.raises(VolumeError, match="label map"):
         Volume.read(real_data / "dev" / "ts_example.seg.nii.gz")
+
+
+def test_arrays_of_real_scans_are_accepted_and_refused_in_the_order_of_nibabel(real_data: Path):
+    """Also where air lies above and below; crops without air around the body cannot be told."""
+    for name in ("ircad_p17", "mirp_LUNG1-001", "segthor_10", "waw0697_ap"):
+        scan = Volume.read(real_data / "dev" / f"{name}.nii.gz")
+        Volume.from_array(scan.voxels, scan.ijk_to_ras)
+        padded = np.pad(scan.voxels, ((8, 8), (0, 0), (0, 0)), constant_values=-1000)
+        Volume.from_array(padded, scan.ijk_to_ras)
+        with pytest.raises(VolumeError, match="order i, j, k"):
+            Volume.from_array(scan.voxels.transpose(), scan.ijk_to_ras)
+
+
+def test_whatever_is_embedded_is_a_ct(real_data: Path):
+    model = load_model(device="cpu")
+    scan = Volume.read(real_data / "dev" / "ircad_p17.nii.gz")
+    with pytest.raises(VolumeError, match="order i, j, k"):
+        model.embed(Volume(scan.voxels.transpose(), scan.ijk_to_ras))
+    with pytest.raises(VolumeError, match="not a CT in Hounsfield units"):
+        model.embed(Volume((scan.voxels.clip(-1000, 1000) + 1000) / 2000, scan.ijk_to_ras))

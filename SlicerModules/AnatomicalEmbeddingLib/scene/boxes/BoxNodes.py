@@ -59,7 +59,7 @@ class FoundBox:
         source = "by your examples" if self.byOwn else "by the library"
         if self.status == ABSENT:
             return f"absent: this scan does not seem to show it ({source})"
-        status = "perhaps whole, perhaps cut by the scan's edge" if self.status == UNCERTAIN else self.status
+        status = "perhaps cut by the scan's edge, perhaps elsewhere" if self.status == UNCERTAIN else self.status
         where = f", beyond the scan at its {' and '.join(self.cut)} side" if self.cut else ""
         error = f"likely error of a side {max(self.sigmaMm):.0f} mm"
         remarks = "".join(f"; {remark}" for remark in self.remarks)

@@ -67,6 +67,7 @@ class FoundPlace:
         where = "found" if not place.side else f"partly in this scan; the rest lies {place.side} to it"
         if place.status == "uncertain" and place.remark:
             return f"not certain ({_percent(place.probability)}): {place.remark}"
+        where = f"{where}; {place.doubt}" if place.doubt else where
         return f"{where} ({_percent(place.probability)})"
 
 

@@ -1,0 +1,136 @@
+"""Where the levels of the spine are known: near an end from which vertebrae can be counted.
+
+Neighbouring vertebrae look alike, and organs lie up to a level higher or lower in one patient than in another. So a
+coordinate or an appearance alone may be one level off. A level counts as known within the length of three vertebrae of
+the sacrum, the lung apices or the skull base, where a scan shows one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..scan.geometry import bounds_of
+from .map import EmbeddingMap
+
+# Usual middles of the bodies of vertebrae in the body frame, A and S mm, from the label maps of the atlas.
+_COURSE_MM = {
+    "C1": (1, 649), "C2": (24, 633), "C3": (21, 616), "C4": (17, 598), "C5": (15, 579), "C6": (9, 561),
+    "C7": (9, 555), "T1": (-4, 545), "T2": (-11, 521), "T3": (-23, 504), "T4": (-37, 485), "T5": (-43, 463),
+    "T6": (-46, 438), "T7": (-37, 413), "T8": (-36, 388), "T9": (-30, 365), "T10": (-26, 339), "T11": (-21, 310),
+    "T12": (-16, 288), "L1": (-10, 263), "L2": (-5, 233), "L3": (-5, 206), "L4": (-3, 171), "L5": (-7, 136),
+    "S1": (-22, 108),
+}  # fmt: skip
+_NAMES = list(_COURSE_MM)
+_AHEAD_MM, _HEIGHT_MM = np.array(list(_COURSE_MM.values()), dtype=np.float64).T
+# The organs whose top or bottom is an end to count from, and its usual height in the body frame.
+ENDS_MM = {"sacrum": 131.0, "lung apices": 552.0, "skull base": 638.0}
+NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the vertebra at each end
+_LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
+_LEAST_SACRUM_MM = 35.0  # of its height in the scan; the organ head sees less of it in last lumbar vertebrae, too
+_WITHIN_MM = 5.0  # of the scan; an organ that goes on beyond the scan ends closer to its border
+_BELOW_BRAIN_MM = 30.0  # so much of the neck is shown
+_APICES_FROM_MM = 530.0  # body height that the scan's top must reach
+_TOP_MM = 80.0
+_BEHIND_MM = 45.0  # spinous processes, from the middle of a body
+_NEAR_MM = 60.0  # of the line of bodies and processes: within 4 cm of bone
+_FARTHEST_MM = 100.0  # from an end; the heights of three vertebrae
+_AGREE_MM = np.array([20.0, 13.0, 10.0])  # at each end of ENDS_MM: half a vertebra there and a bit
+_NUMBERED = re.compile(
+    r"(?:vertebrae?|disc)_([ctls]\d+)(?:_.*)?|rib_(?:left_|right_)?(\d+)(?:_left|_right)?", re.IGNORECASE
+)
+
+
+def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
+    """World heights, S mm, of those of ENDS_MM that a scan shows."""
+    boxes = embedding.organ_boxes
+    if not embedding.provenance.metric or embedding.coordinate is None or not boxes:
+        return {}
+    low, high = bounds_of(embedding.scan_to_ras, embedding.scan_shape)[:, 2]
+    ends = {}
+    if (sacrum := boxes.get("sacrum")) is not None:
+        bottom, top = sacrum[:, 2]
+        if top - bottom >= _LEAST_SACRUM_MM and top < high - 2 * _WITHIN_MM:
+            ends["sacrum"] = float(top)
+    tops = [float(boxes[name][1, 2]) for name in _LUNGS if name in boxes]
+    if tops and max(tops) < high - _WITHIN_MM and _height_of_top(embedding, high) > _APICES_FROM_MM:
+        ends["lung apices"] = float(np.mean(tops))
+    bottoms = [float(boxes[name][0, 2]) for name in _BRAIN if name in boxes]
+    if bottoms and min(bottoms) > low + _BELOW_BRAIN_MM:
+        ends["skull base"] = min(bottoms)
+    return ends
+
+
+def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
+    """Body height at a scan's upper end."""
+    k = embedding.body_index[:, 2].numpy()
+    heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * k
+    near = heights > high - _TOP_MM
+    if not near.any():
+        return -np.inf
+    return float(np.median(embedding.body_cells[1][near, 2].numpy() + high - heights[near]))
+
+
+def near_spine(coordinates: np.ndarray) -> np.ndarray:
+    """(n,) bool: do places of the body frame (n, 3), mm, lie within 4 cm of the spine's bones?"""
+    x, y, z = np.asarray(coordinates, dtype=np.float64).T
+    middle = np.interp(z, _HEIGHT_MM[::-1], _AHEAD_MM[::-1])
+    away = np.maximum(y - middle, np.maximum(middle - _BEHIND_MM - y, 0))
+    beyond = np.maximum(z - _HEIGHT_MM[0], np.maximum(_HEIGHT_MM[-1] - z, 0))
+    return np.sqrt(x**2 + away**2 + beyond**2) < _NEAR_MM
+
+
+def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
+    """(n, len(ENDS_MM)) mm that world heights (n,) lie above each end; NaN for an end that the scan does not show."""
+    return np.asarray(heights, dtype=np.float64)[:, None] - [ends.get(name, np.nan) for name in ENDS_MM]
+
+
+def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """(n,) bool: do two scans show n points equally high above the same near end? Each (n, ends), of `above_ends`."""
+    near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # NaN is neither
+    return near.any(axis=1)
+
+
+def has_next(end: str, height: float, at: float) -> bool:
+    """Whether a vertebra at a world height can be that of NEXT_TO, the end being seen at another height."""
+    return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
+
+
+def levels_at(heights: np.ndarray) -> np.ndarray:
+    """(n,) names of the two vertebrae between whose middles body heights (n,) lie, "L3 or L4"."""
+    below = np.clip(np.searchsorted(-_HEIGHT_MM, -np.asarray(heights, dtype=np.float64)), 1, len(_NAMES) - 1)
+    return np.array([f"{_NAMES[n - 1]} or {_NAMES[n]}" for n in below], dtype=str)
+
+
+def level_of(structure: str) -> str | None:
+    """The vertebra of a numbered vertebra, disc (of the one above it) or rib, by its name; None for others."""
+    found = _NUMBERED.fullmatch(structure)
+    level = None if found is None else found[1].upper() if found[1] else f"T{found[2]}"
+    return level if level in _COURSE_MM else None
+
+
+def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
+    """Whether a vertebra, whose middle is at a world height, lies at its usual distance from an end near it."""
+    usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
+    return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
+
+
+def doubtful_level(structure: str, level: str, body_height: float) -> str:
+    """The two levels of a numbered structure that may be one level off, by the body height of its place: "L3 or L4".
+
+    Of ribs "rib 11 or 12"; below the last rib there are the processes of L1.
+    """
+    n = _NAMES.index(level)
+    other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]
+    if not structure.startswith("rib"):
+        return f"{level} or {other}"
+    if other == "L1":
+        return "rib 12 or a process of L1"
+    return f"rib {level[1:]} or {other[1:]}" if other[0] == "T" else f"rib {level[1:]} or 2"
+
+
+def level_sentence(levels: str) -> str:
+    """What is said of an answer whose level may be one off."""
+    return f"the level is not certain: {levels}"

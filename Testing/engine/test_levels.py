@@ -1,0 +1,154 @@
+"""Levels of the spine: from which ends they can be counted, and that no answer is sure where they cannot."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_models import analytic_map
+
+from AnatomicalEmbedding import Volume, load_model, match
+from AnatomicalEmbedding.embedding.calibration import ABSENT, MATCHED, UNCERTAIN
+from AnatomicalEmbedding.embedding.levels import (
+    above_ends,
+    counted_alike,
+    doubtful_level,
+    is_counted,
+    level_of,
+    levels_at,
+    near_spine,
+    spine_ends,
+)
+from AnatomicalEmbedding.matching.status import at_most_uncertain
+from AnatomicalEmbedding.structures.library import shipped_library
+from AnatomicalEmbedding.structures.locating import locate
+from AnatomicalEmbedding.training.known_matches import cut_scan
+from AnatomicalEmbedding.words import PlaceFinder
+
+LUMBAR = [f"vertebra_l{n}" for n in range(1, 6)]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model(device="cpu")
+
+
+@pytest.fixture(scope="module")
+def lumbar(real_data):
+    """20 cm of a real abdomen, from above the sacrum to below the lung apices."""
+    whole = Volume.read(real_data / "train" / "aapm_L067.nii.gz")
+    return cut_scan(whole, -276.0, -76.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("vertebra_l3", "L3"),
+        ("vertebrae_T12", "T12"),
+        ("disc_L4_L5", "L4"),
+        ("rib_left_12", "T12"),
+        ("rib_12_left", "T12"),
+        ("vertebral_discs", None),
+        ("vertebrae_L9", None),
+        ("sacrum", None),
+        ("liver", None),
+    ],
+)
+def test_numbered_structures_by_name(name, level):
+    assert level_of(name) == level
+
+
+def test_candidates_are_neighbours_and_the_named_one_comes_first():
+    assert levels_at(np.array([190.0, 545.0])).tolist() == ["L3 or L4", "C7 or T1"]
+    assert doubtful_level("vertebra_l3", "L3", 190.0) == "L3 or L4"
+    assert doubtful_level("vertebra_l3", "L3", 220.0) == "L3 or L2"
+    assert doubtful_level("rib_left_11", "T11", 290.0) == "rib 11 or 12"
+    assert doubtful_level("rib_left_12", "T12", 270.0) == "rib 12 or a process of L1"
+    assert doubtful_level("rib_left_1", "T1", 600.0) == "rib 1 or 2"
+
+
+def test_near_the_spine_is_within_four_centimetres_of_bone():
+    body, spinous, muscle = (0, -5, 205), (0, -60, 200), (45, -45, 205)
+    kidney, aorta_far_ahead, bowel = (75, -10, 240), (0, 70, 205), (0, 100, 190)
+    inside = near_spine(np.array([body, spinous, muscle, kidney, aorta_far_ahead, bowel], dtype=float))
+    assert inside.tolist() == [True] * 3 + [False] * 3
+
+
+def scan_with(**boxes):
+    """An analytic scan, 300 to 492 mm, with organs from low to high."""
+    sides = {name: np.array([[-40.0, -60.0, low], [40.0, 20.0, high]]) for name, (low, high) in boxes.items()}
+    return replace(analytic_map(lambda p: p + (0, 0, 100)), organ_boxes=sides)
+
+
+def test_an_organ_that_ends_in_the_scan_is_an_end_to_count_from():
+    assert spine_ends(scan_with(sacrum=(310, 400))) == {"sacrum": 400.0}
+    assert spine_ends(scan_with(sacrum=(305, 320))) == {}  # a last lumbar vertebra may look like so much of it
+    assert spine_ends(scan_with(sacrum=(310, 490))) == {}
+    assert spine_ends(scan_with(lung_left=(310, 470), lung_right=(310, 460))) == {"lung apices": 465.0}
+    assert spine_ends(scan_with(lung_left=(310, 491))) == {}
+    assert spine_ends(scan_with(brain=(400, 490))) == {"skull base": 400.0}
+    assert spine_ends(scan_with(brain=(310, 490))) == {}
+    low = replace(scan_with(lung_left=(310, 470)), coordinate=scan_with().coordinate - 200)
+    assert spine_ends(low) == {}  # lungs that end so low in the body are not seen to their tops
+
+
+def test_points_are_counted_alike_near_the_same_end_alone():
+    ends, others = {"sacrum": 100.0}, {"sacrum": 400.0}
+    heights = np.array([150.0, 150.0, 250.0])
+    wanted = above_ends(heights, ends)
+    assert counted_alike(wanted, above_ends(np.array([455.0, 480.0, 550.0]), others)).tolist() == [True, False, False]
+    assert not counted_alike(wanted, above_ends(heights, {"skull base": 200.0})).any()
+    assert is_counted("L4", 450.0, others)
+    assert not is_counted("L3", 450.0, others)
+    assert not is_counted("L4", 450.0, {})
+
+
+def test_a_doubtful_answer_is_at_most_uncertain():
+    status = np.array([MATCHED, MATCHED, UNCERTAIN, ABSENT])
+    found = at_most_uncertain(status, np.array([True, False, True, True]))
+    assert found.tolist() == [UNCERTAIN, MATCHED, UNCERTAIN, ABSENT]
+
+
+def test_in_a_lumbar_scan_without_sacrum_no_level_is_sure_by_points_boxes_or_words(model, real_data, lumbar):
+    """Such scans were called one vertebra too low: matched, whole and inside."""
+    target = model.embed(lumbar)
+    assert spine_ends(target) == {}
+    template = Volume.read(real_data / "dev" / "ts_example.nii.gz")
+    finder = PlaceFinder(model.embed(template), template)
+    named = [finder.place(name) for name in ("vertebrae_L1", "vertebrae_L3", "disc_L2_L3")]
+    points = np.array([place.point_ras for place in named])
+    found = match(model.embed(template), points, target)
+    assert MATCHED not in found.status
+    assert all(" or " in levels for levels in found.levels)
+    liver = np.array([finder.place("liver").point_ras])
+    assert match(model.embed(template), liver, target).levels.tolist() == [""]
+    library = shipped_library(model.weights_hash)
+    boxes = locate({name: library.examples[name] for name in (*LUMBAR, "rib_12_left")}, target, library.effort)
+    assert {located.status for located in boxes.values()} <= {"uncertain", "absent"}
+    assert any("L3 or" in remark for remark in boxes["vertebra_l3"].remarks)
+    places = PlaceFinder(target, lumbar)
+    for name in ("vertebrae_L2", "disc_L2_L3", "rib_left_12"):
+        place = places.place(name)
+        assert place.status in (UNCERTAIN, "outside")
+        assert (place.status == UNCERTAIN) == (" or " in place.levels)
+    assert places.place("kidney_left").status != UNCERTAIN
+
+
+def test_where_the_sacrum_is_shown_the_levels_above_it_are_known(model, real_data):
+    volume = Volume.read(real_data / "dev" / "ts_example.nii.gz")
+    embedding = model.embed(volume)
+    assert "sacrum" in spine_ends(embedding)
+    finder = PlaceFinder(embedding, volume)
+    for level in ("L5", "L3", "L1"):
+        assert finder.place(f"vertebrae_{level}").status == "inside"
+    other = model.embed(Volume.read(real_data / "train" / "aapm_L067.nii.gz"))
+    found = match(embedding, np.array([finder.place(f"vertebrae_{n}").point_ras for n in ("L5", "L4")]), other)
+    assert found.levels.tolist() == ["", ""]
+
+
+def test_in_two_scans_of_one_patient_the_tissue_itself_tells_the_level(model, real_data):
+    first, second = (model.embed(Volume.read(real_data / "dev" / f"waw0697_{phase}.nii.gz")) for phase in ("ap", "eqp"))
+    coordinates = first.body_cells[1].numpy()
+    index = first.body_index.numpy()[near_spine(coordinates)][::40]
+    points = index * first.cell_mm + first.cell_to_ras[:3, 3]
+    found = match(first, points, second)
+    assert (found.status == MATCHED).mean() > 0.6
