@@ -74,6 +74,16 @@ def normalise_name(name: str) -> str:
     return "_".join([plain, *sides]) if plain else "_".join(words)
 
 
+def structure_name(name: str) -> str:
+    """The whole that a label is of: lobes are parts of a lung, chambers of the heart, the first sacral vertebra of the
+    sacrum; else `normalise_name`."""
+    words = normalise_name(name)
+    side = words.rsplit("_", 1)[-1]
+    if words.startswith("lung_") and side in ("left", "right"):
+        return f"lung_{side}"
+    return {"vertebra_s1": "sacrum"}.get(words, "heart" if words.startswith("heart_") else words)
+
+
 def reason_left_out(name: str) -> str | None:
     """Why a structure of this (normalised) name is excluded from the protocol; None when it is not."""
     for reason, words in LEFT_OUT_WORDS.items():

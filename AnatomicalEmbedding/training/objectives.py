@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..embedding.grid_reading import read_linear
-from ..embedding.models.network import STRIDE, EmbeddingNetwork, Features
+from ..embedding.models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
 from .contrast import near_loss, sam_loss
+from .organs import organ_loss, share_of_cells
 from .recipes import Recipe
 from .sampler import (
     SLICES_PER_SCAN,
@@ -184,7 +185,10 @@ def batch_loss(
     if recipe.objective == "descriptors":
         return sam_loss(found, batch, recipe.loss, generator)
     contrast = recipe.loss.descriptor_weight * near_loss(found, batch, recipe.loss, generator)
-    return contrast if recipe.optimiser.descriptors_only else contrast + _in_frame(found, frames, batch, recipe)
+    if recipe.optimiser.descriptors_only:
+        return contrast
+    loss = contrast + _in_frame(found, frames, batch, recipe)
+    return loss if found.organs is None else loss + recipe.loss.organ_weight * _of_organs(found.organs, batch)
 
 
 def _in_frame(
@@ -195,6 +199,21 @@ def _in_frame(
     target = frames(batch.body_mm / unit, batch.scan)
     loss = coordinate_loss(found.coordinate, target, batch.inside, spec.beta_mm / unit)
     return loss + spec.frame_prior * frames.prior(batch.scan)
+
+
+def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
+    """Mean organ loss of the views that have labels; zero where none has."""
+    labelled = [n for n in range(len(logits)) if bool(batch.known[n].any())]
+    losses = [
+        organ_loss(
+            logits[n].float(),
+            share_of_cells(batch.labels[n], logits.shape[1], STRIDE // LOCAL_STRIDE),
+            batch.inside[n].float(),
+            (1 + torch.nonzero(batch.known[n]).flatten()).tolist(),
+        )
+        for n in labelled
+    ]
+    return torch.stack(losses).mean() if losses else logits.sum() * 0.0
 
 
 def _of_middles(coordinate: torch.Tensor, batch: CoordinateBatch, unit_mm: float) -> torch.Tensor:

@@ -22,7 +22,8 @@ class BatchSpec:
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
     voxels_per_batch: int = 0
-    phantom_share: float = 0.0
+    phantom_share: float = 0.0  # of crops; the rest is of real scans
+    label_image_share: float = 0.0  # of crops, of images drawn of label maps
     pairs: int = 0
     points_per_pair: int = 0
     overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # of two views, share of their side
@@ -66,6 +67,7 @@ class LossSpec:
     random_negatives: int = 1000
     candidates: int = 20_000
     descriptor_weight: float = 1.0
+    organ_weight: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from .augmentation import augment
 from .crops import cell_positions, cut_crop, draw_geometry
 from .frames import STILL
 from .recipes import Recipe
-from .scans import PreparedScan
+from .scans import ORIGINS, PreparedScan
 
 KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
 SLICES_PER_SCAN = 4
@@ -53,7 +53,11 @@ class BatchSampler(Dataset):
         self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
         self.rank, self.world = share
         self.ranges = np.array([s.height_range_mm for s in scans])
-        self.phantom = np.array([s.synthetic for s in scans])
+        self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
+        shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
+        shares[0] = 1 - shares.sum()
+        shares *= np.isin(np.arange(len(ORIGINS)), self.origin)
+        self.shares = shares / shares.sum() if shares.any() else np.isin(np.arange(len(ORIGINS)), self.origin) * 1.0
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
         self._check_heights()
@@ -64,11 +68,10 @@ class BatchSampler(Dataset):
     def _check_heights(self) -> None:
         low, high = np.array([b[:2] for b in self.recipe.batch.height_bands if b[2] > 0]).T
         reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
-        for synthetic in set(self.phantom):
-            if not reached[self.phantom == synthetic].any():
-                kind = "phantoms" if synthetic else "scans"
+        for origin in set(self.origin):
+            if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"training {kind}: none reaches a height band of recipe {self.recipe.name}; "
+                    f"training {ORIGINS[origin]}s: none reaches a height band of recipe {self.recipe.name}; "
                     "check the level readings, or change batch.height_bands."
                 )
 
@@ -89,12 +92,12 @@ class BatchSampler(Dataset):
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
         bands = np.array(self.recipe.batch.height_bands)
-        phantom = self.phantom.any() and (rng.random() < self.recipe.batch.phantom_share or self.phantom.all())
+        origin = int(rng.choice(len(ORIGINS), p=self.shares))
         while True:
             band = bands[rng.choice(len(bands), p=bands[:, 2] / bands[:, 2].sum())]
             height = rng.uniform(band[0], band[1])
             candidates = np.flatnonzero(
-                (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1]) & (self.phantom == phantom)
+                (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1]) & (self.origin == origin)
             )
             if len(candidates):
                 break

@@ -14,7 +14,7 @@ SIZE = (24, 20, 16)  # i, j, k of the tiny recipe's crops
 
 def scans_of_two_patients():
     patients = [linear_scan(f"patient{n}", guess=frame(shift_mm=(0, 0, 200 + 150 * n))) for n in range(2)]
-    return [*patients, linear_scan("phantom", guess=frame(shift_mm=(0, 0, 200)), synthetic=True)]
+    return [*patients, linear_scan("phantom", guess=frame(shift_mm=(0, 0, 200)), made="phantom")]
 
 
 def equal(a, b):

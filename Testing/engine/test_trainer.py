@@ -319,7 +319,7 @@ def test_shortest_runs_have_a_schedule_too(steps, scans, tmp_path):
 
 
 def test_frames_of_patients_are_settled_and_those_of_phantoms_are_not(scans, tmp_path):
-    phantom = replace(linear_scan("phantom"), synthetic=True)
+    phantom = linear_scan("phantom", made="phantom")
     train([*scans, phantom], tiny_recipe(batch={"phantom_share": 0.5}), tmp_path, STEPS, workers=0)
     frames = checkpoint(tmp_path)["frames"]
     assert frames["shift"][:2].abs().min() > 0

@@ -24,7 +24,7 @@ def frame(scale=(1.0, 1.0, 1.0), shift_mm=(0.0, 0.0, 0.0), scale_sd=(0.0,) * 3, 
 
 
 def linear_scan(
-    name: str = "linear", origin=(-40.0, -30.0, -200.0), guess: FrameGuess | None = None, synthetic: bool = False
+    name: str = "linear", origin=(-40.0, -30.0, -200.0), guess: FrameGuess | None = None, made: str = "scan"
 ) -> PreparedScan:
     """A scan with the HU of `scan_files.true_hu` about its own origin; body everywhere but in a rim."""
     grid_to_ras = np.diag([*SPACING_MM, 1.0])
@@ -32,9 +32,7 @@ def linear_scan(
     hu = true_hu(voxel_positions(SHAPE, grid_to_ras) - grid_to_ras[:3, 3]).astype(np.int16)
     body = np.zeros(SHAPE, dtype=bool)
     body[(slice(BODY_MARGIN, -BODY_MARGIN),) * 3] = True
-    return PreparedScan(
-        name, torch.from_numpy(hu), torch.from_numpy(body), grid_to_ras, guess or frame(), synthetic=synthetic
-    )
+    return PreparedScan(name, torch.from_numpy(hu), torch.from_numpy(body), grid_to_ras, guess or frame(), origin=made)
 
 
 def scan_hu(voxel_ijk: torch.Tensor) -> torch.Tensor:
@@ -97,7 +95,9 @@ def with_field(scan: PreparedScan, to_body) -> PreparedScan:
 
 
 def same(a, b):
-    assert (a.name, a.synthetic) == (b.name, b.synthetic)
+    assert (a.name, a.origin, a.label_names) == (b.name, b.origin, b.label_names)
+    assert (a.labels is None) == (b.labels is None)
+    assert a.labels is None or torch.equal(a.labels, b.labels)
     assert torch.equal(a.hu, b.hu)
     assert torch.equal(a.body, b.body)
     assert (a.body_field is None) == (b.body_field is None)
