@@ -99,8 +99,9 @@ def run(options: argparse.Namespace) -> None:
     from ..embedding.models.registry import find_weights, write_weights
     from ..errors import AnatomicalEmbeddingError
     from ..training.landmarks import tie_by_labels
+    from ..training.loop import Progress
     from ..training.recipes import load_recipe
-    from ..training.trainer import Progress, train
+    from ..training.trainer import train
     from ..training.validation import Validation
 
     if options.threads:
