@@ -245,8 +245,8 @@ class TrainingLoop:
             return
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
-            identity = state["identity"]
-        except (RuntimeError, EOFError, pickle.UnpicklingError, KeyError, TypeError):
+            identity = dict(state)["identity"]
+        except (RuntimeError, EOFError, pickle.UnpicklingError, LookupError, TypeError):
             raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
         if identity != self.identity:
             raise AnatomicalEmbeddingError(
@@ -258,5 +258,5 @@ class TrainingLoop:
             self.step, self.minutes, self.mean_loss = state["step"], state["minutes"], state["mean_loss"]
             self.extra = state["extra"]
             torch.set_rng_state(state["random"])
-        except (RuntimeError, KeyError, TypeError, ValueError):
+        except (RuntimeError, LookupError, TypeError, ValueError):
             raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
