@@ -187,7 +187,7 @@ class TrainingLoop:
         after_step: Callable[[StepLog, bool], None] | None = None,
         checkpoint: str = CHECKPOINT,
     ) -> None:
-        """Go on to the last step, or until `minutes` of training are over.
+        """Go on to the last step, or until `minutes` of training are over, but for one step at least.
 
         Args:
             loss_of: see `update`.
@@ -204,7 +204,7 @@ class TrainingLoop:
         """
         begun, saved, before, first = time.monotonic(), time.monotonic(), self.minutes, self.step
         with nullcontext() if folder is None else StepLog(folder, self.step, self.processes.first) as log:
-            while self.step < self.steps and (minutes is None or self.minutes < minutes):
+            while self.step < self.steps and (self.step == 0 or minutes is None or self.minutes < minutes):
                 loss = self.update(loss_of)
                 now = time.monotonic()
                 self.minutes = before + (now - begun) / 60

@@ -19,7 +19,7 @@ from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, Embeddi
 from ..errors import AnatomicalEmbeddingError
 from .log import StepLog
 from .loop import CHECKPOINT, LoopSettings, Progress, TrainingLoop
-from .objectives import FrameCorrections, Learner, make_sampler
+from .objectives import OBJECTIVES, FrameCorrections, Learner, Objective
 from .processes import Processes, start_fabric, synchronised
 from .recipes import OptimiserSpec, Recipe
 from .scans import PreparedScan
@@ -44,6 +44,7 @@ def train(
     folder: Path,
     steps: int,
     *,
+    objective: Objective | None = None,
     seed: int = 0,
     device: str = "cpu",
     workers: int = 1,
@@ -58,6 +59,7 @@ def train(
     """Train on prepared scans; continues from `folder`/checkpoint.pt when that is the same recipe, data and length.
 
     Args:
+        objective: of the recipe, where it is not one of OBJECTIVES.
         workers: processes that prepare batches (0: in the loop). On a GPU whose memory holds the scans batches are made
             there, and no process is started.
         start_from: weights to fine-tune.
@@ -79,9 +81,10 @@ def train(
     if fabric.world_size > 1:
         synchronised(network)
     frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0)
-    in_frame = recipe.objective in ("coordinates", "hybrid") and not recipe.optimiser.descriptors_only
-    frames.requires_grad_(in_frame)
-    learner = fabric.setup_module(Learner(network, frames, recipe, dtype or fast_dtype(torch.device(device))))
+    objective = objective or OBJECTIVES[recipe.objective]
+    frames.requires_grad_(objective.in_frame and not recipe.optimiser.descriptors_only)
+    kind = dtype or fast_dtype(torch.device(device))
+    learner = fabric.setup_module(Learner(network, frames, recipe, objective, kind))
     loop = TrainingLoop(
         network,
         _settings(recipe.optimiser),
@@ -94,7 +97,8 @@ def train(
     if _resident(scans, fabric.device):
         scans, workers = [scan.to(fabric.device) for scan in scans], 0
     together = recipe.optimiser.accumulate
-    sampler = make_sampler(scans, recipe, seed, steps * together, (fabric.global_rank, fabric.world_size))
+    share = (fabric.global_rank, fabric.world_size)
+    sampler = objective.sampler(scans, recipe, seed, steps * together, share)
     loader = DataLoader(
         Subset(sampler, range(loop.step * together, steps * together)),
         batch_size=None,

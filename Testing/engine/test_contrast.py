@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from training_scans import linear_scan, tiny_recipe
+from training_scans import linear_scan, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import Features
-from AnatomicalEmbedding.training.contrast import info_nce, near_loss, read_cells, sam_loss
-from AnatomicalEmbedding.training.objectives import make_sampler
+from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
+from AnatomicalEmbedding.training.contrast import info_nce, near_loss, read_cells
 from AnatomicalEmbedding.training.recipes import LossSpec
 from AnatomicalEmbedding.training.views import ViewBatch
 

@@ -88,10 +88,10 @@ def test_further_modules_learn_at_their_own_rate():
 def test_minutes_end_a_run(tmp_path):
     loop = line()
     loop.run(pull(loop, (0.0,)), tmp_path, minutes=0.0)
-    assert loop.step == 0
+    assert loop.step == 1
     loop.minutes = 5.0
     loop.run(pull(loop, (0.0,)), tmp_path, minutes=5.0)
-    assert loop.step == 0
+    assert loop.step == 1
     loop.run(pull(loop, (0.0,)), tmp_path)
     assert loop.step == 10
 

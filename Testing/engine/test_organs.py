@@ -10,13 +10,12 @@ from ellipsoid_cases import ORGANS, write_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import small_network
-from training_scans import SPACING_MM, tiny_recipe
+from training_scans import SPACING_MM, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.anchoring import anchored
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.frames import STILL
-from AnatomicalEmbedding.training.objectives import make_sampler
 from AnatomicalEmbedding.training.organs import (
     organ_codes,
     organ_loss,

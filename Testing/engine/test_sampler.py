@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from training_scans import SPACING_MM, frame, linear_scan, scan_hu, tiny_recipe
+from training_scans import SPACING_MM, frame, linear_scan, make_sampler, scan_hu, tiny_recipe
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.training.objectives import make_sampler
 
 SIZE = (24, 20, 16)  # i, j, k of the tiny recipe's crops
 

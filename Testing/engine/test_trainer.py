@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from small_models import small_network
-from training_scans import frame, linear_scan, tiny_recipe
+from training_scans import LEARNT, frame, linear_scan, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
-from AnatomicalEmbedding.training.recipes import OBJECTIVES
 from AnatomicalEmbedding.training.trainer import CHECKPOINT, train
 from AnatomicalEmbedding.training.validation import Validation, score
 
@@ -60,13 +59,13 @@ def loss_rows(folder):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", LEARNT)
 def test_resumed_run_ends_with_the_same_weights_as_an_uninterrupted_one(objective, scans, tmp_path):
     recipe = tiny_recipe(objective, augmentation={"noise_probability": 0.5, "noise_level": 0.05})
-    whole = train(scans, recipe, tmp_path / "whole", STEPS, workers=0)
-    stop_after(3, scans, recipe, tmp_path / "halves")
+    whole = train(scans, recipe, tmp_path / "whole", STEPS, workers=0, objective=LEARNT[objective])
+    stop_after(3, scans, recipe, tmp_path / "halves", objective=LEARNT[objective])
     assert checkpoint(tmp_path / "halves")["step"] == 3
-    halves = train(scans, recipe, tmp_path / "halves", STEPS, workers=0)
+    halves = train(scans, recipe, tmp_path / "halves", STEPS, workers=0, objective=LEARNT[objective])
     assert whole.steps == halves.steps == STEPS
     assert same(whole.network.state_dict(), halves.network.state_dict())
     one, other = checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "halves")
@@ -242,7 +241,7 @@ def test_progress_reports_every_step(scans, tmp_path):
 def test_loss_falls(objective, steps, share, scans, tmp_path):
     loss = {"temperature": 0.1} if objective == "descriptors" else {}
     recipe = tiny_recipe(objective, loss=loss, optimiser={"schedule": "constant"})
-    train(scans, recipe, tmp_path, steps, workers=0)
+    train(scans, recipe, tmp_path, steps, workers=0, objective=LEARNT[objective])
     losses = [float(row["loss"]) for row in loss_rows(tmp_path)]
     assert sum(losses[-15:]) < share * sum(losses[:15])
 

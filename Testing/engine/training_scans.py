@@ -8,9 +8,17 @@ import numpy as np
 import torch
 from scan_files import true_hu, voxel_positions
 
+from AnatomicalEmbedding.papers.ape.__main__ import RECIPES as APE
+from AnatomicalEmbedding.papers.bpr_rpr.__main__ import RECIPES as BPR_RPR
+from AnatomicalEmbedding.papers.sam.__main__ import RECIPES as SAM
+from AnatomicalEmbedding.training import objectives
 from AnatomicalEmbedding.training.frames import FrameGuess
-from AnatomicalEmbedding.training.recipes import Recipe, recipe_from_dict
+from AnatomicalEmbedding.training.recipes import OBJECTIVES, Recipe, recipe_from_dict
 from AnatomicalEmbedding.training.scans import PreparedScan
+
+PAPERS = {**APE, **SAM, **BPR_RPR}  # by name of the recipe
+LEARNT = objectives.OBJECTIVES | {of.name: of.objective for of in PAPERS.values()}  # by name of the objective
+RULES = {**OBJECTIVES, **{of.name: of.rules for of in PAPERS.values()}}
 
 # Whole HU at every voxel (see scan_files), so that storing them as int16 rounds nothing.
 SPACING_MM = (2.0, 2.0, 3.0)
@@ -85,7 +93,12 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         values["loss"] |= {"negatives": 24, "random_negatives": 16, "candidates": 60, "exclude_mm": 6.0}
     for section, entries in changes.items():
         values[section] |= entries
-    return recipe_from_dict(values, "tiny")
+    return recipe_from_dict(values, "tiny", RULES)
+
+
+def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share=(0, 1)):
+    """The batches of a recipe's objective."""
+    return LEARNT[recipe.objective].sampler(scans, recipe, seed, steps, share)
 
 
 def with_field(scan: PreparedScan, to_body) -> PreparedScan:
