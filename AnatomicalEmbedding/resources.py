@@ -17,7 +17,7 @@ def resource(name: str) -> Path:
 def weights_file(name: str = "auto") -> Path:
     """Path of weights, whether they are there or not: "auto" (the best shipped ones), a shipped name, or a file."""
     path = Path(name)
-    if path.suffix in (".pt", ".safetensors"):
+    if path.suffix == ".safetensors":
         return path
     return resource("Models") / f"{DEFAULT_MODEL if name == 'auto' else name}.safetensors"
 

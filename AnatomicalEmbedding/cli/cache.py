@@ -15,11 +15,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("--clear", action="store_true", help="remove every map")
     add("--limit-mb", type=megabytes, metavar="MB", help="remove the least recently used beyond MB")
-    add(
-        "--download-published",
-        action="store_true",
-        help="fetch the published APE checkpoint (125 MB, from the Hugging Face hub) for --model ape-published",
-    )
     complete(parser, run, model=False)
 
 
@@ -27,12 +22,6 @@ def run(options: argparse.Namespace) -> None:
     from ..embedding.cache import MapCache, default_folder
 
     cache = MapCache(default_folder())
-    if options.download_published:
-        from ..embedding.models.published_ape import download_published_ape
-        from ..embedding.models.registry import PUBLISHED_FILE
-
-        cache.folder.mkdir(parents=True, exist_ok=True)
-        say(f"{download_published_ape(cache.folder / PUBLISHED_FILE)}: the published APE checkpoint", options.json)
     removed = 0
     if options.clear or options.limit_mb is not None:
         removed = cache.shrink(0 if options.clear else options.limit_mb)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError, PointsError, WeightsError
+from ..errors import AnatomicalEmbeddingError, PointsError
 from ..files import aligned, atomic_path
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     cache = None if options.no_cache else MapCache(default_folder())
-    model = load_model(_published(name or options.model), options.device, cache)
+    model = load_model(name or options.model, options.device, cache)
     if options.memory_mb is not None:
         model.budget_bytes = options.memory_mb
     return model
@@ -224,21 +224,6 @@ def _amount(text: str, what: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
     return number
-
-
-def _published(name: str) -> str:
-    """The checkpoint file for the name of the published APE; other names unchanged."""
-    from ..embedding.cache import default_folder
-    from ..embedding.models.registry import PUBLISHED_FILE, PUBLISHED_MODEL
-
-    if name != PUBLISHED_MODEL:
-        return name
-    path = default_folder() / PUBLISHED_FILE
-    if not path.exists():
-        raise WeightsError(
-            f"{name}: not downloaded yet; run `anatemb cache --download-published` once (125 MB), or give its file."
-        )
-    return str(path)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo info embed match followup register view locate find crop segment cohort structures words train evaluate"
+    "demo info embed match followup register view locate find crop segment cohort structures train evaluate"
     " calibrate cache"
 )
 
@@ -39,7 +39,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = build_parser().parse_args(_with_points_joined(sys.argv[1:] if arguments is None else arguments))
+    return run_command(build_parser().parse_args(_with_points_joined(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Run what a parsed command line asks for; what a user can mend is one line on stderr. Returns the exit code."""
     try:
         with _cleaning_up_when_terminated():
             options.run(options)

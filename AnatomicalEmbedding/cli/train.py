@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .console import at_least, check_folder, complete, not_negative, print_json, say, stop_on_signals
 
 if TYPE_CHECKING:
+    from ..training.objectives import Objective
     from ..training.recipes import Recipe
     from ..training.scans import PreparedScan
 
@@ -29,6 +30,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "`anatemb train prepare DATA... -o SET` stops after preparing the scans; SET can be the DATA of any run with "
         "the same grid. Scans that cannot be used and duplicates are named and left out.",
     )
+    add_options(parser)
+    parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint or a .toml file")
+    complete(parser, run, model=False)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add all options but the recipe, which the recipes of papers share."""
     add = parser.add_argument
     add(
         "data",
@@ -51,12 +59,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="weights whose smoothed map of a scan becomes its body coordinates (default: a scale and shift an axis)",
     )
     add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
-    add(
-        "--recipe",
-        default="ape",
-        metavar="NAME|FILE",
-        help="ape, hybrid, ape-paper, sam-paper, rpr-paper, bpr-paper or a .toml file",
-    )
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
     add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
     add("--minutes", type=not_negative, metavar="N", help="end after this time with the weights so far")
@@ -89,23 +91,28 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)")
     add("--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)")
-    complete(parser, run, model=False)
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..training.recipes import load_recipe
+
+    train_recipe(options, load_recipe(options.recipe, overrides(options.set)))
+
+
+def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objective | None = None) -> None:
+    """Prepare scans and train, as the options say. objective: of a paper's recipe."""
     import torch
 
     from ..embedding.device import choose_device
     from ..embedding.models.registry import find_weights, write_weights
     from ..errors import AnatomicalEmbeddingError
     from ..training.landmarks import tie_by_labels
-    from ..training.recipes import load_recipe
-    from ..training.trainer import Progress, train
+    from ..training.loop import Progress
+    from ..training.trainer import train
     from ..training.validation import Validation
 
     if options.threads:
         torch.set_num_threads(options.threads)
-    recipe = load_recipe(options.recipe, _overrides(options.set))
     check_folder(options.output)
     prepare_only = len(options.data) > 1 and options.data[0] == Path("prepare")
     if prepare_only:
@@ -148,9 +155,9 @@ def run(options: argparse.Namespace) -> None:
             )
 
     done = train(
-        scans, recipe, options.output, options.steps, seed=options.seed, device=str(device), workers=options.workers,
-        start_from=start_from, minutes=options.minutes, validate=validation, validate_every=options.validate_every,
-        progress=show, cancelled=stop,
+        scans, recipe, options.output, options.steps, objective=objective, seed=options.seed, device=str(device),
+        workers=options.workers, start_from=start_from, minutes=options.minutes, validate=validation,
+        validate_every=options.validate_every,        progress=show, cancelled=stop,
     )  # fmt: skip
     if int(os.environ.get("RANK", 0)) > 0:  # under torchrun, the first process writes
         return
@@ -214,7 +221,8 @@ def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Re
     )  # fmt: skip
 
 
-def _overrides(pairs: list[str]) -> dict[str, object]:
+def overrides(pairs: list[str]) -> dict[str, object]:
+    """Entries of a recipe by SECTION.KEY, from `--set`."""
     import tomllib
 
     from ..errors import AnatomicalEmbeddingError

@@ -35,7 +35,7 @@ _CHUNK_POINTS = 512  # points whose distances to all body cells are in memory at
 @dataclass(frozen=True)
 class Provenance:
     """What made a map. model, weights_hash: the network. scan, scan_hash: the volume's name and content hash.
-    metric: whether coordinates are mm of a common body frame (ours) or not (published weights and paper recipes)."""
+    metric: whether coordinates are mm of a common body frame (ours) or not (recipes of papers)."""
 
     model: str
     weights_hash: str

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..training.loop import LoopSettings, TrainingLoop
 from .grids import UNIT_MM
 from .network import UNet, UNetSpec, precision
 from .patches import PatchSampler, TrainingCrop
@@ -83,9 +84,9 @@ def pretrain(
     """
     torch.manual_seed(seed)
     model = Projected(UNet(spec)).to(device).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=_RATE)
     sampler = PatchSampler(list(examples), _PATCH, np.random.default_rng(seed))
-    for step in range(_STEPS):
+
+    def loss_of(_: int) -> torch.Tensor:
         x, places, slices = [], [], []
         for _ in range(_BATCH):
             pair, place, height = sampler.draw_twice()
@@ -95,9 +96,8 @@ def pretrain(
         with precision(device):
             z = model(torch.cat(x).to(device))
         weights = by_slice(torch.tensor(slices)) if kind == PAPER else by_body(torch.stack(places) * UNIT_MM)
-        loss = position_contrast(z, weights.to(device))
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
-        progress((step + 1) / _STEPS)
+        return position_contrast(z, weights.to(device))
+
+    loop = TrainingLoop(model, LoopSettings(_RATE, warm_up=0.0, final=1.0), _STEPS)
+    loop.run(loss_of, progress=lambda done: progress(done.step / _STEPS))
     return model.network.encoder.state_dict()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..anatomy.names import spelling_key
+from ..anatomy.names import canonical_name, spelling_key
 from ..scan.geometry import transform_points
 
 MIN_VOXELS = 50
@@ -53,6 +53,16 @@ class Structure:
 def group_of(kind: str) -> str:
     """The group, a key of GROUPS, of a point of this kind."""
     return kind if kind in GROUPS else "extreme"
+
+
+def structure_name(name: str) -> str:
+    """The whole that a label is of: lobes are parts of a lung, chambers of the heart, the first sacral vertebra of the
+    sacrum; else `canonical_name`."""
+    words = canonical_name(name)
+    side = words.rsplit("_", 1)[-1]
+    if words.startswith("lung_") and side in ("left", "right"):
+        return f"lung_{side}"
+    return {"vertebrae_S1": "sacrum"}.get(words, "heart" if words.startswith("heart_") else words)
 
 
 def reason_left_out(name: str) -> str | None:

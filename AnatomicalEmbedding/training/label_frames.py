@@ -17,12 +17,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..anatomy.names import canonical_name
 from ..errors import AnatomicalEmbeddingError
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.frame import BODY, VERTEBRA_Z, spine_y
 from ..phantom.tissues import LABEL_ID
-from ..structures.label_names import find_structures
+from ..structures.label_names import find_structures, structure_name
 from .frames import STILL, FrameGuess
 from .landmarks import Points, fit_frame, mean_shape, spread
 
@@ -36,15 +35,6 @@ _SIGMA_MM = 35.0
 _CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1: what is smoothed
 _LEAST_SLOPE = 0.25  # of the field along each axis; below, it would fold
 _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
-
-
-def structure_name(name: str) -> str:
-    """A label's name, spelled as the canonical body's structures: lobes are parts of a lung, chambers of the heart."""
-    words = canonical_name(name)
-    side = words.rsplit("_", 1)[-1]
-    if words.startswith("lung_") and side in ("left", "right"):
-        return f"lung_{side}"
-    return "heart" if words.startswith("heart_") else words
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,12 @@ from ..phantom.deformation import FatLayer
 from ..phantom.render import BodyIndex, Grid, add_noise, draw_table, soften, texture_tile
 from ..phantom.tissues import LABEL_ID, PHASES, TEXTURE_HU, TISSUE_ID, hu_table
 from ..scan.volume import Volume
-from ..structures.label_names import find_structures
+from ..structures.label_names import find_structures, structure_name
+from ..structures.labelled_scans import LabelMap
 from .frames import STILL
-from .label_frames import BodyMap, Placement, place, structure_name
+from .label_frames import BodyMap, Placement, place
 from .landmarks import Points
-from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body
+from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_labels
 
 SUFFIX = ".seg.nii.gz"
 _PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # of PHASES: most scans of the abdomen are portal venous
@@ -271,15 +272,17 @@ def prepare_label_images(
         for seed in range(each):
             path = destination / f"labels_{body.name}_{seed}.safetensors"
             if not path.exists():
-                prepare_label_image(make_label_image(body, placement, seed), path.stem, spacing_mm).save(path)
+                prepare_label_image(body, make_label_image(body, placement, seed), path.stem, spacing_mm).save(path)
                 report(f"prepared {path.stem}")
             paths.append(path)
     return paths, placement
 
 
-def prepare_label_image(image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
-    """An image on the working grid, with its body coordinates."""
-    return with_exact_body(replace(prepare_volume(image.volume, STILL, spacing_mm), name=name), image.to_body)
+def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
+    """An image of a labelled body on the working grid, with its body coordinates and its labels."""
+    scan = replace(prepare_volume(image.volume, STILL, spacing_mm), name=name, origin="label map")
+    labels = LabelMap(body.labels, body.grid.ijk_to_ras, {name: n for n, name in enumerate(body.names) if name})
+    return with_exact_body(with_labels(scan, labels), image.to_body)
 
 
 def move_to_mean(scan: PreparedScan, placement: Placement) -> PreparedScan:

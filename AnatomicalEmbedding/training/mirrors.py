@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from ..embedding.models.mirror_network import STRIDE, MirrorNetwork
+from .loop import LoopSettings, TrainingLoop
 
 _BATCH = 8
-_RATE, _DECAY, _WARM_UP = 2e-3, 3e-2, 30
+_SETTINGS = LoopSettings(2e-3, final=0.01, weight_decay=3e-2, clip=5.0)
 _IMPORTANCE = (1.0, 0.5, 0.5)  # of left and right, front and back, head and feet: the first is the hardest
 _LEAST_LAYERS = 5  # of cells along the body that a part of a scan has
 
@@ -31,23 +31,18 @@ def train_mirror_network(
     report: called with (step, loss).
     """
     torch.manual_seed(seed)
-    rng = np.random.default_rng(seed)
     network = MirrorNetwork()
-    optimizer = torch.optim.AdamW(network.parameters(), _RATE, weight_decay=_DECAY)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1, step / _WARM_UP + 0.05) * (0.51 + 0.5 * np.cos(np.pi * step / steps))
-    )
     chances = np.array(shares) / np.sum(shares)
-    for step in range(steps):
+    importance = torch.tensor(_IMPORTANCE)
+
+    def loss_of(number: int) -> torch.Tensor:
+        rng = np.random.default_rng([seed, number])
         chosen = rng.choice(len(scans), _BATCH, p=chances)
         log_odds = network(_batch([_varied(scans[n].float(), rng) for n in chosen], rng))
-        loss = F.softplus(-log_odds).mean(0) @ torch.tensor(_IMPORTANCE)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-        optimizer.step()
-        schedule.step()
-        report(step + 1, loss.item())
+        return F.softplus(-log_odds).mean(0) @ importance
+
+    loop = TrainingLoop(network, _SETTINGS, steps)
+    loop.run(loss_of, progress=lambda done: report(done.step, done.loss))
     return network.eval()
 
 

@@ -28,7 +28,7 @@ from ..scan.image_files import display_name
 from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
 from .frames import FrameGuess, LevelTable, frame_from_map
-from .scans import PreparedScan, Spacing, as_field, prepare_volume
+from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 _SIGMA_MM = 30.0
 _PRIOR_CELLS = 4.0  # weight of no departure from the affine map, in cells of full weight
@@ -208,6 +208,8 @@ def _prepared(
     case = None if source.series else load_case(path)
     structures = {name: s.points_ras for name, s in case.structures.items()} if case is not None else {}
     scan = replace(prepare_volume(volume, frame, spacing_mm), name=name, structures=structures)
+    if case is not None and case.labels is not None:
+        scan = with_labels(scan, case.label_map)
     return scan if align is None else align_scan(scan, seen_by(align))
 
 

@@ -1,6 +1,7 @@
 """Recipes: all settings of a training run, read from a TOML file and stored with the weights."""
 
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -8,11 +9,6 @@ from ..embedding.models.network import NetworkSpec
 from ..embedding.tensor_files import check_fields
 from ..errors import AnatomicalEmbeddingError, did_you_mean
 from ..resources import resource
-
-# the coordinate itself (ours), distances (Goncharov 2024), descriptors (Yan 2022), coordinate and descriptors (ours),
-# offsets within a scan (Lei 2021), levels of slices (body part regression: Yan 2018, Schuhegger 2021)
-OBJECTIVES = ("coordinates", "distances", "descriptors", "hybrid", "offsets", "levels")
-_FRAMES = {"coordinates": "body", "hybrid": "body", "offsets": "scan", "levels": "level"}  # of the coordinate learnt
 
 
 @dataclass(frozen=True)
@@ -22,7 +18,8 @@ class BatchSpec:
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
     voxels_per_batch: int = 0
-    phantom_share: float = 0.0
+    phantom_share: float = 0.0  # of crops; the rest is of real scans
+    label_image_share: float = 0.0  # of crops, of images drawn of label maps
     pairs: int = 0
     points_per_pair: int = 0
     overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # of two views, share of their side
@@ -66,6 +63,7 @@ class LossSpec:
     random_negatives: int = 1000
     candidates: int = 20_000
     descriptor_weight: float = 1.0
+    organ_weight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class OptimiserSpec:
 @dataclass(frozen=True)
 class Recipe:
     name: str
-    objective: str  # one of OBJECTIVES
+    objective: str  # one of OBJECTIVES, or of a paper's
     network: NetworkSpec
     batch: BatchSpec
     augmentation: AugmentationSpec
@@ -109,8 +107,43 @@ _SECTIONS = {
 }
 
 
-def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = None) -> Recipe:
+Rules = Callable[[Recipe], list[tuple[bool, str]]]
+
+
+def frame_rules(recipe: Recipe, frame: str) -> list[tuple[bool, str]]:
+    """Conditions on a recipe that learns a coordinate in a frame of `NetworkSpec`, each with its error message."""
+    name, network = recipe.objective, recipe.network
+    return [
+        (network.coordinates, f'objective "{name}" needs network.coordinates'),
+        (network.unit_mm is not None, f'objective "{name}" needs network.unit_mm'),
+        (network.frame == frame, f'objective "{name}" needs network.frame = "{frame}"'),
+    ]
+
+
+def _of_coordinates(recipe: Recipe) -> list[tuple[bool, str]]:
+    return frame_rules(recipe, "body")
+
+
+def _of_hybrid(recipe: Recipe) -> list[tuple[bool, str]]:
+    paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
+    return [
+        *frame_rules(recipe, "body"),
+        (recipe.network.local_channels > 0, 'objective "hybrid" needs network.local_channels'),
+        (paired, 'objective "hybrid" needs batch.pairs and batch.points_per_pair'),
+    ]
+
+
+OBJECTIVES: Mapping[str, Rules] = {"coordinates": _of_coordinates, "hybrid": _of_hybrid}
+
+
+def load_recipe(
+    name_or_path: str | Path,
+    overrides: dict[str, object] | None = None,
+    objectives: Mapping[str, Rules] = OBJECTIVES,
+) -> Recipe:
     """Recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
+
+    objectives: those that it may have, each with its conditions.
 
     Raises AnatomicalEmbeddingError naming the file and the first unknown or missing entry.
     """
@@ -130,10 +163,10 @@ def load_recipe(name_or_path: str | Path, overrides: dict[str, object] | None = 
         if key not in known:
             raise AnatomicalEmbeddingError(f"--set {key}: no recipe has such an entry{did_you_mean(key, known)}.")
         values.setdefault(section, {})[entry] = value
-    return recipe_from_dict(values, str(path))
+    return recipe_from_dict(values, str(path), objectives)
 
 
-def recipe_from_dict(values: dict, source: str) -> Recipe:
+def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] = OBJECTIVES) -> Recipe:
     """Build a Recipe from nested dicts, as read from TOML or from a weights file.
 
     Raises AnatomicalEmbeddingError for unknown, missing or inconsistent entries.
@@ -164,36 +197,20 @@ def recipe_from_dict(values: dict, source: str) -> Recipe:
     if not all(isinstance(values.get(name, ""), str) for name in ("name", "objective")):
         raise AnatomicalEmbeddingError(f"{source}: name and objective must be words in quotes.")
     recipe = Recipe(name=values.get("name", Path(source).stem), objective=values.get("objective", ""), **sections)
-    for fits, rule in _rules(recipe):
+    for fits, rule in _rules(recipe, objectives):
         if not fits:
             raise AnatomicalEmbeddingError(f"{source}: {rule}.")
     return recipe
 
 
-def _rules(recipe: Recipe) -> list[tuple[bool, str]]:
+def _rules(recipe: Recipe, objectives: Mapping[str, Rules]) -> list[tuple[bool, str]]:
     """Conditions between entries, each with its error message."""
-    batch, change, network = recipe.batch, recipe.augmentation, recipe.network
-    frame = _FRAMES.get(recipe.objective)
-    described = recipe.objective in ("descriptors", "hybrid")
-    paired = batch.pairs > 0 and batch.points_per_pair > 0
-    warped = change.rotation_rad > 0 or change.elastic_probability > 0
-    upright = recipe.objective in ("distances", "offsets", "levels")
-    name = recipe.objective
+    schedule, algorithm = recipe.optimiser.schedule, recipe.optimiser.algorithm
+    known = recipe.objective in objectives
     return [
-        (name in OBJECTIVES, "objective must be one of " + ", ".join(f'"{o}"' for o in OBJECTIVES)),
-        (
-            recipe.optimiser.schedule in ("one-cycle", "constant"),
-            'optimiser.schedule must be "one-cycle" or "constant"',
-        ),
+        (known, "objective must be one of " + ", ".join(f'"{name}"' for name in objectives)),
+        (schedule in ("one-cycle", "constant"), 'optimiser.schedule must be "one-cycle" or "constant"'),
         (recipe.optimiser.accumulate >= 1, "optimiser.accumulate must be 1 or more"),
-        (recipe.optimiser.algorithm in ("adamw", "radam"), 'optimiser.algorithm must be "adamw" or "radam"'),
-        (frame is None or network.unit_mm is not None, f'objective "{name}" needs network.unit_mm'),
-        (frame is None or network.frame == frame, f'objective "{name}" needs network.frame = "{frame}"'),
-        (name == "descriptors" or network.coordinates, f'objective "{name}" needs network.coordinates'),
-        (not described or network.local_channels > 0, f'objective "{name}" needs network.local_channels'),
-        (
-            name in ("coordinates", "levels") or paired,
-            f'objective "{name}" needs batch.pairs and batch.points_per_pair',
-        ),
-        (not upright or not warped, f'objective "{name}" cannot rotate or warp crops; leave those entries out'),
+        (algorithm in ("adamw", "radam"), 'optimiser.algorithm must be "adamw" or "radam"'),
+        *(objectives[recipe.objective](recipe) if known else []),
     ]

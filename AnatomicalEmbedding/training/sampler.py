@@ -1,6 +1,6 @@
 """Batches: which scan, where in the body, how large. Batch `step` depends on (seed, step) only, so runs can resume."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,14 +9,10 @@ from torch.utils.data import Dataset
 from ..errors import AnatomicalEmbeddingError
 from .augmentation import augment
 from .crops import cell_positions, cut_crop, draw_geometry
-from .frames import STILL
 from .recipes import Recipe
-from .scans import PreparedScan
+from .scans import ORIGINS, PreparedScan
 
 KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
-SLICES_PER_SCAN = 4
-_SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
-_FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is redrawn
 
 
 @dataclass
@@ -27,18 +23,6 @@ class CoordinateBatch:
     body_mm: torch.Tensor
     inside: torch.Tensor
     scan: torch.Tensor
-
-
-@dataclass
-class PairBatch:
-    """first, second: (n, 1, k, j, i). first_ijk, second_ijk: (n, p, 3) continuous crop voxels of the positives.
-    position_mm: (n, p, 3) RAS mm in the one scan."""
-
-    first: torch.Tensor
-    second: torch.Tensor
-    first_ijk: torch.Tensor
-    second_ijk: torch.Tensor
-    position_mm: torch.Tensor
 
 
 class BatchSampler(Dataset):
@@ -53,7 +37,11 @@ class BatchSampler(Dataset):
         self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
         self.rank, self.world = share
         self.ranges = np.array([s.height_range_mm for s in scans])
-        self.phantom = np.array([s.synthetic for s in scans])
+        self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
+        shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
+        shares[0] = 1 - shares.sum()
+        shares *= np.isin(np.arange(len(ORIGINS)), self.origin)
+        self.shares = shares / shares.sum() if shares.any() else np.isin(np.arange(len(ORIGINS)), self.origin) * 1.0
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
         self._check_heights()
@@ -64,11 +52,10 @@ class BatchSampler(Dataset):
     def _check_heights(self) -> None:
         low, high = np.array([b[:2] for b in self.recipe.batch.height_bands if b[2] > 0]).T
         reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
-        for synthetic in set(self.phantom):
-            if not reached[self.phantom == synthetic].any():
-                kind = "phantoms" if synthetic else "scans"
+        for origin in set(self.origin):
+            if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"training {kind}: none reaches a height band of recipe {self.recipe.name}; "
+                    f"training {ORIGINS[origin]}s: none reaches a height band of recipe {self.recipe.name}; "
                     "check the level readings, or change batch.height_bands."
                 )
 
@@ -89,12 +76,12 @@ class BatchSampler(Dataset):
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
         bands = np.array(self.recipe.batch.height_bands)
-        phantom = self.phantom.any() and (rng.random() < self.recipe.batch.phantom_share or self.phantom.all())
+        origin = int(rng.choice(len(ORIGINS), p=self.shares))
         while True:
             band = bands[rng.choice(len(bands), p=bands[:, 2] / bands[:, 2].sum())]
             height = rng.uniform(band[0], band[1])
             candidates = np.flatnonzero(
-                (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1]) & (self.phantom == phantom)
+                (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1]) & (self.origin == origin)
             )
             if len(candidates):
                 break
@@ -122,81 +109,11 @@ class CoordinateSampler(BatchSampler):
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
             if rng.random() < KEEP_INSIDE:
                 centre = move_inside(centre, lattice, scan)
-            rows.append(_row(self.recipe, scan, index, centre, lattice, size, rng))
+            rows.append(coordinate_row(self.recipe, scan, index, centre, lattice, size, rng))
         return CoordinateBatch(*map(torch.stack, zip(*rows, strict=True)))
 
 
-class LevelSampler(BatchSampler):
-    """Batches for the objective "levels": SLICES_PER_SCAN crops of each scan drawn, at equal steps upwards.
-
-    Only the middle of a crop is scored (see objectives): what lies between two crops cannot be read from their borders.
-    body_mm are RAS mm of the scan.
-    """
-
-    def __getitem__(self, step: int) -> CoordinateBatch:
-        batch = self.recipe.batch
-        size = self.crop_size(step)
-        rows = []
-        for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
-            rng = self.rng(step, part)
-            index, aimed = self.aim(rng)
-            scan = replace(self.scans[index], frame=STILL, body_field=None)
-            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
-            last = np.array(scan.hu.shape[::-1]) - 1.0
-            intervals = SLICES_PER_SCAN - 1
-            gap = min(rng.uniform(*_SLICE_STEP_MM) / scan.grid_to_ras[2, 2], last[2] / intervals)
-            lowest = np.clip(aimed[2] - gap * intervals / 2, 0, last[2] - gap * intervals)
-            for n in range(SLICES_PER_SCAN):
-                centre = np.array([last[0] / 2, last[1] / 2, lowest + n * gap])
-                rows.append(_row(self.recipe, scan, index, centre, lattice, size, rng))
-        return CoordinateBatch(*map(torch.stack, zip(*rows, strict=True)))
-
-
-class PairSampler(BatchSampler):
-    """Batches for "distances" and "offsets": overlapping pairs of crops, all of one image (APE, section 2.1).
-
-    Its loss couples all pairs, so processes that train together take an image each.
-    """
-
-    def __getitem__(self, step: int) -> PairBatch:
-        rng = self.rng(step, self.rank)
-        batch, spec = self.recipe.batch, self.recipe.augmentation
-        size = tuple(batch.crop_sizes[0])
-        index, _ = self.aim(rng)
-        scan = self.scans[index]
-        spacing = np.diag(scan.grid_to_ras)[:3]
-        shape_ijk = np.array(scan.hu.shape[::-1])
-        rows = {name: [] for name in ("first", "second", "first_ijk", "second_ijk", "position_mm")}
-        while len(rows["first"]) < batch.pairs:
-            k = int(rng.choice(self.rows[index]))
-            in_slice = torch.nonzero(scan.body[k])
-            j, i = in_slice[int(rng.integers(len(in_slice)))].tolist()
-            seed_voxel = np.array([i, j, k], dtype=float)
-            views = []
-            for _ in range(2):
-                lattice = draw_geometry(spec, size, spacing, rng)
-                half = lattice.max((1, 2, 3)) / spacing
-                centre = seed_voxel + rng.uniform(-0.8, 0.8, size=3) * half
-                views.append((lattice, centre, half))
-            low = np.maximum(np.max([c - h for _, c, h in views], axis=0), 0)
-            high = np.minimum(np.min([c + h for _, c, h in views], axis=0), shape_ijk - 1)
-            points = rng.uniform(low, high, size=(batch.points_per_pair * 4, 3))
-            nearest = torch.from_numpy(points.round().astype(int))
-            points = points[scan.body[nearest[:, 2], nearest[:, 1], nearest[:, 0]].cpu().numpy()]
-            if len(points) < min(_FEWEST_POINTS, batch.points_per_pair):
-                continue
-            points = points[np.arange(batch.points_per_pair) % len(points)]
-            for view, (lattice, centre, half) in zip(("first", "second"), views, strict=True):
-                crop = cut_crop(scan, centre, lattice, size)
-                rows[view].append(augment(crop.hu, spec, self.recipe.network, rng))
-                in_crop = ((points - centre) / (2 * half) + 0.5) * (np.array(size) - 1)
-                rows[f"{view}_ijk"].append(torch.from_numpy(in_crop.astype(np.float32)))
-            rows["position_mm"].append(torch.from_numpy((points * spacing).astype(np.float32)))
-        stacked = {name: torch.stack(values) for name, values in rows.items()}
-        return PairBatch(**{n: v[:, None] if n in ("first", "second") else v for n, v in stacked.items()})
-
-
-def _row(
+def coordinate_row(
     recipe: Recipe,
     scan: PreparedScan,
     index: int,

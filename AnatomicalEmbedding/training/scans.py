@@ -1,7 +1,7 @@
 """Prepared scans, from which the sampler draws: on the network's working grid, stored as safetensors."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,12 +17,15 @@ from ..files import atomic_path
 from ..phantom import Phantom, make_phantom
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
+from ..structures.label_names import structure_name
+from ..structures.labelled_scans import LabelMap
 from .frames import STILL, FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _EVEN = 2  # crops are cut anywhere, so prepared scans need even sizes only, for the body mask
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
+ORIGINS = ("scan", "label map", "phantom")
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
 
 
@@ -33,7 +36,9 @@ class PreparedScan:
     hu: int16 (k, j, i), air outside the body. body: bool (k, j, i).
     grid_to_ras: 4x4, axis-aligned RAS. frame: first guess of RAS -> body.
     body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where known more exactly than by the frame.
-    synthetic: the scan is a phantom's. structures: name -> (7, 3) RAS mm, centre and six extremes of labelled organs.
+    origin: one of ORIGINS, of a real patient's scan, an image drawn of a label map, or a phantom. structures: name ->
+    (7, 3) RAS mm, centre and six extremes of labelled organs. labels: uint8 (k, j, i), 1 + index into `label_names`, 0
+    elsewhere. label_names: structures that are labelled wherever the scan shows them.
     """
 
     name: str
@@ -42,8 +47,10 @@ class PreparedScan:
     grid_to_ras: np.ndarray
     frame: FrameGuess
     body_field: torch.Tensor | None = None
-    synthetic: bool = False
+    origin: str = ORIGINS[0]
     structures: dict[str, np.ndarray] = field(default_factory=dict)
+    labels: torch.Tensor | None = None
+    label_names: tuple[str, ...] = ()
 
     def field_nodes_ras(self) -> np.ndarray:
         """(k, j, i, 3) RAS mm of the nodes of a body field, covering the scan to its last voxel."""
@@ -62,19 +69,19 @@ class PreparedScan:
     @property
     def nbytes(self) -> int:
         """Memory of its grids."""
-        return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field) if grid is not None)
+        return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field, self.labels) if grid is not None)
 
     def to(self, device: torch.device) -> "PreparedScan":
         """The scan with its grids in a device's memory: crops are then made there."""
-        field = None if self.body_field is None else self.body_field.to(device)
-        return replace(self, hu=self.hu.to(device), body=self.body.to(device), body_field=field)
+        grids = {name: getattr(self, name) for name in ("hu", "body", "body_field", "labels")}
+        return replace(self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None})
 
     def save(self, path: Path) -> None:
         frame = {k: getattr(self.frame, k).tolist() for k in ("scale", "shift_mm", "scale_sd", "shift_sd_mm")}
         tensors = {"hu": self.hu, "body": self.body, "grid_to_ras": torch.from_numpy(self.grid_to_ras)}
-        if self.body_field is not None:
-            tensors["body_field"] = self.body_field
-        metadata = {"name": self.name, "frame": json.dumps(frame), "synthetic": str(int(self.synthetic))}
+        tensors |= {n: grid for n in ("body_field", "labels") if (grid := getattr(self, n)) is not None}
+        metadata = {"name": self.name, "frame": json.dumps(frame), "origin": self.origin}
+        metadata["label_names"] = json.dumps(self.label_names)
         metadata["structures"] = json.dumps({name: points.tolist() for name, points in self.structures.items()})
         with atomic_path(path) as temporary:
             save_file(tensors, str(temporary), metadata)
@@ -86,14 +93,16 @@ class PreparedScan:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
                 metadata = file.metadata()
-        except (SafetensorError, OSError):
-            message = f"{path}: not a prepared scan, or damaged; delete it and run again."
+            origin, label_names = metadata["origin"], tuple(json.loads(metadata["label_names"]))
+        except (SafetensorError, OSError, KeyError, TypeError):
+            message = f"{path}: not a prepared scan, of an older version, or damaged; delete it and run again."
             raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
             metadata["name"], tensors["hu"], tensors["body"], tensors["grid_to_ras"].numpy(), frame,
-            tensors.get("body_field"), metadata["synthetic"] == "1",
+            tensors.get("body_field"), origin,
             {name: np.array(points) for name, points in json.loads(metadata.get("structures", "{}")).items()},
+            tensors.get("labels"), label_names,
         )  # fmt: skip
 
 
@@ -114,16 +123,36 @@ def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> Prepare
     """Working grid of a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
     grid, body = patient_on_grid(phantom.volume, spacing_mm, _EVEN, _EVEN)
     hu = _whole_hu(grid)
-    return with_exact_body(PreparedScan(name, hu, torch.from_numpy(body), grid.grid_to_ras, STILL), phantom.to_body)
+    scan = PreparedScan(name, hu, torch.from_numpy(body), grid.grid_to_ras, STILL, origin="phantom")
+    labels = LabelMap(phantom.labels, phantom.volume.ijk_to_ras, {n: v for v, n in phantom.label_names.items() if v})
+    return with_exact_body(with_labels(scan, labels), phantom.to_body)
+
+
+def with_labels(scan: PreparedScan, label_map: LabelMap, without: Sequence[str] = ()) -> PreparedScan:
+    """The scan with the labels at its voxels, parts of one structure (lobes of a lung) as one.
+
+    without: structures whose labels in this scan are not of the whole structure.
+    """
+    known: dict[str, int] = {}
+    table = np.zeros(int(max(label_map.voxels.max(), *label_map.values.values())) + 1, np.uint8)
+    for name, value in label_map.values.items():
+        structure = structure_name(name)
+        if structure not in without:
+            table[value] = known.setdefault(structure, len(known) + 1)
+    renamed = replace(label_map, voxels=table[label_map.voxels])
+    k, j, i = scan.hu.shape
+    layer = np.stack(np.meshgrid(np.arange(i), np.arange(j), [0.0]), axis=-1).reshape(-1, 3)
+    layers = [renamed.at(transform_points(scan.grid_to_ras, layer + np.array((0, 0, z)))) for z in range(k)]
+    return replace(scan, labels=torch.from_numpy(np.stack(layers).reshape(k, j, i)), label_names=tuple(known))
 
 
 def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:
-    """A synthetic scan with its known body coordinates. to_body: RAS mm (N, 3) -> body mm."""
+    """A drawn scan with its known body coordinates. to_body: RAS mm (N, 3) -> body mm."""
     nodes = scan.field_nodes_ras()
     exact = to_body(nodes.reshape(-1, 3))
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)
     field = as_field(exact.reshape(nodes.shape))
-    return replace(scan, frame=replace(STILL, shift_mm=shift), body_field=field, synthetic=True)
+    return replace(scan, frame=replace(STILL, shift_mm=shift), body_field=field)
 
 
 def as_field(body_mm: np.ndarray) -> torch.Tensor:

@@ -1,44 +1,31 @@
-"""The training loop: one visible loop, weights averaged over steps, checkpoints that resume, a CSV of the loss."""
+"""Training of the embedding network on prepared scans: batches from the sampler, the recipe's loss, the one loop."""
 
 from __future__ import annotations
 
-import os
+import copy
+import json
 import signal
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, Subset
 
 from ..embedding.device import fast_dtype, memory_budget
-from ..embedding.models.network import EmbeddingNetwork
-from ..errors import CancelledError
+from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
+from ..errors import AnatomicalEmbeddingError
 from .log import StepLog
-from .objectives import make_sampler
-from .recipes import Recipe
+from .loop import CHECKPOINT, LoopSettings, Progress, TrainingLoop
+from .objectives import OBJECTIVES, FrameCorrections, Learner, Objective
+from .processes import Processes, start_fabric, synchronised
+from .recipes import OptimiserSpec, Recipe
 from .scans import PreparedScan
-from .state import TrainingState
+from .validation import score
 
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
-CHECKPOINT = "checkpoint.pt"
-_CHECKPOINT_MINUTES = 5.0
 _RESIDENT_SHARE = 0.4  # of the memory that may be used
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One step done. loss: running mean over about 50 steps."""
-
-    step: int
-    steps: int
-    loss: float
-    seconds_per_step: float
 
 
 @dataclass(frozen=True)
@@ -57,6 +44,7 @@ def train(
     folder: Path,
     steps: int,
     *,
+    objective: Objective | None = None,
     seed: int = 0,
     device: str = "cpu",
     workers: int = 1,
@@ -70,86 +58,129 @@ def train(
 ) -> TrainingRun:
     """Train on prepared scans; continues from `folder`/checkpoint.pt when that is the same recipe, data and length.
 
-    workers: processes that prepare batches (0: in the loop). On a GPU whose memory holds the scans
-    batches are made there, and no process is started. start_from: weights to fine-tune.
-    dtype: of the network's arithmetic (weights and loss stay float32); the fastest of the device when None.
-    minutes: the run ends after this time, including that before a resume, with the weights of that step.
-    validate: errors in mm of a network, by kind; called every `validate_every` steps and at the end, and the weights
-    with the least mean error are the run's. Without it, the last ones.
+    Args:
+        objective: of the recipe, where it is not one of OBJECTIVES.
+        workers: processes that prepare batches (0: in the loop). On a GPU whose memory holds the scans batches are made
+            there, and no process is started.
+        start_from: weights to fine-tune.
+        dtype: of the network's arithmetic (weights and loss stay float32); the fastest of the device when None.
+        minutes: the run ends after this time, including that before a resume, with the weights of that step.
+        validate: errors in mm of a network, by kind; called every `validate_every` steps and at the end, and the
+            weights with the least mean error are the run's. Without it, the last ones.
+
     Under torchrun all processes train on one batch.
-    Raises AnatomicalEmbeddingError when the checkpoint belongs to another run, CancelledError (after saving) on cancel.
+
+    Raises:
+        AnatomicalEmbeddingError: the checkpoint belongs to another run.
+        CancelledError: cancelled, after saving.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    fabric = _fabric(device)
-    state = TrainingState(scans, recipe, steps, seed, fabric, start_from, dtype or fast_dtype(torch.device(device)))
-    state.resume(folder / CHECKPOINT)
+    fabric = start_fabric(device)
+    torch.manual_seed(seed)
+    network = _network(recipe, start_from)
+    if fabric.world_size > 1:
+        synchronised(network)
+    frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0)
+    objective = objective or OBJECTIVES[recipe.objective]
+    frames.requires_grad_(objective.in_frame and not recipe.optimiser.descriptors_only)
+    kind = dtype or fast_dtype(torch.device(device))
+    learner = fabric.setup_module(Learner(network, frames, recipe, objective, kind))
+    loop = TrainingLoop(
+        network,
+        _settings(recipe.optimiser),
+        steps,
+        identity=json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True),
+        others={"frames": (frames, recipe.optimiser.frame_learning_rate)},
+        processes=Processes(fabric, learner),
+    )
+    loop.resume(folder / CHECKPOINT)
     if _resident(scans, fabric.device):
         scans, workers = [scan.to(fabric.device) for scan in scans], 0
     together = recipe.optimiser.accumulate
-    sampler = make_sampler(scans, recipe, seed, steps * together, (fabric.global_rank, fabric.world_size))
+    share = (fabric.global_rank, fabric.world_size)
+    sampler = objective.sampler(scans, recipe, seed, steps * together, share)
     loader = DataLoader(
-        Subset(sampler, range(state.step * together, steps * together)),
+        Subset(sampler, range(loop.step * together, steps * together)),
         batch_size=None,
         num_workers=workers,
         prefetch_factor=3 if workers else None,
         worker_init_fn=_start_worker,
     )
-    begun, saved, minutes_before = time.monotonic(), time.monotonic(), state.minutes
-    with StepLog(folder, state.step, fabric.is_global_zero) as log:
-        batches = iter(loader)
-        try:
-            while group := list(islice(batches, together)):
-                parts = [type(b)(**{name: x.to(fabric.device) for name, x in vars(b).items()}) for b in group]
-                loss = state.update(parts)
-                now = time.monotonic()
-                state.minutes = minutes_before + (now - begun) / 60
-                log.write(state.step, loss, state.schedule.get_last_lr()[0], state.minutes)
-                if progress is not None and fabric.is_global_zero:
-                    done = state.step - steps + len(loader) // together
-                    progress(Progress(state.step, steps, state.mean_loss, (now - begun) / done))
-                stop = _any_process(fabric, cancelled is not None and cancelled())
-                over = minutes is not None and _any_process(fabric, state.minutes >= minutes)
-                last = over or state.step == steps
-                if validate is not None and (last or state.step % validate_every == 0) and not stop:
-                    errors = state.judge(validate)
-                    log.validation(state.step, errors)
-                if stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES:
-                    state.save(folder / CHECKPOINT)
-                    log.flush()
-                    saved = now
-                if stop:
-                    raise CancelledError(f"{folder}: stopped at step {state.step}; run the same command to go on.")
-                if over:
-                    break
-        finally:
-            del batches  # a traceback would keep the workers alive, and the process waiting for them
-    return TrainingRun(state.chosen(), state.step, state.minutes)
+    batches: Iterator[Any] = iter(loader)
+
+    def loss_of(number: int) -> torch.Tensor:
+        batch = next(batches)
+        batch = type(batch)(**{name: x.to(fabric.device) for name, x in vars(batch).items()})
+        # like the batch itself, its random negatives depend on (seed, step) alone
+        return learner(batch, torch.Generator().manual_seed(seed * 1_000_003 + number))
+
+    def judge(log: StepLog, last: bool) -> None:
+        if validate is not None and (last or loop.step % validate_every == 0):
+            judged = _on_cpu(loop.averaged)
+            errors = validate(judged)
+            log.validation(loop.step, errors)
+            if (error := score(errors)) < loop.extra.get("best_error", float("inf")):
+                best = {name: value.clone() for name, value in judged.state_dict().items()}
+                loop.extra = {"best_error": error, "best": best}
+
+    try:
+        loop.run(loss_of, folder, minutes=minutes, progress=progress, cancelled=cancelled, after_step=judge)
+    finally:
+        batches = iter(())  # a traceback would keep the workers alive, and the process waiting for them
+    chosen = _on_cpu(loop.averaged)
+    if "best" in loop.extra:
+        chosen.load_state_dict(loop.extra["best"])
+    return TrainingRun(chosen, loop.step, loop.minutes)
 
 
-def _fabric(device: str) -> Fabric:
-    """One process on a device; under torchrun, all its processes together."""
-    from lightning_fabric import Fabric  # an extra, needed for training only
+def _network(recipe: Recipe, start_from: EmbeddingNetwork | None) -> EmbeddingNetwork:
+    """The network to train, with what stays as it is switched off."""
+    network = EmbeddingNetwork(recipe.network)
+    if start_from is not None:
+        _copy_weights(start_from, network)
+    # convolutions run faster with the channels last, on CPUs and GPUs
+    network.to(memory_format=torch.channels_last_3d).train()
+    if recipe.optimiser.descriptors_only:
+        for name, part in network.named_children():
+            part.train(name in DESCRIPTOR_HEADS).requires_grad_(name in DESCRIPTOR_HEADS)
+    if recipe.optimiser.frozen_statistics:
+        if start_from is None:
+            raise AnatomicalEmbeddingError(
+                f"recipe {recipe.name}: optimiser.frozen_statistics needs trained weights; give --start-from."
+            )
+        for module in network.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+    return network
 
-    kind = torch.device(device)
-    world, local = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    if world > 1:
-        fabric = Fabric(accelerator=kind.type, strategy="ddp", devices=local, num_nodes=world // local)
-    else:
-        fabric = Fabric(accelerator=kind.type, devices=1 if kind.index is None else [kind.index])
-    fabric.launch()
-    return fabric
+
+def _settings(spec: OptimiserSpec) -> LoopSettings:
+    warm_up, final = (0.0, 1.0) if spec.schedule == "constant" else (spec.warm_up, 0.0)
+    return LoopSettings(
+        spec.learning_rate, warm_up, final, spec.weight_decay,
+        spec.gradient_clip, spec.ema, spec.epsilon, spec.algorithm, spec.accumulate,
+    )  # fmt: skip
+
+
+def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
+    return copy.deepcopy(network).to("cpu", memory_format=torch.contiguous_format).eval()
+
+
+def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
+    """The weights both have. Heads that the source lacks keep their random weights, others are left out."""
+    fault = "--start-from: the weights belong to another network than the recipe's; choose a recipe with their widths."
+    try:
+        unlike = target.load_state_dict(source.state_dict(), strict=False)
+    except RuntimeError:
+        raise AnatomicalEmbeddingError(fault) from None
+    unlike_keys = [*unlike.unexpected_keys, *unlike.missing_keys]
+    if any(key.split(".")[0] not in OPTIONAL_HEADS for key in unlike_keys):
+        raise AnatomicalEmbeddingError(fault)
 
 
 def _resident(scans: list[PreparedScan], device: torch.device) -> bool:
     """Whether a device of its own memory holds all scans and leaves most of it to the network."""
     return device.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(device)
-
-
-def _any_process(fabric: Fabric, stop: bool) -> bool:
-    """Whether any process was asked to stop: all must stop after the same step."""
-    if fabric.world_size == 1:
-        return stop
-    return bool(fabric.all_reduce(torch.tensor(float(stop), device=fabric.device), reduce_op="sum") > 0)
 
 
 def _start_worker(_: int) -> None:

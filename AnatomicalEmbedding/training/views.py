@@ -14,7 +14,7 @@ from ..embedding.models.network import LOCAL_STRIDE
 from .augmentation import augment
 from .crops import Crop, body_coordinates, cell_positions, cut_crop, draw_geometry
 from .sampler import KEEP_INSIDE, BatchSampler, move_inside
-from .scans import PreparedScan
+from .scans import ORIGINS, PreparedScan
 
 _SEARCH = 4  # local cells about the guess in which the partner of a point is sought
 _CANDIDATES = 4  # cells tried for each point: some lie outside the other view or the body
@@ -31,8 +31,9 @@ class ViewBatch:
 
     body_mm: (2n, 3, k/4, j/4, i/4). inside: (2n, k/4, j/4, i/4). scan: (2n,) index.
     position_mm: (2n, 3, k/2, j/2, i/2) mm of each local cell: RAS of the scan, or of the body where two patients pair.
-    first_cells, second_cells: (n, p, 3) the same points as local cells (i, j, k) of either view; the first ones are
-    whole cells, the second ones lie anywhere.
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), those
+    that the scan's labels would show. first_cells, second_cells: (n, p, 3) the same points as local cells (i, j, k) of
+    either view; the first ones are whole cells, the second ones lie anywhere.
     """
 
     image: torch.Tensor
@@ -40,6 +41,8 @@ class ViewBatch:
     inside: torch.Tensor
     scan: torch.Tensor
     position_mm: torch.Tensor
+    labels: torch.Tensor
+    known: torch.Tensor
     first_cells: torch.Tensor
     second_cells: torch.Tensor
 
@@ -86,8 +89,9 @@ class ViewSampler(BatchSampler):
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """Where the second view looks: at the same place, or for some phantoms at its counterpart in another one."""
-        others = np.flatnonzero(self.phantom & (np.arange(len(self.scans)) != index))
-        if self.phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
+        phantom = self.origin == ORIGINS.index("phantom")
+        others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
+        if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
             other = int(rng.choice(others))
             if (place := counterpart(self.scans[index], voxel, self.scans[other])) is not None:
                 return other, place
@@ -118,13 +122,30 @@ class ViewSampler(BatchSampler):
         self, index: int, crop: Crop, position: torch.Tensor, rng: np.random.Generator
     ) -> dict[str, torch.Tensor]:
         body_mm, inside = cell_positions(self.scans[index], crop)
+        labels, known = self._labels(self.scans[index], crop)
         return {
             "image": augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng)[None],
             "body_mm": body_mm,
             "inside": inside,
             "scan": torch.tensor(index),
             "position_mm": position.movedim(-1, 0).contiguous(),
+            "labels": labels,
+            "known": known,
         }
+
+    def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of the voxels nearest to the crop's local cells: organs of the recipe, and which of them the scan labels."""
+        organs = self.recipe.network.organs
+        known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
+        if scan.labels is None or not known.any():
+            return torch.zeros([n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8), known & False
+        numbers = {name: n for n, name in enumerate(organs, 1)}
+        table = torch.tensor([0, *(numbers.get(name, 0) for name in scan.label_names)], dtype=torch.uint8)
+        voxel = crop.warp.voxel_ijk(LOCAL_STRIDE).round().long()
+        shape = torch.tensor(scan.labels.shape[::-1], device=voxel.device)
+        inside = ((voxel >= 0) & (voxel < shape)).all(-1)
+        i, j, k = torch.minimum(voxel.clamp(min=0), shape - 1).unbind(-1)
+        return table.to(voxel.device)[scan.labels[k, j, i].long()] * inside, known.to(voxel.device)
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:

@@ -3,8 +3,9 @@
 python Testing/benchmarks/embedding_speed.py SCAN [--slices 64,134,300,600,1200] [--peers] [--rounds 5] [--threads 2]
 
 The scan is cut into as many slices as asked for, thinner or thicker ones. Each line is a process of its own. Peers have
-random weights, for which time and memory are the same: the published network of APE (Goncharov 2024) with its
-preparation, and one shaped as SAM's (Yan 2022): a 3-D ResNet-18 with a feature pyramid, 2 mm voxels.
+random weights, for which time and memory are the same: the network of APE as released (Goncharov 2024; its equalisation
+of contrast left out), 1 x 1 x 1.5 mm voxels, and one shaped as SAM's (Yan 2022): a 3-D ResNet-18 with a feature
+pyramid, 2 mm voxels.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from pathlib import Path
 import numpy as np
 import SimpleITK as sitk
 import torch
+from comparison.ape_network import ApeShaped
 from torch import nn
 from torch.nn import functional
 
 from AnatomicalEmbedding import Volume, load_model
-from AnatomicalEmbedding.embedding.inference import Model
-from AnatomicalEmbedding.embedding.models.published_ape import PublishedApe
 
 _WINDOW_HU = (-1024.0, 3071.0)
 _DESCRIPTOR = 128
@@ -80,18 +80,19 @@ class SamShaped(nn.Module):
         return tuple(functional.normalize(y, dim=1).half() for y in (self.fine(top), self.coarse(levels[3])))
 
 
-def embed_like_sam(network: SamShaped, volume: Volume) -> int:
-    """The whole scan at once, as published; bytes of its map."""
+def embed_like(network: nn.Module, volume: Volume, voxel_mm: tuple[float, float, float], step: int) -> int:
+    """The whole scan at once, in voxels of that size and their number a multiple of `step`; bytes of its map."""
     image = sitk.GetImageFromArray(volume.voxels)
     spacing = np.asarray(volume.spacing, dtype=float)
     image.SetSpacing(spacing.tolist())
-    size = np.maximum(np.ceil(np.array(volume.shape[::-1]) * spacing / 2.0 / 16) * 16, 16).astype(int)
-    grid = (size.tolist(), sitk.Transform(), sitk.sitkLinear, (0.0, 0.0, 0.0), (2.0, 2.0, 2.0))
+    size = np.maximum(np.ceil(np.array(volume.shape[::-1]) * spacing / voxel_mm / step) * step, step).astype(int)
+    grid = (size.tolist(), sitk.Transform(), sitk.sitkLinear, (0.0, 0.0, 0.0), voxel_mm)
     found = sitk.Resample(image, *grid, np.eye(3).ravel().tolist(), -1024.0, sitk.sitkFloat32)
     low, high = _WINDOW_HU
-    x = (torch.from_numpy(sitk.GetArrayFromImage(found)).clamp(low, high) - low) / (high - low) * 255 - 50
+    x = (torch.from_numpy(sitk.GetArrayFromImage(found)).clamp(low, high) - low) / (high - low)
     with torch.no_grad():
-        return sum(y.numel() * y.element_size() for y in network(x[None, None]))
+        found = network(x[None, None])
+        return sum(y.numel() * y.element_size() for y in (found if isinstance(found, tuple) else (found,)))
 
 
 def of_slices(volume: Volume, slices: int) -> Volume:
@@ -107,14 +108,17 @@ def measure(scan: Path, kind: str, slices: int, rounds: int, threads: int) -> di
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     volume = of_slices(Volume.read(scan), slices)
-    if kind == "sam":
-        network = SamShaped().eval()
+    if kind != "ours":
+        network, voxel_mm, step = {
+            "sam": (SamShaped, (2.0, 2.0, 2.0), 16),
+            "ape": (ApeShaped, (1.0, 1.0, 1.5), 32),
+        }[kind]
+        network = network().eval()
 
         def work() -> int:
-            return embed_like_sam(network, volume)
+            return embed_like(network, volume, voxel_mm, step)
     else:
-        ours = kind == "ours"
-        model = load_model("auto", "cpu") if ours else Model(PublishedApe().eval(), "ape", "random")
+        model = load_model("auto", "cpu")
 
         def work() -> int:
             found = model.embed(volume)

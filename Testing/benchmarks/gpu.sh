@@ -7,9 +7,8 @@
 #                                                    prepare, train, evaluate; weights, curve and tables go to $OUT
 #
 #   bash Testing/benchmarks/gpu.sh refine STEPS [anatemb train options]
-#                                                    what made hybrid-ct-v3, for STEPS of coordinates and a third as
-#                                                    many of descriptors: from the default weights, on scans aligned by
-#                                                    them and images of the label maps in $KEEP/labelmaps
+#                                                    STEPS of the recipe `joint` from the default weights, on scans
+#                                                    aligned by them and images of the label maps in $KEEP/labelmaps
 #
 # A run that is cut off goes on from its checkpoint: call `train` again with the same arguments while the machine lives.
 set -euo pipefail
@@ -48,19 +47,10 @@ refine)
     folders=$(find "$KEEP" -maxdepth 1 -name train -o -maxdepth 1 -name kbp)
     # shellcheck disable=SC2086
     anatemb train prepare $folders --levels "$levels" --recipe hybrid --align-with auto --jobs "$(nproc)" -o "$KEEP/set"
-    # much abdomen: the head and neck are learnt
-    common=(--start-from auto --label-maps "$KEEP/labelmaps" --label-images 2 --phantoms 40 --device auto
-        --workers "$(nproc)" --set optimiser.frozen_statistics=true --set batch.phantom_share=0.6
-        --set 'batch.height_bands=[[-120,150,1.2],[150,400,3.0],[400,560,0.8],[560,830,0.6]]')
-    anatemb train "$KEEP/set" -o "$KEEP/coordinates" --recipe ape --steps "$steps" --name coordinates \
-        --validate-every 0 --set optimiser.learning_rate=0.0016 "${common[@]}" "$@"
-    python3 Testing/benchmarks/join_weights.py "$KEEP/coordinates/weights.safetensors" auto -o "$KEEP/joined.safetensors"
-    anatemb train "$KEEP/set" -o "$KEEP/descriptors" --recipe hybrid --steps $((steps / 3)) --name hybrid-ct-new \
-        --validate-every 0 --set optimiser.learning_rate=0.001 --set optimiser.descriptors_only=true \
-        "${common[@]}" --start-from "$KEEP/joined.safetensors"
-    cp "$KEEP/descriptors/weights.safetensors" "$OUT/"
-    cp "$KEEP/coordinates/loss.csv" "$OUT/coordinates.csv"
-    cp "$KEEP/descriptors/loss.csv" "$OUT/descriptors.csv"
+    anatemb train "$KEEP/set" -o "$KEEP/joint" --recipe joint --steps "$steps" --name hybrid-ct-new --validate-every 0 \
+        --start-from auto --label-maps "$KEEP/labelmaps" --label-images 2 --phantoms 40 --device auto \
+        --workers "$(nproc)" --set optimiser.learning_rate=0.001 --set optimiser.frozen_statistics=true "$@"
+    cp "$KEEP/joint/weights.safetensors" "$KEEP/joint/loss.csv" "$OUT/"
     python3 Testing/benchmarks/regions.py "$KEEP/dev" --model auto --model "$OUT/weights.safetensors" | tee "$OUT/regions.txt"
     ;;
 *)

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding.anatomy.names import SIDES
-from AnatomicalEmbedding.training.text2atlas.network import pieces_of, words_of
-from AnatomicalEmbedding.training.text2atlas.organs import Organs, shipped_organs
-from AnatomicalEmbedding.training.text2atlas.run import FILE, TextPlacer, TextRecipe, train_text
-from AnatomicalEmbedding.training.text2atlas.sentences import Example, SentenceMaker, sentences_of
+from AnatomicalEmbedding.papers.text2atlas.network import pieces_of, words_of
+from AnatomicalEmbedding.papers.text2atlas.organs import Organs, shipped_organs
+from AnatomicalEmbedding.papers.text2atlas.run import FILE, TextPlacer, TextRecipe, train_text
+from AnatomicalEmbedding.papers.text2atlas.sentences import Example, SentenceMaker, sentences_of
 from AnatomicalEmbedding.words import load_terms, parse
 
 # never trained on

@@ -14,6 +14,7 @@ from training_scans import tiny_recipe
 
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.embedding.models.registry import read_weights
+from AnatomicalEmbedding.papers.bpr_rpr.__main__ import main as bpr_rpr
 from AnatomicalEmbedding.scan.volume import Volume
 
 GRID = [8.0, 8.0, 8.0]
@@ -71,11 +72,16 @@ def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
     weights = read_weights(tmp_path / "run" / "weights.safetensors")
     assert weights.card["scans"] == ["patient0", "patient1"]
     assert not (tmp_path / "run" / "prepared").exists()
+
+
+def test_recipes_of_papers_train_on_the_set(scans, recipe, tmp_path, capsys):
+    assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
     for name in ("rpr-paper", "bpr-paper"):
         small = {"network.widths": [4, 4, 4, 4], "network.spacing_mm": GRID, "batch.voxels_per_batch": 100_000}
         entries = [word for key, value in small.items() for word in ("--set", f"{key}={value}")]
-        run = ("train", tmp_path / "set", "-o", tmp_path / name, "--recipe", name, "--steps", 1, "--workers", 0)
-        assert anatemb(*run, *entries, *(("--validate-every", 0) if name == "rpr-paper" else ())) == 0
+        run = (tmp_path / "set", "-o", tmp_path / name, "--recipe", name, "--steps", 1, "--workers", 0, *entries)
+        without = ("--validate-every", 0) if name == "rpr-paper" else ()
+        assert bpr_rpr([str(word) for word in (*run, *without)]) == 0
         assert read_weights(tmp_path / name / "weights.safetensors").card["recipe"]["name"] == name
     assert "bpr-paper: is not validated, as it learns levels" in capsys.readouterr().err
 

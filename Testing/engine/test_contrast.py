@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from training_scans import linear_scan, tiny_recipe
+from training_scans import linear_scan, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import Features
-from AnatomicalEmbedding.training.contrast import info_nce, near_loss, read_cells, sam_loss
-from AnatomicalEmbedding.training.objectives import make_sampler
+from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
+from AnatomicalEmbedding.training.contrast import info_nce, near_loss, read_cells
 from AnatomicalEmbedding.training.recipes import LossSpec
 from AnatomicalEmbedding.training.views import ViewBatch
 
@@ -36,7 +36,7 @@ def small_batch():
     cells = torch.tensor([[2.0, 1, 1], [5, 4, 2], [7, 0, 3]], dtype=torch.float64).expand(PAIRS, POINTS, 3)
     none = torch.zeros(0)
     position = torch.stack([first, first, second, second])
-    return ViewBatch(none, none, none, none, position, cells, cells - torch.tensor([2.0, 0, 0]))
+    return ViewBatch(none, none, none, none, position, none, none, cells, cells - torch.tensor([2.0, 0, 0]))
 
 
 def features(seed=0):
@@ -107,7 +107,7 @@ def test_hard_negatives_of_large_views_are_those_of_the_whole():
     position = torch.stack([place, place])
     cells = torch.tensor([[[4.0, 3, 2], [20, 12, 10]]])
     none = torch.zeros(0)
-    batch = ViewBatch(none, none, none, none, position, cells, cells)
+    batch = ViewBatch(none, none, none, none, position, none, none, cells, cells)
     found = [float(sam_loss(Features(None, global_, local), batch, spec, generator(s))) for s in range(3)]
     expected = 0.0
     for cell in cells[0]:

@@ -11,7 +11,7 @@ import torch
 from distributed_run import BATCH, STEPS, short_run
 from torch import nn
 
-from AnatomicalEmbedding.training.state import SyncedBatchNorm3d, synchronised
+from AnatomicalEmbedding.training.processes import SyncedBatchNorm3d, synchronised
 
 HERE = Path(__file__).parent
 

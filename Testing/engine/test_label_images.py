@@ -8,8 +8,9 @@ import SimpleITK as sitk
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.structures.label_names import find_structures
-from AnatomicalEmbedding.training.label_frames import canonical_structures, place, structure_name
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.structures.label_names import find_structures, structure_name
+from AnatomicalEmbedding.training.label_frames import canonical_structures, place
 from AnatomicalEmbedding.training.label_images import (
     LabelledBody,
     make_label_image,
@@ -128,13 +129,15 @@ def test_equal_seeds_make_equal_images(bodies, placement):
 def test_prepared_images_know_their_organs_places(bodies, placement):
     body = bodies["p2"]
     image = make_label_image(body, placement, seed=0)
-    scan = prepare_label_image(image, "labels_p2_0", WORKING)
+    scan = prepare_label_image(body, image, "labels_p2_0", WORKING)
     nodes = scan.field_nodes_ras().reshape(-1, 3)
     field = scan.body_field.numpy().reshape(3, -1).T
     np.testing.assert_allclose(field, image.to_body(nodes), atol=1e-2)
     centre = body.points["kidney_left"][:1]
     assert np.linalg.norm(image.to_body(centre) - placement.mean["kidney_left"][:1]) < 8  # fat may move it a little
-    assert scan.synthetic
+    assert scan.origin == "label map"
+    kidney = transform_points(np.linalg.inv(scan.grid_to_ras), centre)[0].round().astype(int)[::-1]
+    assert scan.label_names[int(scan.labels[tuple(kidney)]) - 1] == "kidney_left"
     assert bool(scan.body.any())
 
 

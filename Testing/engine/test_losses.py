@@ -5,13 +5,10 @@ import pytest
 import torch
 from training_scans import SHAPE, SPACING_MM, frame, linear_scan
 
-from AnatomicalEmbedding.training.objectives import (
-    FrameCorrections,
-    coordinate_loss,
-    distance_loss,
-    level_loss,
-    offset_loss,
-)
+from AnatomicalEmbedding.papers.ape.distances import distance_loss
+from AnatomicalEmbedding.papers.bpr_rpr.levels import level_loss
+from AnatomicalEmbedding.papers.bpr_rpr.offsets import offset_loss
+from AnatomicalEmbedding.training.objectives import FrameCorrections, coordinate_loss
 
 
 def numbers(*shape, seed=0):

@@ -1,25 +1,31 @@
 """The organ head, its training, and coordinates anchored to the organs, against known truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from ellipsoid_cases import ORGANS, write_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import small_network
+from training_scans import SPACING_MM, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.anchoring import anchored
 from AnatomicalEmbedding.embedding.inference import Model
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.training.organ_codes import neighbourhood, organ_codes, with_organ_codes
-from AnatomicalEmbedding.training.organ_head import (
+from AnatomicalEmbedding.training.frames import STILL
+from AnatomicalEmbedding.training.organs import (
+    organ_codes,
     organ_loss,
-    read_example,
+    read_cells_of,
     share_of_cells,
-    train_organ_head,
     usual_places,
+    with_organ_knowledge,
 )
+from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume, with_exact_body, with_labels
+from AnatomicalEmbedding.training.trainer import train
 
 CELL_MM = np.array((12.0, 12.0, 16.0))
 NAMES = ("liver", "kidney_left", "kidney_right")
@@ -128,7 +134,7 @@ def literal_loss(logits, share, body, known):
 def test_the_loss_and_its_gradient_are_the_literal_ones(seed, known):
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(0, 5, (8, 8, 12), generator=generator)
-    share = share_of_cells(labels, 5)
+    share = share_of_cells(labels, 5, 4)
     body = torch.rand(2, 2, 3, generator=generator) > 0.3
     logits = torch.randn(5, 2, 2, 3, generator=generator, dtype=torch.double).requires_grad_()
     values = [loss(logits, share, body, sorted(known)) for loss in (organ_loss, literal_loss)]
@@ -141,9 +147,18 @@ def test_shares_of_cells_count_voxels():
     labels = torch.zeros(4, 4, 8, dtype=torch.uint8)
     labels[:2, :, :4] = 1
     labels[0, 0, 4] = 2
-    share = share_of_cells(labels, 3)
+    share = share_of_cells(labels, 3, 4)
     assert share[:, 0, 0, 0].tolist() == [0.5, 0.5, 0.0]
     assert share[:, 0, 0, 1].tolist() == [1 - 1 / 64, 0.0, 1 / 64]
+
+
+def prepared(folder) -> list[PreparedScan]:
+    """The labelled scans of a folder with the place in the world as body coordinates."""
+    found = []
+    for case in load_cases(folder):
+        scan = replace(prepare_volume(case.volume, STILL, SPACING_MM), name=case.id)
+        found.append(with_exact_body(with_labels(scan, case.label_map), lambda ras: ras))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -151,71 +166,87 @@ def labelled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("labelled")
     for n in range(5):
         write_case(folder, f"body{n}", shift=(4.0 * n, -3.0 * n, 2.0 * n))
-    return load_cases(folder)
+    return folder
+
+
+def network_of_organs(**spec):
+    return small_network(spacing_mm=SPACING_MM, local_channels=4, organs=NAMES, **spec)
 
 
 @pytest.fixture(scope="module")
-def network():
-    return small_network(local_channels=4)
+def joint():
+    """A recipe that learns coordinates, descriptors and organs together."""
+    sizes = {"crop_sizes": [[48, 48, 32]], "voxels_per_batch": 0, "pairs": 2, "points_per_pair": 40}
+    return tiny_recipe(
+        "hybrid",
+        network={"widths": [12, 16, 24], "organs": list(NAMES), "organ_channels": 3},
+        batch=sizes,
+        loss={"organ_weight": 1.0},
+    )
 
 
 @pytest.fixture(scope="module")
-def examples(labelled, network):
-    return [read_example(network, case, NAMES) for case in labelled]
-
-
-@pytest.fixture(scope="module")
-def trained(examples, network):
-    """A network whose organ head has learnt from all but the first scan, and its losses."""
-    losses = []
-    joined = train_organ_head(network, examples[1:], NAMES, steps=45, report=lambda step, loss: losses.append(loss))
-    return joined, losses
+def trained(labelled, joint, tmp_path_factory):
+    """The network after a short joint training on all but the first scan."""
+    scans = prepared(labelled)[1:]
+    network = train(scans, joint, tmp_path_factory.mktemp("run"), 60, workers=0).network
+    return with_organ_knowledge(network, scans)
 
 
 @pytest.mark.long
-def test_a_trained_head_finds_the_organs_and_leaves_the_rest_of_the_network_alone(labelled, examples, network, trained):
-    joined, losses = trained
-    assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
-    for name, value in network.state_dict().items():
-        assert torch.equal(value, joined.state_dict()[name])
+def test_organs_are_found_by_a_network_that_learns_all_at_once(labelled, trained):
+    case = load_cases(labelled)[0]
+    found = Model(trained, "joint", "0" * 64).embed(case.volume)
+    assert found.coordinate.isfinite().all()
+    assert found.local.shape[0] == 8 + 3
     with torch.no_grad():
-        found = joined.organs.logits(*examples[0].inputs())[0].argmax(0)
-    truth = share_of_cells(examples[0].labels, 4).argmax(0)
-    overlap = 2 * float(((found == 1) & (truth == 1)).sum()) / float((found == 1).sum() + (truth == 1).sum())
-    assert overlap > 0.7
-    assert Model(joined, "joined", "0" * 64).embed(labelled[0].volume).coordinate.isfinite().all()
+        cells = next(read_cells_of(trained, prepared(labelled)[:1]))
+        scan = prepared(labelled)[0]
+        pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % trained.lattice)]
+        x = trained.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]
+        liver = trained(x).organs[0, 0] > 0.5
+    truth = cells.share[1] > 0.5
+    assert 2 * float((liver & truth).sum()) / float(liver.sum() + truth.sum()) > 0.6
 
 
-def test_usual_places_are_those_of_the_labels(examples):
-    places = usual_places(examples, NAMES).numpy()
+def test_labels_follow_the_crop(labelled, joint):
+    batch = make_sampler(prepared(labelled), joint, seed=3, steps=4)[1]
+    known = batch.known.any(1)
+    assert known.all()
+    hu = F.avg_pool3d(batch.image, 2)[:, 0] * 2000 - 1000  # the tiny recipe maps HU from -1000 to 1000
+    for number in range(1, 1 + len(NAMES)):
+        inside = (batch.labels == number) & (F.avg_pool3d((batch.labels == number).float(), 3, 1, 1) == 1)
+        if inside.any():  # liver 100, kidneys 140 and 180 HU (ellipsoid_cases), in the order of the label map
+            assert abs(float(hu[inside].median()) - (60 + 40 * number)) < 25
+    assert (batch.labels > 0).any()
+
+
+def test_usual_places_are_those_of_the_labels(labelled):
+    network = with_organ_knowledge(network_of_organs(organ_channels=3), prepared(labelled))
+    places = network.organs.places.numpy()
     for (_, axes), volume in zip(ORGANS.values(), places[:, 6], strict=True):
         assert volume == pytest.approx(4 / 3 * np.pi * np.prod(axes) / 1000, rel=0.1)
-    assert (usual_places(examples[:4], NAMES) == 0).all(), "four scans are too few"
+    length = network.organs.codes.norm(dim=1)
+    torch.testing.assert_close(length, torch.ones_like(length))
+    four = with_organ_knowledge(network_of_organs(), prepared(labelled)[:4])
+    assert (four.organs.places == 0).all(), "four scans are too few"
 
 
-def test_one_kidney_without_a_place_takes_it_from_the_other(labelled, network, tmp_path):
-    for n in range(5):  # the left kidney lies anywhere
-        (centre, axes), kidney = ORGANS["left_kidney"], dict(ORGANS)
-        kidney["left_kidney"] = (tuple(np.add(centre, (0, 0, 20.0 * n))), axes)
-        write_case(tmp_path, f"body{n}", organs=kidney)
-    examples = [read_example(network, case, NAMES) for case in load_cases(tmp_path)]
-    for example in examples:  # an untrained network knows no places: the place in the grid instead
-        k, j, i = torch.meshgrid(*(torch.arange(n) for n in example.body.shape), indexing="ij")
-        example.coordinate.copy_(torch.stack([i, j, k]) * 0.12)
-    places = usual_places(examples, NAMES)
-    assert places.any(1).tolist() == [True, False, False]
+def test_one_kidney_without_a_place_takes_it_from_the_other():
+    steady = [torch.tensor([0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 150.0])] * 5
+    wandering = [torch.tensor([0.1, 0.2, 0.3 * n, 0.1, 0.1, 0.1, 150.0]) for n in range(5)]
+    assert usual_places([steady, wandering, steady], NAMES).any(1).tolist() == [True, False, False]
 
 
-def test_an_organ_that_is_not_labelled_is_not_known(labelled, network, tmp_path):
+def test_an_organ_that_is_not_labelled_is_not_known(tmp_path):
     write_case(tmp_path, "liver", organs={"liver": ORGANS["liver"]})
+    (scan,) = prepared(tmp_path)
+    (cells,) = read_cells_of(network_of_organs(), [scan])
+    assert cells.known == (1,)
+    assert not cells.share[2:].any()
     (case,) = load_cases(tmp_path)
-    example = read_example(network, case, NAMES)
-    assert example.known == (1,)
-    assert set(example.labels.unique().tolist()) == {0, 1}
-    assert read_example(network, case, ("spleen",)) is None
-    assert read_example(network, case, NAMES, without=("liver",)) is None
-    with pytest.raises(AnatomicalEmbeddingError, match="give labelled scans"):
-        train_organ_head(network, [], NAMES, 1)
+    without = with_labels(scan, case.label_map, without=("liver",))
+    assert list(read_cells_of(network_of_organs(), [without])) == []
 
 
 # -- codes of organs within descriptors
@@ -231,33 +262,3 @@ def test_codes_of_neighbours_differ_where_not_all_can():
     assert torch.allclose(cosine.diagonal(), torch.ones(1 + ring), atol=1e-5)
     assert cosine[near > 0].max() < 0.2
     assert cosine[0, 1:].max() < 0.2
-
-
-def test_neighbourhood_is_the_share_of_cells_near_the_other(examples):
-    near = neighbourhood(examples, len(NAMES))
-    torch.testing.assert_close(near, near.T)
-    assert (near >= 0).all()
-    assert (near <= 1).all()
-    assert near[2, 3] == 0, "the kidneys lie on either side of the body"
-    assert near[1, 1] == 1
-
-
-@pytest.mark.long
-def test_descriptors_of_one_organ_are_alike_and_those_of_another_are_not(labelled, examples, trained):
-    coded = with_organ_codes(trained[0], examples, channels=3)
-    one, two = (Model(coded, "coded", "0" * 64).embed(case.volume) for case in labelled[:2])
-    assert one.local.shape[0] == 4 + 3
-    length = one.local.float().norm(dim=0)[one.local_body]
-    torch.testing.assert_close(length, torch.ones_like(length), atol=2e-3, rtol=0)
-    points = {
-        name: [case.structures[structure].points_ras[:1] for case in labelled[:2]]
-        for name, structure in (("liver", "liver"), ("kidney", "kidney_left"))
-    }
-    codes = {
-        name: [each.describe(place)[0][0, 4:] for each, place in zip((one, two), places, strict=True)]
-        for name, places in points.items()
-    }
-    same = min(float(a @ b) for a, b in codes.values())
-    other = float(codes["liver"][0] @ codes["kidney"][1])
-    assert same > 0.3
-    assert other < 0.2

@@ -139,10 +139,6 @@ class TestRefused:
             find_weights(name)
         assert str(refusal.value).startswith(f"{name}: ")
 
-    def test_published_weights_that_are_not_there(self, tmp_path):
-        with pytest.raises(WeightsError, match=r"ape\.pt does not exist"):
-            find_weights(str(tmp_path / "ape.pt"))
-
 
 def assert_refused(path: Path, because: str, named: Path | None = None) -> None:
     with pytest.raises(WeightsError) as refusal:

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from training_scans import SPACING_MM, frame, linear_scan, scan_hu, tiny_recipe
+from training_scans import SPACING_MM, frame, linear_scan, make_sampler, scan_hu, tiny_recipe
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.training.objectives import make_sampler
 
 SIZE = (24, 20, 16)  # i, j, k of the tiny recipe's crops
 
 
 def scans_of_two_patients():
     patients = [linear_scan(f"patient{n}", guess=frame(shift_mm=(0, 0, 200 + 150 * n))) for n in range(2)]
-    return [*patients, linear_scan("phantom", guess=frame(shift_mm=(0, 0, 200)), synthetic=True)]
+    return [*patients, linear_scan("phantom", guess=frame(shift_mm=(0, 0, 200)), made="phantom")]
 
 
 def equal(a, b):

@@ -8,7 +8,9 @@ import torch
 from training_scans import SPACING_MM, frame, linear_scan, same, with_field
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.structures.label_names import structure_name
 from AnatomicalEmbedding.training.scans import (
     FIELD_STEP,
     PHANTOM_SEED,
@@ -28,10 +30,11 @@ FOLDER_MM = (8.0, 8.0, 8.0)
 @pytest.mark.parametrize("field", [False, True])
 def test_saved_scan_comes_back_as_it_was(field, tmp_path):
     guess = frame((1, 0.97, 1.013), (1 / 3, -2.5, 700.1), (0.08, 0.08, 0.03), (8.0, 30.0, 10.0))
-    scan = linear_scan("a scan (1)", guess=guess, synthetic=field)
+    scan = linear_scan("a scan (1)", guess=guess, made="label map" if field else "scan")
     if field:
         scan = with_field(scan, lambda ras: ras * 1.1 + 7)
         scan = replace(scan, structures={"liver": np.arange(21).reshape(7, 3) / 3})
+        scan = replace(scan, labels=(scan.hu % 3).to(torch.uint8), label_names=("liver", "spleen"))
     path = tmp_path / "scan.safetensors"
     scan.save(path)
     same(PreparedScan.load(path), scan)
@@ -69,7 +72,7 @@ def test_prepared_volume_is_the_scan_on_the_grid_without_the_couch(phantom_pair)
     assert scan.name == phantom.volume.name
     assert scan.hu.dtype == torch.int16
     assert scan.body.shape == scan.hu.shape
-    assert not scan.synthetic
+    assert scan.origin == "scan"
     assert (scan.hu[~scan.body] == -1000).all()
     np.testing.assert_array_equal(scan.grid_to_ras[:3, :3], np.diag(GRID_MM))
     k, j, i = (axis.numpy() for axis in torch.nonzero(scan.body[2:-2], as_tuple=True))
@@ -93,7 +96,15 @@ def test_prepared_phantom_carries_its_exact_coordinates(phantom_pair):
     nodes = scan.field_nodes_ras().reshape(-1, 3)
     exact = phantom.to_body(nodes)
     np.testing.assert_allclose(scan.body_field.flatten(1).T.numpy(), exact, atol=1e-3)
-    assert scan.synthetic
+    assert scan.origin == "phantom"
+    j, i = (n // 2 for n in scan.labels.shape[1:])
+    there = transform_points(scan.grid_to_ras, np.array([[i, j, k] for k in range(len(scan.labels))]))
+    inside = np.rint(transform_points(np.linalg.inv(phantom.volume.ijk_to_ras), there)).astype(int)
+    kept = ((inside >= 0) & (inside < phantom.labels.shape[::-1])).all(1)
+    theirs = [structure_name(phantom.label_names[int(phantom.labels[k, j, i])]) for i, j, k in inside[kept]]
+    ours = [("background", *scan.label_names)[n] for n in scan.labels[kept, j, i].tolist()]
+    assert ours == theirs
+    assert len(set(ours)) > 3
     np.testing.assert_array_equal(scan.frame.shift_sd_mm, 0)
     np.testing.assert_array_equal(scan.frame.scale_sd, 0)
     # its frame is the field's mean: enough to tell which stretch of the body it shows
@@ -106,7 +117,7 @@ def test_prepared_phantom_carries_its_exact_coordinates(phantom_pair):
 def test_prepared_phantoms_are_reused(tmp_path):
     paths = [tmp_path / f"phantom{PHANTOM_SEED + n}.safetensors" for n in range(2)]
     for path in paths:
-        linear_scan(path.stem, synthetic=True).save(path)
+        linear_scan(path.stem, made="phantom").save(path)
     lines = []
     assert prepare_phantoms(2, GRID_MM, tmp_path, lines.append) == paths
     assert lines == []

@@ -9,16 +9,17 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from cli_runs import assert_refused
+from cli_runs import Outcome, assert_refused
 from safetensors.torch import load_file, save_file
 
-from AnatomicalEmbedding.cli.words import LOSSES as OFFERED
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, WeightsError
-from AnatomicalEmbedding.training.text2atlas.losses import soft_organ_distance
-from AnatomicalEmbedding.training.text2atlas.network import MASK, TextNetwork, TextSpec, words_of
-from AnatomicalEmbedding.training.text2atlas.organs import Organs, shipped_organs
-from AnatomicalEmbedding.training.text2atlas.run import FILE, LOSSES, TextPlacer, TextRecipe, train_text
-from AnatomicalEmbedding.training.text2atlas.sentences import FAMILIES, SentenceMaker, sentences_of
+from AnatomicalEmbedding.papers.text2atlas.__main__ import LOSSES as OFFERED
+from AnatomicalEmbedding.papers.text2atlas.__main__ import main
+from AnatomicalEmbedding.papers.text2atlas.losses import soft_organ_distance
+from AnatomicalEmbedding.papers.text2atlas.network import MASK, TextNetwork, TextSpec, words_of
+from AnatomicalEmbedding.papers.text2atlas.organs import Organs, shipped_organs
+from AnatomicalEmbedding.papers.text2atlas.run import FILE, LOSSES, TextPlacer, TextRecipe, train_text
+from AnatomicalEmbedding.papers.text2atlas.sentences import FAMILIES, SentenceMaker, sentences_of
 from AnatomicalEmbedding.words import load_terms, parse, shipped_atlas
 
 QUICK = TextRecipe(steps=4, batch=8)
@@ -176,9 +177,9 @@ class TestTraining:
         whole = train_text(QUICK, tmp_path / "whole")
         steps: list[int] = []
         with pytest.raises(CancelledError, match="stopped at step 2; run the same command"):
-            train_text(QUICK, tmp_path / "parts", progress=lambda n, *_: steps.append(n), cancelled=lambda: 2 in steps)
+            train_text(QUICK, tmp_path / "parts", (), lambda done: steps.append(done.step), lambda: 2 in steps)
         assert not (tmp_path / "parts" / FILE).exists()
-        train_text(QUICK, tmp_path / "parts", progress=lambda n, *_: steps.append(n))
+        train_text(QUICK, tmp_path / "parts", progress=lambda done: steps.append(done.step))
         assert steps == [1, 2, 3, 4]
         for name, values in load_file(tmp_path / "parts" / FILE).items():
             assert torch.equal(values, whole.network.state_dict()[name])
@@ -206,7 +207,7 @@ class TestTraining:
     def test_reports_change_the_run(self, tmp_path):
         own = sentences_of(["Cyst in the left kidney."], shipped_organs())
         train_text(QUICK, tmp_path, own)
-        with pytest.raises(AnatomicalEmbeddingError, match="other settings or reports; choose another folder"):
+        with pytest.raises(AnatomicalEmbeddingError, match="another recipe, data, seed or length"):
             train_text(QUICK, tmp_path)
 
     @pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"nothing"), partial(torch.save, torch.zeros(2))])
@@ -240,55 +241,65 @@ class TestTraining:
             TextPlacer.load(tmp_path)
 
     def test_a_folder_without_a_run_is_refused(self, tmp_path):
-        with pytest.raises(WeightsError, match="anatemb words train"):
+        with pytest.raises(WeightsError, match="holds no trained text network"):
             TextPlacer.load(tmp_path)
 
 
+@pytest.fixture
+def text2atlas(capsys):
+    """Run a command of the paper's folder in this process."""
+
+    def run(*words: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
 class TestCommand:
-    def test_trains_and_answers(self, anatemb, tmp_path):
+    def test_trains_and_answers(self, text2atlas, tmp_path):
         (tmp_path / "report.txt").write_text("Cyst in the left kidney.\nNothing else.\nNormal spleen.\n")
         run = tmp_path / "run"
-        words = ("words", "train", "-o", run, "--steps", 2, "--reports", tmp_path / "report.txt", "--json")
-        outcome = anatemb(*words)
+        words = ("train", "-o", run, "--steps", 2, "--reports", tmp_path / "report.txt", "--json")
+        outcome = text2atlas(*words)
         assert outcome.code == 0
         assert json.loads(outcome.out) == {"model": str(run / FILE), "steps": 2, "sentences": 2}
-        answer = json.loads(anatemb("words", "place", "liver", "a very long word", "--model", run, "--json").out)
+        answer = json.loads(text2atlas("place", "liver", "a very long word", "--model", run, "--json").out)
         assert [row["text"] for row in answer] == ["liver", "a very long word"]
         assert all(row["place"] in load_terms().by_name for row in answer)
-        assert "liver" in anatemb("words", "place", "liver", "--model", run).out
-        assert_refused(anatemb("words", "train", "-o", run, "--steps", 3), run, "other settings")
+        assert "liver" in text2atlas("place", "liver", "--model", run).out
+        assert_refused(text2atlas("train", "-o", run, "--steps", 3), run, "another recipe")
 
     def test_offers_every_loss(self):
         assert set(OFFERED) == set(LOSSES)
 
-    def test_a_report_that_is_missing_is_refused_before_anything_is_written(self, anatemb, tmp_path):
-        outcome = anatemb("words", "train", "-o", tmp_path / "run", "--reports", tmp_path / "none.txt")
+    def test_a_report_that_is_missing_is_refused_before_anything_is_written(self, text2atlas, tmp_path):
+        outcome = text2atlas("train", "-o", tmp_path / "run", "--reports", tmp_path / "none.txt")
         assert_refused(outcome, "none.txt: no such file")
         assert not (tmp_path / "run").exists()
 
     @pytest.mark.parametrize(
         ("text", "says"), [("All is well.\n", "no place is named"), ("Cyst of the liver. " * 2000, "at most 30,000")]
     )
-    def test_reports_that_teach_nothing_are_refused_by_name(self, text, says, anatemb, tmp_path):
+    def test_reports_that_teach_nothing_are_refused_by_name(self, text, says, text2atlas, tmp_path):
         (tmp_path / "report.txt").write_text(text)
-        outcome = anatemb("words", "train", "-o", tmp_path / "run", "--reports", tmp_path / "report.txt")
+        outcome = text2atlas("train", "-o", tmp_path / "run", "--reports", tmp_path / "report.txt")
         assert_refused(outcome, "report.txt: ", says)
         assert not (tmp_path / "run").exists()
 
-    def test_an_interrupt_is_handled_as_before_once_training_ends(self, anatemb, tmp_path):
+    def test_an_interrupt_is_handled_as_before_once_training_ends(self, text2atlas, tmp_path):
         before = signal.getsignal(signal.SIGINT)
-        assert anatemb("words", "train", "-o", tmp_path / "run", "--steps", 1).code == 0
+        assert text2atlas("train", "-o", tmp_path / "run", "--steps", 1).code == 0
         assert signal.getsignal(signal.SIGINT) is before
 
-    def test_a_seed_that_torch_does_not_take_is_refused(self, anatemb, tmp_path, capsys):
+    def test_a_seed_that_torch_does_not_take_is_refused(self, text2atlas, tmp_path, capsys):
         with pytest.raises(SystemExit):
-            anatemb("words", "train", "-o", tmp_path / "run", "--seed", 2**63)
+            text2atlas("train", "-o", tmp_path / "run", "--seed", 2**63)
         assert "too large" in capsys.readouterr().err
 
     @pytest.mark.parametrize("share", ["1.5", "-0.1", "half"])
     def test_a_share_is_between_0_and_1(self, share, tmp_path, capsys):
-        from AnatomicalEmbedding.cli import main
-
         with pytest.raises(SystemExit):
-            main(["words", "train", "-o", str(tmp_path), "--mask", share])
+            main(["train", "-o", str(tmp_path), "--mask", share])
         assert "--mask" in capsys.readouterr().err

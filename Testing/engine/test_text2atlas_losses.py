@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from AnatomicalEmbedding.training.text2atlas.losses import (
+from AnatomicalEmbedding.papers.text2atlas.losses import (
     mean_square,
     minimum_distance,
     organ_entropy,

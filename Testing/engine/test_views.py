@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from training_scans import SPACING_MM, linear_scan, scan_hu, tiny_recipe
+from training_scans import SPACING_MM, linear_scan, make_sampler, scan_hu, tiny_recipe
 
 from AnatomicalEmbedding.training.contrast import read_cells
 from AnatomicalEmbedding.training.crops import cut_crop, draw_geometry
-from AnatomicalEmbedding.training.objectives import make_sampler
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
 from AnatomicalEmbedding.training.scans import prepare_phantom
 from AnatomicalEmbedding.training.views import counterpart, matching_cells

@@ -8,9 +8,17 @@ import numpy as np
 import torch
 from scan_files import true_hu, voxel_positions
 
+from AnatomicalEmbedding.papers.ape.__main__ import RECIPES as APE
+from AnatomicalEmbedding.papers.bpr_rpr.__main__ import RECIPES as BPR_RPR
+from AnatomicalEmbedding.papers.sam.__main__ import RECIPES as SAM
+from AnatomicalEmbedding.training import objectives
 from AnatomicalEmbedding.training.frames import FrameGuess
-from AnatomicalEmbedding.training.recipes import Recipe, recipe_from_dict
+from AnatomicalEmbedding.training.recipes import OBJECTIVES, Recipe, recipe_from_dict
 from AnatomicalEmbedding.training.scans import PreparedScan
+
+PAPERS = {**APE, **SAM, **BPR_RPR}  # by name of the recipe
+LEARNT = objectives.OBJECTIVES | {of.name: of.objective for of in PAPERS.values()}  # by name of the objective
+RULES = {**OBJECTIVES, **{of.name: of.rules for of in PAPERS.values()}}
 
 # Whole HU at every voxel (see scan_files), so that storing them as int16 rounds nothing.
 SPACING_MM = (2.0, 2.0, 3.0)
@@ -24,7 +32,7 @@ def frame(scale=(1.0, 1.0, 1.0), shift_mm=(0.0, 0.0, 0.0), scale_sd=(0.0,) * 3, 
 
 
 def linear_scan(
-    name: str = "linear", origin=(-40.0, -30.0, -200.0), guess: FrameGuess | None = None, synthetic: bool = False
+    name: str = "linear", origin=(-40.0, -30.0, -200.0), guess: FrameGuess | None = None, made: str = "scan"
 ) -> PreparedScan:
     """A scan with the HU of `scan_files.true_hu` about its own origin; body everywhere but in a rim."""
     grid_to_ras = np.diag([*SPACING_MM, 1.0])
@@ -32,9 +40,7 @@ def linear_scan(
     hu = true_hu(voxel_positions(SHAPE, grid_to_ras) - grid_to_ras[:3, 3]).astype(np.int16)
     body = np.zeros(SHAPE, dtype=bool)
     body[(slice(BODY_MARGIN, -BODY_MARGIN),) * 3] = True
-    return PreparedScan(
-        name, torch.from_numpy(hu), torch.from_numpy(body), grid_to_ras, guess or frame(), synthetic=synthetic
-    )
+    return PreparedScan(name, torch.from_numpy(hu), torch.from_numpy(body), grid_to_ras, guess or frame(), origin=made)
 
 
 def scan_hu(voxel_ijk: torch.Tensor) -> torch.Tensor:
@@ -87,7 +93,12 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         values["loss"] |= {"negatives": 24, "random_negatives": 16, "candidates": 60, "exclude_mm": 6.0}
     for section, entries in changes.items():
         values[section] |= entries
-    return recipe_from_dict(values, "tiny")
+    return recipe_from_dict(values, "tiny", RULES)
+
+
+def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share=(0, 1)):
+    """The batches of a recipe's objective."""
+    return LEARNT[recipe.objective].sampler(scans, recipe, seed, steps, share)
 
 
 def with_field(scan: PreparedScan, to_body) -> PreparedScan:
@@ -97,7 +108,9 @@ def with_field(scan: PreparedScan, to_body) -> PreparedScan:
 
 
 def same(a, b):
-    assert (a.name, a.synthetic) == (b.name, b.synthetic)
+    assert (a.name, a.origin, a.label_names) == (b.name, b.origin, b.label_names)
+    assert (a.labels is None) == (b.labels is None)
+    assert a.labels is None or torch.equal(a.labels, b.labels)
     assert torch.equal(a.hu, b.hu)
     assert torch.equal(a.body, b.body)
     assert (a.body_field is None) == (b.body_field is None)

@@ -61,8 +61,6 @@ def test_values_of_another_version_are_ignored_or_defaults():
         ({"scanFolders": ()}, "Add a folder"),
         ({"scanFolders": ("/nowhere/scans",)}, "/nowhere/scans: no such folder"),
         ({"validationFolder": "/nowhere/labels"}, "/nowhere/labels: no such folder"),
-        ({"recipe": "sam-paper"}, "sam-paper: has another network"),
-        ({"recipe": "ape-paper"}, "ape-paper: has another network"),
         ({"furtherOptions": "--exclude 'a"}, "quotation mark"),
         ({"minutes": 0}, "one minute"),
         ({"steps": 0}, "one step"),
@@ -86,7 +84,7 @@ def test_folders_that_get_in_each_others_way(tmp_path):
 
 
 def test_recipes_from_scratch_and_recipe_files_pass(tmp_path):
-    assert settingsProblem(settings(tmp_path, recipe="sam-paper", fineTune=False)) is None
+    assert settingsProblem(settings(tmp_path, recipe="ape", fineTune=False)) is None
     assert settingsProblem(settings(tmp_path, recipe=str(tmp_path / "own.toml"))) is None
 
 

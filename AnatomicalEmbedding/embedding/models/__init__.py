@@ -1,1 +1,1 @@
-"""Networks, the registry of weights, and the adapter for the published checkpoint."""
+"""Networks, and the registry of weights."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from ...anatomy.names import canonical_name
@@ -37,7 +38,7 @@ class Features(NamedTuple):
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of the cell that
-    each organ takes.
+    each organ takes; in training (b, 1 + n, ...) logits, everything else first.
     """
 
     coordinate: torch.Tensor | None = None
@@ -246,7 +247,10 @@ class EmbeddingNetwork(nn.Module):
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
         if self.training:
-            return Features(coordinate, None, self.local(x, up))
+            local, logits = self.local(x, up), None
+            if self.spec.organs and coordinate is not None:
+                logits = self.organs.logits(F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local)
+            return Features(coordinate, None, local, logits)
         content = _Content.of(x, up)
         part, fine_part = content.cut(x), content.cut(up)
         local, organs = self.local(part, fine_part), None

@@ -14,10 +14,7 @@ from ...resources import list_weights, weights_file
 from ..calibration import Calibration, calibration_file, find_calibration
 from ..tensor_files import DAMAGED, made_for, read_tensor_file
 from .network import EmbeddingNetwork, NetworkSpec
-from .published_ape import load_published_ape
 
-PUBLISHED_MODEL = "ape-published"
-PUBLISHED_FILE = "ape.pt"
 _METADATA_KEY = "anatomical_embedding_model"
 
 
@@ -35,17 +32,15 @@ class Weights:
 
 
 def find_weights(name: str = "auto") -> Weights:
-    """Weights by name: "auto", a shipped name, a .safetensors file of ours, or a file of the published APE (.pt).
+    """Weights by name: "auto", a shipped name, or a .safetensors file.
 
     Raises WeightsError naming what is missing, damaged or altered.
     """
     path = Path(name)
-    if path.suffix == ".pt":
-        return Weights(load_published_ape(path), PUBLISHED_MODEL, file_sha256(path), {"source": str(path)})
     if path.suffix == ".safetensors":
         return read_weights(path)
     if path.is_file():
-        raise WeightsError(f"{name}: is no weights file; give one that ends in .safetensors or .pt.")
+        raise WeightsError(f"{name}: is no weights file; give one that ends in .safetensors.")
     shipped = weights_file(name)
     if not shipped.is_file():
         raise WeightsError(f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}.")

@@ -131,7 +131,7 @@ class SetupPanel(Listener):
 
     def _onChooseWeights(self) -> None:
         path = qt.QFileDialog.getOpenFileName(
-            self.widget, _("Weights"), "", _("Weights (*.safetensors *.pt)") + ";;" + _("All files (*)")
+            self.widget, _("Weights"), "", _("Weights (*.safetensors)") + ";;" + _("All files (*)")
         )
         if path:
             ModuleSettings.setWeights(path)

@@ -26,9 +26,8 @@ def test_each_recipe_has_a_sentence(panel):
     for n in range(combo.count):
         combo.currentIndex = n
         seen.add(panel.ui.recipeLabel.text)
-    papers = ["ape-paper", "sam-paper", "rpr-paper", "bpr-paper"]
-    assert [combo.itemText(n) for n in range(combo.count)] == ["hybrid", "ape", *papers]
-    assert len(seen) == len(papers) + 2
+    assert [combo.itemText(n) for n in range(combo.count)] == ["hybrid", "ape"]
+    assert len(seen) == 2
 
 
 def test_folders_are_added_once_and_removed(panel, tmp_path):
@@ -48,13 +47,10 @@ def test_folders_are_added_once_and_removed(panel, tmp_path):
     assert not ui.removeFolderButton.enabled
 
 
-def test_what_does_not_fit_together_disables_start_with_the_reason(ready):
-    ready.ui.recipeCombo.currentIndex = 3
+def test_what_cannot_be_read_disables_start_with_the_reason(ready):
+    ready.ui.optionsEdit.text = "--exclude 'a"
     assert not ready.ui.startButton.enabled
-    assert "sam-paper: has another network" in ready.status
-    ready.ui.startCombo.currentIndex = 1
-    assert ready.ui.startButton.enabled
-    assert "Ready" in ready.status
+    assert "quotation mark is not closed" in ready.status
 
 
 def test_start_hands_over_the_settings_and_locks_them(ready):

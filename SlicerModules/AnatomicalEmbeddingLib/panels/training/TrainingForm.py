@@ -18,10 +18,6 @@ def recipeSentences() -> dict[str, str]:
     return {
         "hybrid": _("The place in the body and a local descriptor; the recipe of the shipped weights."),
         "ape": _("The place in the body alone: a smaller network, a little less precise."),
-        "ape-paper": _("Distances between points, as published by Goncharov et al. (MICCAI 2024); for comparisons."),
-        "sam-paper": _("Global and local descriptors, as published by Yan et al. (IEEE TMI 2022); slow without a GPU."),
-        "rpr-paper": _("Offsets between points, as published by Lei et al. (MICCAI 2021); for comparisons."),
-        "bpr-paper": _("Levels of slices (body part regression): how high along the body, and no points."),
     }
 
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-RECIPES = ("hybrid", "ape", "ape-paper", "sam-paper", "rpr-paper", "bpr-paper")
+RECIPES = ("hybrid", "ape")
 DEVICES = ("auto", "cpu", "cuda", "mps")
-_LIKE_SHIPPED = ("hybrid", "ape")  # recipes of the shipped weights' network: only these can go on from them
 # the statistics of a few crops differ from those of whole scans, and fine-tuning moves only a little
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
 # a run that was begun can be given another budget of time, device or number of threads; nothing else
@@ -81,7 +80,7 @@ class TrainingSettings:
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
     """The first thing that keeps a run from starting, as a sentence with its remedy; None when all is well."""
-    checks = (_scansProblem, _validationProblem, _recipeProblem, _budgetProblem, _runFolderProblem)
+    checks = (_scansProblem, _validationProblem, _optionsProblem, _budgetProblem, _runFolderProblem)
     return next((problem for check in checks if (problem := check(settings)) is not None), None)
 
 
@@ -111,9 +110,7 @@ def _validationProblem(settings: TrainingSettings) -> str | None:
     return None
 
 
-def _recipeProblem(settings: TrainingSettings) -> str | None:
-    if settings.fineTune and settings.recipe in RECIPES and settings.recipe not in _LIKE_SHIPPED:
-        return f"{settings.recipe}: has another network than the shipped weights; start from scratch, or choose hybrid."
+def _optionsProblem(settings: TrainingSettings) -> str | None:
     try:
         shlex.split(settings.furtherOptions)
     except ValueError:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import pickle
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -21,11 +18,10 @@ from ...embedding.tensor_files import (
     check_fields,
     made_for,
     read_tensor_file,
-    write_checkpoint,
     write_tensor_file,
 )
-from ...errors import AnatomicalEmbeddingError, CancelledError, WeightsError
-from ..log import StepLog
+from ...errors import WeightsError
+from ...training.loop import CHECKPOINT, LoopSettings, Progress, TrainingLoop
 from . import losses
 from .network import TextNetwork, TextSpec
 from .organs import Organs, shipped_organs
@@ -39,10 +35,8 @@ LOSSES = {
     ENTROPY: losses.organ_entropy,
 }
 FILE = "text2atlas.safetensors"
-_CHECKPOINT = "checkpoint.pt"
 _KEY = "anatomical_text"
 _VERSION = 1
-_SAVE_SECONDS = 60.0
 _UNIT_MM = 300.0  # of the losses: about the mean half-size of the paper's atlas, in which its temperatures are
 _POINTS = 100  # of each organ
 _CLIP, _DECAY = 2.0, 0.01  # as in the paper
@@ -85,7 +79,7 @@ class TextPlacer:
         """Read the folder of a run. Raises WeightsError where it holds no finished one, or one of other places."""
         path = folder / FILE
         if not path.is_file():
-            raise WeightsError(f"{folder}: holds no trained text network; make one with `anatemb words train`.")
+            raise WeightsError(f"{folder}: holds no trained text network; make one with `train`.")
         try:
             about, weights = read_tensor_file(path, _KEY, _VERSION)
             for kind, key in ((TextRecipe, "recipe"), (TextSpec, "network")):
@@ -108,54 +102,31 @@ def train_text(
     recipe: TextRecipe,
     folder: Path,
     reports: Sequence[Example] = (),
-    progress: Callable[[int, float, float], None] = lambda step, loss, seconds_left: None,
-    cancelled: Callable[[], bool] = lambda: False,
+    progress: Callable[[Progress], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
 ) -> TextPlacer:
-    """Train on sentences made from the terms and, half of each batch, on those of reports where there are some.
+    """Train on sentences made from the terms and, half of each batch, on sentences of reports where there are some.
 
-    A folder whose run was stopped is gone on with. Raises CancelledError once `cancelled` says so, with all work saved;
+    A run that was stopped goes on. Raises CancelledError once `cancelled` says so, with all work saved;
     AnatomicalEmbeddingError where the folder holds another run.
     """
     organs = shipped_organs()
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(recipe.seed)
     network = TextNetwork(TextSpec(len(organs.names) if recipe.loss == ENTROPY else 0)).train()
-    optimiser = torch.optim.AdamW(network.parameters(), lr=recipe.learning_rate, weight_decay=_DECAY)
     texts = sha256("\n".join(example.text for example in reports).encode()).hexdigest()
-    identity = json.dumps([asdict(recipe), texts, organs.names])
-    checkpoint = folder / _CHECKPOINT
-    first = _resumed(checkpoint, identity, network, optimiser)
-    maker, begun = SentenceMaker(organs), time.monotonic()
-    saved = begun
+    settings = LoopSettings(recipe.learning_rate, weight_decay=_DECAY, clip=_CLIP)
+    loop = TrainingLoop(network, settings, recipe.steps, identity=json.dumps([asdict(recipe), texts, organs.names]))
+    loop.resume(folder / CHECKPOINT)
+    maker = SentenceMaker(organs)
 
-    def save(step: int) -> None:
-        state = {"network": network.state_dict(), "optimiser": optimiser.state_dict(), "rng": torch.get_rng_state()}
-        write_checkpoint(checkpoint, state | {"step": step, "identity": identity})
+    def loss_of(number: int) -> torch.Tensor:
+        rng = np.random.default_rng([recipe.seed, number])
+        return _loss(network, _batch(maker, reports, recipe.batch, rng), organs, recipe, rng)
 
-    with StepLog(folder, first) as log:
-        for step in range(first, recipe.steps):
-            if cancelled():
-                save(step)
-                raise CancelledError(f"{folder}: stopped at step {step}; run the same command to go on.")
-            rate = recipe.learning_rate * min((step + 1) / 100, (1 + math.cos(math.pi * step / recipe.steps)) / 2)
-            for group in optimiser.param_groups:
-                group["lr"] = rate
-            rng = np.random.default_rng([recipe.seed, step])
-            loss = _loss(network, _batch(maker, reports, recipe.batch, rng), organs, recipe, rng)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
-            optimiser.step()
-            now = time.monotonic()
-            log.write(step + 1, float(loss.detach()), rate, (now - begun) / 60)
-            progress(step + 1, float(loss.detach()), (now - begun) / (step + 1 - first) * (recipe.steps - step - 1))
-            if now > saved + _SAVE_SECONDS:
-                save(step + 1)
-                log.flush()
-                saved = now
+    loop.run(loss_of, folder, progress=progress, cancelled=cancelled)
     placer = TextPlacer(network.eval(), recipe, organs)
     placer.save(folder / FILE)
-    save(recipe.steps)
     return placer
 
 
@@ -174,20 +145,3 @@ def _loss(
         return losses.organ_entropy(found, torch.from_numpy(organs.one_hot(named)))
     points, held = organs.sample(named, _POINTS, rng)
     return LOSSES[recipe.loss](found / _UNIT_MM, torch.from_numpy(points) / _UNIT_MM, torch.from_numpy(held))
-
-
-def _resumed(path: Path, identity: str, network: TextNetwork, optimiser: torch.optim.Optimizer) -> int:
-    """The step that an earlier run came to, with its state loaded; 0 where there is none."""
-    if not path.exists():
-        return 0
-    try:
-        state = torch.load(path, weights_only=True)
-        same = state["identity"] == identity
-        if same:
-            network.load_state_dict(state["network"])
-            optimiser.load_state_dict(state["optimiser"])
-            torch.set_rng_state(state["rng"])
-            return int(state["step"])
-    except (*DAMAGED, EOFError, pickle.UnpicklingError):
-        raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it, and training begins anew.") from None
-    raise AnatomicalEmbeddingError(f"{path}: belongs to a run with other settings or reports; choose another folder.")

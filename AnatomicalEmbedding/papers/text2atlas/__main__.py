@@ -1,25 +1,29 @@
-"""anatemb words: the papers' model of text as a recipe, which gives any text a point of the body."""
+"""python -m AnatomicalEmbedding.papers.text2atlas: trains the network, and asks it for the places of texts."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import AnatomicalEmbeddingError
-from . import console
+from ...cli import console
+from ...cli.main import run_command
+from ...errors import AnatomicalEmbeddingError
 
 LOSSES = ("sod", "minimum", "mean-square", "cross-entropy")
 
 
-def add_to(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("words", help="train a network that gives any text a point of the body (text2atlas)")
-    parts = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.text2atlas", description=__doc__)
+    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     train = parts.add_parser(
         "train",
         help="train on sentences made from the known places, and on reports of yours",
-        description="The recipe of text2atlas (Grujicic 2020) with a small network. `anatemb find` does not use it. "
-        "Interrupting is safe: the same command goes on where it stopped.",
+        description="The recipe of Grujicic 2020 with a small network. Interrupting is safe: the same command goes on "
+        "where it stopped.",
     )
     add = train.add_argument
     add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
@@ -39,15 +43,17 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     place = parts.add_parser("place", help="the point of the body that a trained network gives a text")
     add = place.add_argument
     add("texts", nargs="+", metavar="TEXT")
-    add("--model", type=Path, required=True, metavar="RUN", help="folder that `anatemb words train` wrote")
+    add("--model", type=Path, required=True, metavar="RUN", help="folder that `train` wrote")
     console.complete(place, run_place, model=False)
+    return run_command(parser.parse_args(arguments))
 
 
 def run_train(options: argparse.Namespace) -> None:
-    from ..training.text2atlas.organs import shipped_organs
-    from ..training.text2atlas.run import FILE, TextRecipe, train_text
-    from ..training.text2atlas.sentences import sentences_of
-    from ..words.report_text import read_report
+    from ...training.loop import Progress
+    from ...words.report_text import read_report
+    from .organs import shipped_organs
+    from .run import FILE, TextRecipe, train_text
+    from .sentences import sentences_of
 
     console.check_folder(options.output)
     examples = []
@@ -65,19 +71,20 @@ def run_train(options: argparse.Namespace) -> None:
     recipe = TextRecipe(options.loss, options.mask, options.steps, options.seed)
     with console.progress_lines("training", options.json) as bar:
 
-        def show(step: int, loss: float, seconds_left: float) -> None:
-            bar(step / recipe.steps, f"step {step}, loss {loss:.3f}, {seconds_left / 60:.0f} min to go")
+        def show(progress: Progress) -> None:
+            left = (progress.steps - progress.step) * progress.seconds_per_step / 60
+            bar(progress.step / progress.steps, f"step {progress.step}, loss {progress.loss:.3f}, {left:.0f} min to go")
 
         train_text(recipe, options.output, examples, show, console.stop_on_signals())
     path = options.output / FILE
     if options.json:
         console.print_json({"model": str(path), "steps": recipe.steps, "sentences": len(examples)})
     else:
-        console.say(f"wrote {path}; ask: anatemb words place TEXT --model {options.output}")
+        console.say(f"wrote {path}; ask: place TEXT --model {options.output}")
 
 
 def run_place(options: argparse.Namespace) -> None:
-    from ..training.text2atlas.run import TextPlacer
+    from .run import TextPlacer
 
     placer = TextPlacer.load(options.model)
     rows = [
@@ -96,3 +103,7 @@ def _share(text: str) -> float:
     if share > 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
     return share
+
+
+if __name__ == "__main__":
+    sys.exit(main())

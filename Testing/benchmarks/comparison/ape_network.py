@@ -1,4 +1,4 @@
-"""The network of the published APE checkpoint: a 3-D ConvNeXt U-Net whose levels each add a linear guess.
+"""The network of APE as released: a 3-D ConvNeXt U-Net whose levels each add a linear guess. For its speed alone.
 
 Described by Goncharov et al. (MICCAI 2024, repository mishgon/ape) and fixed by the names and shapes of its
 weights, which this implementation reproduces. Three things differ from our own network: blocks are ConvNeXt
@@ -34,8 +34,6 @@ class Stem(nn.Module):
         super().__init__()
         self.conv = nn.Conv3d(1, width - 1, STRIDE, stride=STRIDE)
         self.norm = ChannelNorm(width - 1)
-        # Stood in for hidden patches in training; here only so that a checkpoint is taken whole.
-        self.mask_token = nn.Parameter(torch.zeros(width - 1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         patches = self.norm(self.conv(x))
@@ -132,3 +130,14 @@ class LinearHead(nn.Module):
         while guesses:
             total = guesses.pop() + F.interpolate(total, scale_factor=2, mode="trilinear")
         return total
+
+
+class ApeShaped(nn.Module):
+    """(b, 1, x, y, z), sizes multiples of 32 -> three numbers in 0..1 for every cell of 4 x 4 x 4 voxels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fpn, self.head = FeaturePyramid(), LinearHead(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.fpn(x)).sigmoid()

@@ -1,0 +1,1 @@
+"""APE: 3-D anatomical positional embeddings (Goncharov et al., MICCAI 2024)."""

@@ -1,0 +1,94 @@
+"""The level of each slice: body part regression (Yan et al. 2018; Schuhegger 2021, bpreg)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ...embedding.models.network import EmbeddingNetwork
+from ...training.crops import draw_geometry
+from ...training.frames import STILL
+from ...training.objectives import LossContext, Objective
+from ...training.recipes import Recipe, frame_rules
+from ...training.sampler import BatchSampler, CoordinateBatch, coordinate_row
+
+SLICES_PER_SCAN = 4
+_SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
+
+
+class LevelSampler(BatchSampler):
+    """Batches for levels: SLICES_PER_SCAN crops of each scan drawn, at equal steps upwards.
+
+    Only the middle of a crop is scored: what lies between two crops cannot be read from their borders then.
+    body_mm are RAS mm of the scan.
+    """
+
+    def __getitem__(self, step: int) -> CoordinateBatch:
+        batch = self.recipe.batch
+        size = self.crop_size(step)
+        rows = []
+        for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
+            rng = self.rng(step, part)
+            index, aimed = self.aim(rng)
+            scan = replace(self.scans[index], frame=STILL, body_field=None)
+            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
+            last = np.array(scan.hu.shape[::-1]) - 1.0
+            intervals = SLICES_PER_SCAN - 1
+            gap = min(rng.uniform(*_SLICE_STEP_MM) / scan.grid_to_ras[2, 2], last[2] / intervals)
+            lowest = np.clip(aimed[2] - gap * intervals / 2, 0, last[2] - gap * intervals)
+            for n in range(SLICES_PER_SCAN):
+                centre = np.array([last[0] / 2, last[1] / 2, lowest + n * gap])
+                rows.append(coordinate_row(self.recipe, scan, index, centre, lattice, size, rng))
+        return CoordinateBatch(*map(torch.stack, zip(*rows, strict=True)))
+
+
+def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Body part regression: L = mean_ij (sigmoid(s_j - s_i) - sigmoid(h_j - h_i))^2 + mean_i l1(s_i+1 - 2 s_i + s_i-1).
+
+    score, height: (b, n) of n equally spaced slices of each of b scans, upwards. Heights are in units of the score:
+    100 mm is the beta of 0.01 of Schuhegger 2021 (order loss). l1, smooth: equal steps for equal distances (Yan 2018).
+    seen: (b, n) bool, slices that show body; pairs, and triples, with another one do not count.
+    """
+    upper = torch.ones(score.shape[1], score.shape[1], dtype=torch.bool, device=score.device).triu(1)
+    pairs = seen[:, :, None] & seen[:, None] & upper
+    rise, true_rise = score[:, None] - score[:, :, None], height[:, None] - height[:, :, None]
+    order = (torch.sigmoid(rise) - torch.sigmoid(true_rise)).square() * pairs
+    bend = score.diff(n=2, dim=1)
+    triples = seen[:, 2:] & seen[:, 1:-1] & seen[:, :-2]
+    steps = F.smooth_l1_loss(bend, torch.zeros_like(bend), reduction="none") * triples
+    return order.sum() / pairs.sum().clamp_min(1) + steps.sum() / triples.sum().clamp_min(1)
+
+
+def rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe, each with its error message."""
+    change = recipe.augmentation
+    return [
+        *frame_rules(recipe, "level"),
+        (
+            change.rotation_rad == 0 and change.elastic_probability == 0,
+            'objective "levels" cannot rotate or warp crops; leave those entries out',
+        ),
+    ]
+
+
+def _loss(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
+    with context.precision:
+        found = network(batch.image)
+    return _of_middles(found.coordinate, batch, context.recipe.network.unit_mm)
+
+
+def _of_middles(coordinate: torch.Tensor, batch: CoordinateBatch, unit_mm: float) -> torch.Tensor:
+    """Error of the levels of crops: their scores are the mean over the body cells of their middle slice, or two."""
+    depth = coordinate.shape[2]
+    middle = slice((depth - 1) // 2, depth // 2 + 1)
+    inside = batch.inside[:, middle]
+    cells = inside.sum((1, 2, 3))
+    score = (coordinate[:, 2, middle] * inside).sum((1, 2, 3)) / cells.clamp_min(1)
+    height = batch.body_mm[:, 2, middle].mean((1, 2, 3)) / unit_mm
+    return level_loss(*(x.unflatten(0, (-1, SLICES_PER_SCAN)) for x in (score, height, cells > 0)))
+
+
+LEVELS = Objective(LevelSampler, _loss)

@@ -1,0 +1,34 @@
+"""Offsets between points of a scan: relative position regression (Lei et al., MICCAI 2021)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from ...embedding.models.network import EmbeddingNetwork
+from ...training.objectives import LossContext, Objective
+from ...training.recipes import Recipe, frame_rules
+from ..ape.distances import read_pairs
+from ..ape.pairs import PairBatch, PairSampler, upright
+
+
+def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tensor, reach_mm: float) -> torch.Tensor:
+    """Relative position regression (Lei 2021): L = 1/(3 N^2) sum_ij |r tanh(b_j - a_i) - (x_j - x_i)|^2, in mm^2.
+
+    first, second: (N, 3) outputs a_i, b_i at the same N places of one scan, seen in different crops. position: (N, 3)
+    their RAS mm x_i. reach_mm: r, the longest offset that can be stated; short ones are r times the difference.
+    """
+    stated = reach_mm * torch.tanh(second[None] - first[:, None])
+    return F.mse_loss(stated, position[None] - position[:, None])
+
+
+def rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe, each with its error message."""
+    return frame_rules(recipe, "scan") + upright(recipe)
+
+
+def _loss(network: EmbeddingNetwork, batch: PairBatch, context: LossContext) -> torch.Tensor:
+    return offset_loss(*read_pairs(network, batch, context), context.recipe.network.unit_mm)
+
+
+OFFSETS = Objective(PairSampler, _loss)

@@ -1,0 +1,51 @@
+"""The command that trains a paper's recipes: `python -m AnatomicalEmbedding.papers.NAME DATA... -o RUN`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..cli.console import complete
+from ..cli.main import run_command
+from ..cli.train import add_options, overrides, train_recipe
+from ..training.objectives import Objective
+from ..training.recipes import Recipe, Rules, load_recipe
+
+
+@dataclass(frozen=True)
+class PaperRecipe:
+    """A recipe of a paper.
+
+    Args:
+        path: its file, next to the code.
+        name: of its objective, as the file says it.
+        rules: conditions between its entries.
+        objective: what its network learns.
+    """
+
+    path: Path
+    name: str
+    rules: Rules
+    objective: Objective
+
+    def load(self, changes: dict[str, object] | None = None) -> Recipe:
+        """The recipe, with entries changed by "section.key". Raises AnatomicalEmbeddingError as `load_recipe`."""
+        return load_recipe(self.path, changes, {self.name: self.rules})
+
+
+def run_paper(
+    name: str, description: str, recipes: Mapping[str, PaperRecipe], arguments: Sequence[str] | None = None
+) -> int:
+    """Parse the command line of the folder `name` and train one of its recipes, by name; returns the exit code."""
+    parser = argparse.ArgumentParser(prog=f"python -m AnatomicalEmbedding.papers.{name}", description=description)
+    add_options(parser)
+    parser.add_argument("--recipe", choices=list(recipes), default=next(iter(recipes)), help="default: %(default)s")
+
+    def run(options: argparse.Namespace) -> None:
+        chosen = recipes[options.recipe]
+        train_recipe(options, chosen.load(overrides(options.set)), chosen.objective)
+
+    complete(parser, run, model=False)
+    return run_command(parser.parse_args(arguments))

@@ -1,0 +1,1 @@
+"""SAM: self-supervised anatomical embedding (Yan et al., IEEE TMI 2022)."""

@@ -1,0 +1,136 @@
+"""Global and local descriptors, the loss of the paper: Algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from ...embedding.models.network import GLOBAL_STRIDE, LOCAL_STRIDE, EmbeddingNetwork, Features
+from ...training.contrast import info_nce, read_cells
+from ...training.objectives import LossContext, Objective
+from ...training.recipes import LossSpec, Recipe
+from ...training.views import ViewBatch, ViewSampler
+
+_PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
+_MOST_LOOKED_AT = 8192  # of two views' cells, when hard ones are sought
+
+
+@dataclass(frozen=True)
+class _View:
+    """One view of a pair for the paper's loss: descriptor grids (d, k, j, i), positions of their cells (cells, 3)."""
+
+    local: torch.Tensor
+    local_mm: torch.Tensor
+    global_: torch.Tensor
+    global_mm: torch.Tensor
+
+
+def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
+    """Algorithm 1 of Yan 2022: global plus local InfoNCE, mean over the images of the batch.
+
+    Global: the hardest cells of both views and random cells of all other images. Local: random ones of the hardest
+    candidates by S_global + S_local in both views. Cells within exclude_mm of the anchor are not negatives.
+    """
+    pairs = len(batch.first_cells)
+    local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once, as in near_loss
+    losses = []
+    for pair in range(pairs):
+        views = [_view(local_maps[n], global_maps[n], batch.position_mm[n]) for n in (pair, pairs + pair)]
+        cells = batch.first_cells[pair], batch.second_cells[pair]
+        place = read_cells(batch.position_mm[pair], cells[0], unit=False)
+        local = [read_cells(view.local, c) for view, c in zip(views, cells, strict=True)]
+        coarse = [read_cells(view.global_, _global_cells(c)) for view, c in zip(views, cells, strict=True)]
+        others = [g.flatten(1) for n, g in enumerate(global_maps) if n % pairs != pair]
+        losses.append(_global_loss(coarse, place, views, others, spec, generator))
+        losses.append(_local_loss(local, coarse[0], place, views, spec, generator))
+    return torch.stack(losses).sum() / pairs
+
+
+def _view(local: torch.Tensor, global_: torch.Tensor, position: torch.Tensor) -> _View:
+    coarse = F.avg_pool3d(position, _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
+    return _View(local, position.flatten(1).T, global_, coarse.flatten(1).T)
+
+
+def _global_cells(local_cells: torch.Tensor) -> torch.Tensor:
+    return (local_cells + 0.5) / _PER_GLOBAL - 0.5
+
+
+def _global_loss(
+    pair: list[torch.Tensor],
+    place: torch.Tensor,
+    views: list[_View],
+    others: list[torch.Tensor],
+    spec: LossSpec,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    anchor, positive = pair
+    similarity = torch.cat([anchor @ view.global_.flatten(1) for view in views], dim=1)
+    own = torch.cat([_close(place, view.global_mm, spec.exclude_mm) for view in views], dim=1)
+    hard = similarity.masked_fill(own, -torch.inf).topk(min(spec.negatives, similarity.shape[1]), dim=1).values
+    if others:
+        pool = torch.cat(others, dim=1)
+        chosen = torch.randint(pool.shape[1], (spec.random_negatives,), generator=generator).to(pool.device)
+        hard = torch.cat([hard, anchor @ pool[:, chosen]], dim=1)
+    return info_nce(anchor, positive, hard, spec.temperature)
+
+
+def _local_loss(
+    pair: list[torch.Tensor],
+    global_anchor: torch.Tensor,
+    place: torch.Tensor,
+    views: list[_View],
+    spec: LossSpec,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """The candidates are the hardest of a random part of the cells, the same share of it as `candidates` is of all:
+    the paper's set but for chance, and all of it where the views are small."""
+    anchor, positive = pair
+    cells = sum(len(view.local_mm) for view in views)
+    looked_at = min(cells, _MOST_LOOKED_AT)
+    some = torch.randperm(cells, generator=generator)[:looked_at].to(anchor.device)
+    similarity, hardness, own = [], [], []
+    for number, view in enumerate(views):
+        mine = some[some // len(views[0].local_mm) == number] - number * len(views[0].local_mm)
+        similarity.append(anchor @ view.local.flatten(1)[:, mine])
+        with torch.no_grad():  # the choice of hard ones needs no gradient
+            hardness.append(similarity[-1] + _upsampled(global_anchor, view, mine))
+            own.append(_close(place, view.local_mm[mine], spec.exclude_mm))
+    excluded = torch.cat(own, dim=1)
+    candidates = min(-(-spec.candidates * looked_at // cells), looked_at)
+    top = torch.cat(hardness, dim=1).masked_fill(excluded, -torch.inf).topk(candidates, dim=1, sorted=False).indices
+    count = min(spec.negatives, candidates)
+    chosen = torch.rand(len(anchor), candidates, generator=generator).topk(count, dim=1).indices.to(top.device)
+    negatives = torch.cat(similarity, dim=1).masked_fill(excluded, -torch.inf).gather(1, top.gather(1, chosen))
+    return info_nce(anchor, positive, negatives, spec.temperature)
+
+
+def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
+    """(p, cells) global similarity of anchors (p, d) at cells of the view's local grid, by their flat index."""
+    similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
+    _, j, i = view.local.shape[1:]
+    ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)
+    return read_cells(similarity, _global_cells(ijk), unit=False).T
+
+
+def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> torch.Tensor:
+    return torch.cdist(place, cells_mm, compute_mode="donot_use_mm_for_euclid_dist") < exclude_mm
+
+
+def rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe, each with its error message."""
+    paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
+    return [
+        (recipe.network.local_channels > 0, 'objective "descriptors" needs network.local_channels'),
+        (paired, 'objective "descriptors" needs batch.pairs and batch.points_per_pair'),
+    ]
+
+
+def _loss(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -> torch.Tensor:
+    with context.precision:
+        found = network(batch.image)
+    return sam_loss(found, batch, context.recipe.loss, context.generator)
+
+
+DESCRIPTORS = Objective(ViewSampler, _loss)

@@ -1,0 +1,262 @@
+"""The one training loop: learning rate, gradient, averaged weights, checkpoints that resume, log and stop.
+
+Networks of coordinates and descriptors, of orientation, of outlines and of texts all learn through `TrainingLoop`. What
+differs is the loss of a batch, which the caller computes. A batch depends on (seed, step) alone, so that a run that was
+stopped goes on as if it had not been.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ..embedding.tensor_files import write_checkpoint
+from ..errors import AnatomicalEmbeddingError, CancelledError
+from .log import StepLog
+
+CHECKPOINT = "checkpoint.pt"
+_CHECKPOINT_MINUTES = 5.0
+_FIRST = 0.04  # share of the highest rate at the first step of a warm-up
+_ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adamw": torch.optim.AdamW,
+    "radam": torch.optim.RAdam,
+}
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """How weights are changed.
+
+    Args:
+        learning_rate: the highest, after the warm-up.
+        warm_up: share of the steps in which the rate rises to it, in a line.
+        final: share of the rate that is left at the last step, reached along half a cosine; 1: the rate stays.
+        weight_decay: of the network.
+        clip: largest norm of the gradient.
+        average: most weight, 0 to 1, that the mean over steps keeps at a step; 0: the last weights count.
+        epsilon: of the optimiser.
+        algorithm: "adamw" or "radam".
+        accumulate: batches whose mean gradient makes one step.
+    """
+
+    learning_rate: float
+    warm_up: float = 0.05
+    final: float = 0.0
+    weight_decay: float = 0.01
+    clip: float = math.inf
+    average: float = 0.0
+    epsilon: float = 1e-8
+    algorithm: str = "adamw"
+    accumulate: int = 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step done. loss: running mean over about 50 steps."""
+
+    step: int
+    steps: int
+    loss: float
+    seconds_per_step: float
+
+
+class OneProcess:
+    """Gradients and decisions of a run that one process makes; `trainer` has one for several processes."""
+
+    first = True
+
+    def backward(self, loss: torch.Tensor, last: bool) -> None:
+        """Add the gradient of a batch. last: of those that make a step."""
+        loss.backward()
+
+    def mean(self, loss: float) -> float:
+        """Of a loss, over processes."""
+        return loss
+
+    def any(self, flag: bool) -> bool:
+        """Whether a flag is up in any process: all must stop after the same step."""
+        return flag
+
+    def wait(self) -> None:
+        """For the others."""
+
+
+class TrainingLoop:
+    """A network on its way, at `step` of `steps`; `minutes` of training so far.
+
+    Args:
+        network: is trained in place, on its device.
+        settings: see `LoopSettings`.
+        steps: of the whole run.
+        identity: of the run, in words; a checkpoint with another one is refused.
+        others: name -> (module, learning rate) of further modules that learn, without decay of their weights.
+        processes: that train together.
+
+    Attributes:
+        averaged: mean of the network's weights over steps, with the latest buffers.
+        mean_loss: running mean over about 50 steps.
+        extra: values that the caller wants kept in checkpoints, such as the best weights so far.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        settings: LoopSettings,
+        steps: int,
+        identity: str = "",
+        others: Mapping[str, tuple[nn.Module, float]] | None = None,
+        processes: OneProcess | None = None,
+    ):
+        self.network, self.settings, self.steps, self.identity = network, settings, steps, identity
+        self.processes = processes or OneProcess()
+        others = dict(others or {})
+        self._parts = {"network": network, **{name: module for name, (module, _) in others.items()}}
+        groups = [{"params": list(network.parameters()), "lr": settings.learning_rate}]
+        groups += [
+            {"params": list(part.parameters()), "lr": rate, "weight_decay": 0.0} for part, rate in others.values()
+        ]
+        make = _ALGORITHMS[settings.algorithm]
+        self.optimiser = make(groups, weight_decay=settings.weight_decay, eps=settings.epsilon)
+        self._rates = [group["lr"] for group in groups]
+        self.averaged = copy.deepcopy(network).requires_grad_(False)
+        self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
+        self.extra: dict[str, object] = {}
+
+    def rate(self) -> float:
+        """Share of the highest learning rate at the step to come."""
+        settings, warm = self.settings, self.settings.warm_up * self.steps
+        if self.step < warm:
+            return _FIRST + (1 - _FIRST) * self.step / warm
+        falling = (1 + math.cos(math.pi * (self.step - warm) / (self.steps - warm))) / 2
+        return settings.final + (1 - settings.final) * falling
+
+    def update(self, loss_of: Callable[[int], torch.Tensor]) -> float:
+        """One step on the mean loss of its batches; returns that loss, its mean over processes.
+
+        loss_of: the loss of a batch by its number, from 0 over the whole run. Raises AnatomicalEmbeddingError where the
+        loss is not a number.
+        """
+        share = self.rate()
+        for group, highest in zip(self.optimiser.param_groups, self._rates, strict=True):
+            group["lr"] = highest * share
+        self.optimiser.zero_grad(set_to_none=True)
+        count, total = self.settings.accumulate, 0.0
+        for part in range(count):
+            loss = loss_of(self.step * count + part) / count
+            self.processes.backward(loss, part == count - 1)
+            total += float(loss.detach())
+        if not math.isfinite(total):
+            raise AnatomicalEmbeddingError(
+                f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
+                "Lower optimiser.learning_rate in the recipe, or look at the scans."
+            )
+        if math.isfinite(self.settings.clip):
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+        self.optimiser.step()
+        self.step += 1
+        self._average()
+        value = self.processes.mean(total)
+        self.mean_loss = value if self.step == 1 else 0.98 * self.mean_loss + 0.02 * value
+        return value
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """Exponential mean of the weights; early on over fewer steps, so that the start is forgotten."""
+        keep = min(self.settings.average, (self.step - 1) / (self.step + 9))
+        torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
+        for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
+            mean.copy_(value)
+
+    def run(
+        self,
+        loss_of: Callable[[int], torch.Tensor],
+        folder: Path | None = None,
+        *,
+        minutes: float | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        after_step: Callable[[StepLog, bool], None] | None = None,
+        checkpoint: str = CHECKPOINT,
+    ) -> None:
+        """Go on to the last step, or until `minutes` of training are over, but for one step at least.
+
+        Args:
+            loss_of: see `update`.
+            folder: where the checkpoint and loss.csv are kept; None: nowhere.
+            minutes: of the whole run, those before a resume included.
+            progress: called after each step.
+            cancelled: asked after each step; once it says so, the checkpoint is written and CancelledError is raised.
+            after_step: called with the log, and whether this was the last step.
+            checkpoint: name of the file.
+
+        Raises:
+            CancelledError: stopped, with all work saved.
+            AnatomicalEmbeddingError: the loss is not a number, or the disk is full.
+        """
+        begun, saved, before, first = time.monotonic(), time.monotonic(), self.minutes, self.step
+        with nullcontext() if folder is None else StepLog(folder, self.step, self.processes.first) as log:
+            while self.step < self.steps and (self.step == 0 or minutes is None or self.minutes < minutes):
+                loss = self.update(loss_of)
+                now = time.monotonic()
+                self.minutes = before + (now - begun) / 60
+                if log is not None:
+                    log.write(self.step, loss, self.optimiser.param_groups[0]["lr"], self.minutes)
+                if progress is not None and self.processes.first:
+                    progress(Progress(self.step, self.steps, self.mean_loss, (now - begun) / (self.step - first)))
+                stop = self.processes.any(cancelled is not None and cancelled())
+                last = self.step == self.steps or self.processes.any(minutes is not None and self.minutes >= minutes)
+                if after_step is not None and not stop:
+                    after_step(log, last)
+                if folder is not None and (stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES):
+                    self.save(folder / checkpoint)
+                    log.flush()
+                    saved = now
+                if stop:
+                    where = "" if folder is None else f"{folder}: "
+                    raise CancelledError(f"{where}stopped at step {self.step}; run the same command to go on.")
+                if last:
+                    return
+
+    def save(self, path: Path) -> None:
+        """Write all that `resume` needs, whole or not at all."""
+        state = {name: part.state_dict() for name, part in self._parts.items()}
+        state |= {"averaged": self.averaged.state_dict(), "optimiser": self.optimiser.state_dict()}
+        state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
+        state |= {"extra": self.extra, "random": torch.get_rng_state()}
+        if self.processes.first:
+            write_checkpoint(path, state)
+        self.processes.wait()
+
+    def resume(self, path: Path) -> None:
+        """Take up the state of a checkpoint; without the file nothing happens.
+
+        Raises AnatomicalEmbeddingError where it is damaged or belongs to another run.
+        """
+        if not path.exists():
+            return
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+            identity = dict(state)["identity"]
+        except (RuntimeError, EOFError, pickle.UnpicklingError, LookupError, TypeError):
+            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
+        if identity != self.identity:
+            raise AnatomicalEmbeddingError(
+                f"{path}: belongs to a run with another recipe, data, seed or length; choose another output folder."
+            )
+        try:
+            for name, part in {**self._parts, "averaged": self.averaged, "optimiser": self.optimiser}.items():
+                part.load_state_dict(state[name])
+            self.step, self.minutes, self.mean_loss = state["step"], state["minutes"], state["mean_loss"]
+            self.extra = state["extra"]
+            torch.set_rng_state(state["random"])
+        except (RuntimeError, LookupError, TypeError, ValueError):
+            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None

@@ -1,0 +1,186 @@
+"""Organs in training: the loss of the organ head, and what it knows of organs besides its weights.
+
+Usual places and codes are read from labelled scans when the network is trained (`with_organ_knowledge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from ..embedding.models.network import STRIDE, EmbeddingNetwork
+from .scans import PreparedScan
+
+_PRESENT_CELLS = 0.5  # of an organ in a crop, for its overlap to count
+_FEWEST_PATIENTS = 5  # that hold an organ whole, for it to have a usual place
+_MOST_SPREAD = 0.2  # of an organ's mean coordinate over patients along any axis, in units of the network; likewise
+_NORMAL = 1.48  # deviation of a normal distribution over its median deviation
+_HELD_CELLS = 1  # between an organ and the end of the scan that holds it whole
+_NEAR_CELLS = 2
+_OPPOSED = 0.3  # negative cosine that the codes of neighbours are drawn to
+_LEAST_WEIGHT = 0.02  # of two organs that never lie near each other: thorough matching looks far
+_ELSEWHERE_WEIGHT = 0.3  # the least of everything else, which is next to every organ
+_STEPS, _RATE = 500, 0.05
+
+
+def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tensor:
+    """(k, j, i) labels below `classes` -> (classes, k/side, j/side, i/side) share of each cell's labels."""
+    k, j, i = (n // side for n in labels.shape)
+    within = labels.long().reshape(k, side, j, side, i, side).permute(1, 3, 5, 0, 2, 4).reshape(side**3, -1)
+    share = torch.zeros(classes, k * j * i, device=labels.device)
+    share.scatter_add_(0, within, torch.full(within.shape, side**-3.0, device=labels.device))
+    return share.reshape(classes, k, j, i)
+
+
+def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, known: Sequence[int]) -> torch.Tensor:
+    """Cross entropy against shares of cells plus one less the overlap (soft Dice) of each organ that is there.
+
+    logits, share: (1 + n, k, j, i), everything else first. body: (k, j, i) 0 or 1. known: classes that the scan labels;
+    the probabilities of all others count to everything else.
+    """
+    log_probability = F.log_softmax(logits, 0)
+    labelled = list(known)
+    rest = [number for number in range(len(logits)) if number not in set(labelled)]
+    elsewhere = torch.logsumexp(log_probability[rest], 0)
+    truth = share[labelled]
+    entropy = -(truth * log_probability[labelled]).sum(0) - (1 - truth.sum(0)) * elsewhere
+    loss = (entropy * body).sum() / body.sum().clamp_min(1)
+    found, truth = log_probability[labelled].exp() * body, truth * body
+    present = truth.sum((1, 2, 3)) > _PRESENT_CELLS
+    if present.any():
+        found, truth = found[present].flatten(1), truth[present].flatten(1)
+        overlap = (2 * (found * truth).sum(1) + 1) / (found.sum(1) + truth.sum(1) + 1)
+        loss = loss + (1 - overlap).mean()
+    return loss
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledCells:
+    """A labelled scan in cells of stride 4.
+
+    coordinate: (3, k, j, i) in units of the network. share: (1 + n, k, j, i) of each cell, everything else first. body:
+    bool (k, j, i). known: classes that the scan labels. cell_ml: volume of a cell.
+    """
+
+    coordinate: torch.Tensor
+    share: torch.Tensor
+    body: torch.Tensor
+    known: tuple[int, ...]
+    cell_ml: float
+
+
+@torch.no_grad()
+def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
+    """The labelled ones among prepared scans, with the network's coordinates before they follow organs."""
+    organs = network.spec.organs
+    for scan in scans:
+        known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
+        if scan.labels is None or not known:
+            continue
+        pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % network.lattice)]
+        x = network.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]
+        fine = network.fine(x)
+        up = network.finish_body(network.coarse(network.pool(fine)), fine)
+        numbers = {name: n for n, name in enumerate(organs, 1)}
+        table = torch.tensor([0, *(numbers.get(name, 0) for name in scan.label_names)])
+        yield LabelledCells(
+            network.coordinate(up)[0],
+            share_of_cells(F.pad(table[scan.labels.long()], pad), 1 + len(organs), STRIDE),
+            F.max_pool3d(F.pad(scan.body.float(), pad)[None], STRIDE)[0] > 0,
+            known,
+            float(abs(scan.grid_to_ras[:3, :3].diagonal().prod())) * STRIDE**3 / 1000,
+        )
+
+
+def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> EmbeddingNetwork:
+    """The network, in place, with usual places and codes of its organs from labelled scans."""
+    organs = network.spec.organs
+    places: list[list[torch.Tensor]] = [[] for _ in organs]
+    near, count = (torch.zeros(1 + len(organs), 1 + len(organs)) for _ in range(2))
+    for cells in read_cells_of(network, scans):
+        for number in cells.known:
+            if (place := _place(cells, number)) is not None:
+                places[number - 1].append(place)
+        about, both = _neighbours(cells)
+        near, count = near + about, count + both
+    mean = near / count.clamp_min(1)
+    network.organs.places.copy_(usual_places(places, organs))
+    if network.spec.organ_channels:
+        network.organs.codes.copy_(organ_codes((mean + mean.T) / 2, network.spec.organ_channels))
+    return network
+
+
+def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
+    """(7,) mean and deviation of an organ's coordinates and its ml; None where the scan does not hold it whole."""
+    weight = cells.share[number]
+    layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
+    body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
+    if not len(layers) or layers[0] < body[0] + _HELD_CELLS or layers[-1] > body[-1] - _HELD_CELLS:
+        return None
+    total = weight.sum()
+    mean = (cells.coordinate * weight).sum((1, 2, 3)) / total
+    spread = (((cells.coordinate - mean[:, None, None, None]) ** 2 * weight).sum((1, 2, 3)) / total).sqrt()
+    return torch.cat([mean, spread, (total * cells.cell_ml)[None]])
+
+
+def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) -> torch.Tensor:
+    """(n, 7) as `OrganHead.places`: medians over the rows (7,) of each organ, one for each scan that holds it whole.
+
+    Zero for an organ without a place: held by fewer than five scans, lying very differently from one to the next, or
+    one of a pair whose other has none.
+    """
+    places = torch.zeros(len(organs), 7)
+    for number, found in enumerate(rows):
+        if len(found) >= _FEWEST_PATIENTS:
+            table = torch.stack(list(found))
+            median = table.median(0).values
+            spread = _NORMAL * (table - median).abs().median(0).values[:3]
+            if spread.max() <= _MOST_SPREAD:
+                places[number] = median
+    without = {name for name, row in zip(organs, places, strict=True) if not row.any()}
+    for number, name in enumerate(organs):
+        if _other_side(name) in without:
+            places[number] = 0
+    return places
+
+
+def _other_side(name: str) -> str:
+    """kidney_left -> kidney_right and back; the name itself where it has no side."""
+    swapped = {"left": "right", "right": "left"}
+    return "_".join(swapped.get(word, word) for word in name.split("_"))
+
+
+def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
+    """(1 + n, 1 + n) share of one's cells within two cells of the other; 1 where the scan holds both."""
+    share = cells.share.clone()
+    share[0] *= cells.body
+    size = share.flatten(1).sum(1)
+    around = F.max_pool3d((share > 0).float()[None], 2 * _NEAR_CELLS + 1, 1, _NEAR_CELLS)[0]
+    near = torch.einsum("akji,bkji->ab", around, share) / size.clamp_min(1e-6)
+    here = (size > 0).float()
+    return near, here[:, None] * here
+
+
+def organ_codes(near: torch.Tensor, channels: int, seed: int = 0) -> torch.Tensor:
+    """(1 + n, channels) unit vectors, those of neighbours as different as there is room for.
+
+    One channel for each organ would make descriptors longer than appearance does, and matching slower; matching
+    compares places a few centimetres apart, so only the codes of neighbours have to differ. near: (1 + n, 1 + n)
+    symmetric, how near organs lie to each other, everything else first.
+    """
+    weight = near + _LEAST_WEIGHT
+    weight[0] = weight[0].clamp_min(_ELSEWHERE_WEIGHT)
+    weight[:, 0] = weight[0]
+    weight.fill_diagonal_(0)
+    codes = torch.randn(len(near), channels, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+    optimiser = torch.optim.Adam([codes], _RATE)
+    for _ in range(_STEPS):
+        unit = F.normalize(codes, dim=1)
+        loss = (weight * ((unit @ unit.T).clamp_min(-_OPPOSED) + _OPPOSED).square()).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return F.normalize(codes.detach(), dim=1)

@@ -1,0 +1,103 @@
+"""The one training loop, on models so small that each step can be written down."""
+
+from itertools import count
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
+from AnatomicalEmbedding.training.loop import CHECKPOINT, LoopSettings, TrainingLoop
+
+
+def line(**options) -> TrainingLoop:
+    """A loop about a single weight, at 1."""
+    network = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(network.weight)
+    return TrainingLoop(network, LoopSettings(**({"learning_rate": 0.01} | options)), steps=10)
+
+
+def pull(loop: TrainingLoop, goals):
+    """The loss of batches that pull the weight to a goal each."""
+    return lambda number: (loop.network.weight - goals[number % len(goals)]).square().sum()
+
+
+def test_batches_of_one_step_count_by_their_mean():
+    goals = (0.0, 5.0)
+    loop = line(accumulate=2)
+    value = loop.update(pull(loop, goals))
+    assert value == pytest.approx((1 + 16) / 2)
+    assert float(loop.network.weight.grad) == pytest.approx((2 * 1 + 2 * -4) / 2)
+    asked = []
+    loop.update(lambda number: asked.append(number) or pull(loop, goals)(number))
+    assert asked == [2, 3]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 200), st.floats(0, 0.5), st.floats(0, 1))
+def test_the_rate_rises_and_comes_down_to_its_end(steps, warm_up, final):
+    loop = TrainingLoop(nn.Linear(1, 1), LoopSettings(1.0, warm_up=warm_up, final=final), steps)
+    rates = []
+    for loop.step in range(steps):
+        rates.append(loop.rate())
+    top = rates.index(max(rates))
+    assert all(0 < rate <= 1 for rate in rates)
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert top <= warm_up * steps + 1
+    assert rates[-1] >= min(final, 0.04)
+
+
+@pytest.mark.parametrize("stopped_at", [1, 4])
+def test_a_stopped_run_ends_as_one_that_was_not(stopped_at, tmp_path):
+    def noisy(loop):
+        return lambda number: (loop.network.weight - torch.randn(1)).square().sum()
+
+    def run(folder, cancelled=None):
+        torch.manual_seed(3)
+        loop = line(average=0.9)
+        loop.resume(folder / CHECKPOINT)
+        loop.run(noisy(loop), folder, cancelled=cancelled)
+        return loop
+
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "halves").mkdir()
+    whole = run(tmp_path / "whole")
+    asked = count(1)
+    with pytest.raises(CancelledError, match=f"stopped at step {stopped_at}; run the same command"):
+        run(tmp_path / "halves", lambda: next(asked) >= stopped_at)
+    halves = run(tmp_path / "halves")
+    assert torch.equal(whole.network.weight, halves.network.weight)
+    assert torch.equal(whole.averaged.weight, halves.averaged.weight)
+    assert whole.mean_loss == halves.mean_loss
+    rows = [(tmp_path / name / "loss.csv").read_text().splitlines() for name in ("whole", "halves")]
+    assert [row.rsplit(",", 1)[0] for row in rows[0]] == [row.rsplit(",", 1)[0] for row in rows[1]]
+
+
+def test_further_modules_learn_at_their_own_rate():
+    other = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(other.weight)
+    loop = TrainingLoop(nn.Linear(1, 1), LoopSettings(0.0, warm_up=0.0), 3, others={"other": (other, 0.5)})
+    loop.update(lambda number: other.weight.sum() + 0 * loop.network.weight.sum())
+    assert float(other.weight.detach()) < 0.6
+    assert torch.equal(loop.averaged.weight, loop.network.weight)
+
+
+def test_minutes_end_a_run(tmp_path):
+    loop = line()
+    loop.run(pull(loop, (0.0,)), tmp_path, minutes=0.0)
+    assert loop.step == 1
+    loop.minutes = 5.0
+    loop.run(pull(loop, (0.0,)), tmp_path, minutes=5.0)
+    assert loop.step == 1
+    loop.run(pull(loop, (0.0,)), tmp_path)
+    assert loop.step == 10
+
+
+def test_a_checkpoint_with_parts_missing_is_named(tmp_path):
+    loop = line()
+    torch.save({"identity": "", "network": {}}, tmp_path / CHECKPOINT)
+    with pytest.raises(AnatomicalEmbeddingError, match=r"checkpoint\.pt: is damaged; delete it"):
+        loop.resume(tmp_path / CHECKPOINT)
