@@ -17,7 +17,7 @@ _CLASS = "vtkMRMLMarkupsFiducialNode"
 _TEXT_SIZE = 2.2  # percent of the view
 _EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # of a box, between its corners 0 to 7
 _WIDE, _HIGH = 60, 13  # pixels that a name takes
-_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 16, 4  # pixels from the view's borders, within which a name stays
+_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # pixels from the view's borders, within which a name stays
 
 
 class BoxLabels:
