@@ -25,6 +25,7 @@ def test_only_warnings_and_errors_of_ours_are_reported_with_their_traceback():
 def test_every_critical_line_is_reported():
     line = "[CRITICAL][Qt] 22.11.2026 10:00:05 [] (unknown:0) - Unable to find subject hierarchy item"
     assert complaints(f"{LOG}{line}\n")[1:] == [line]
+    assert complaints("[CRITICAL][FD] 22.11.2026 10:00:05 [] (unknown:0) - \n") == []
 
 
 def test_a_message_of_several_lines_is_one_complaint():

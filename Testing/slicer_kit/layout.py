@@ -59,15 +59,15 @@ class LayoutManager:
     is new in the window gets its size, and offset 0 along its normal, only when events are processed: a signal of its
     slider waits for that.
 
-    width: of the main window, pixels. most_at_once: views made between two rounds of events, at most. laid_out: how
-    often the window was.
+    width: of the main window, pixels. most_at_once, most_put_in: views made, and put into the window, between two
+    rounds of events, at most. laid_out: how often the window was.
     """
 
     def __init__(self, scene, width: int) -> None:
         self._scene, self.width = scene, width
         self._widgets: dict[str, SliceWidget] = {}
         self._settled: set[str] = set()
-        self._made = self.most_at_once = self.laid_out = 0
+        self._made = self.most_at_once = self._put_in = self.most_put_in = self.laid_out = 0
         self.node = slicer.vtkMRMLLayoutNode()
         self.node.SetSingletonTag("vtkMRMLLayoutNode")  # the scene keeps it when it closes
         self.node = scene.AddNode(self.node)
@@ -120,6 +120,8 @@ class LayoutManager:
                 self._scene.AddNode(node)
             if name not in self._settled:
                 self._settled.add(name)
+                self._put_in += 1
+                self.most_put_in = max(self.most_put_in, self._put_in)
                 QtCore.QTimer.singleShot(0, lambda name=name: self._settle(name))
 
     def _make_widgets(self) -> None:
@@ -141,6 +143,7 @@ class LayoutManager:
         self._made = 0
 
     def _settle(self, name: str) -> None:
+        self._put_in = 0
         node = self._widgets[name].mrmlSliceNode()
         if node.GetScene() is self._scene:
             node.SetDimensions(*_PIXELS)

@@ -60,16 +60,18 @@ class ViewButtons:
     def layOut(self, number: int = SideBySide.ROWS) -> None:
         """Show the scans side by side, in ROWS of views or one AXIAL view each; all of each is seen.
 
-        Views are made one by one, and drawn one by one when they are as they shall be: Slicer lives on in between.
+        Views are made, put into the window and drawn one by one: Slicer lives on in between.
         """
         self._layOut(list(self._volumes()), number)
 
     def _layOut(self, volumes: list, number: int) -> None:
         nodes, wide = volumes[: _MOST[number]], _isWindowWide()
+        made = 0
         for _view in SideBySide.makeViews(self.scene, len(nodes), number, wide):
+            made += 1
             _processEvents()
         with _drawingAtTheEnd():
-            shown = SideBySide.showSideBySide(self.scene, nodes, number, wide)
+            shown = SideBySide.showSideBySide(self.scene, nodes, number, wide, _processEvents if made else None)
             _processEvents()  # views that are new in the window take their size, and offset 0
             for node in nodes:
                 Views.fit(self.scene, node)

@@ -22,18 +22,21 @@ _BEFORE = "AnatomicalEmbedding.LayoutBefore"  # of the layout node: the layout t
 _VIEW_PREFIX = "AE"
 
 
-def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True) -> str:
-    """Layout description for volumes of these names: ROWS, or one AXIAL view each, as square as can be."""
+def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: int | None = None) -> str:
+    """Layout description for volumes of these names: ROWS, or one AXIAL view each, as square as can be; the first
+    `most` views of it alone.
+    """
     if number == ROWS:
         rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
     else:
         columns = min(math.ceil(math.sqrt(len(names))), 3 if wide else 2)
         views = [_view(row, *ORIENTATIONS[0]) for row in range(len(names))]
         rows = [views[first : first + columns] for first in range(0, len(views), columns)]
-    items = [
-        f'<item name="{escape(names[n])}"><layout type="horizontal">{"".join(row)}</layout></item>'
-        for n, row in enumerate(rows)
-    ]
+    items = []
+    for n, row in enumerate(rows):
+        part = row if most is None else row[: max(most - n * len(rows[0]), 0)]
+        if part:
+            items.append(f'<item name="{escape(names[n])}"><layout type="horizontal">{"".join(part)}</layout></item>')
     return f'<layout type="vertical" split="true">{"".join(items)}</layout>'
 
 
@@ -87,22 +90,35 @@ def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Itera
                 yield tag
 
 
-def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS, wide: bool = True) -> bool:
+def showSideBySide(
+    scene,
+    volumeNodes: Sequence,
+    number: int = ROWS,
+    wide: bool = True,
+    afterEach: Callable[[], object] | None = None,
+) -> bool:
     """Show each volume in views of its own, with ruler and orientation marker; False where the scene has no layout (no
     main window). New views get their place in the window, and their offset, only when events are processed: fit the
     volumes after that.
+
+    afterEach(): processes events. Views are then put into the window one by one, for each that is new there takes
+    Slicer about a tenth of a second; without it all at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:
         return False
     names = [volume.GetName() for volume in volumeNodes]
-    with NodeModify(layoutNode):  # at each the window is laid out anew
-        _describe(layoutNode, number, names, wide)
-        layoutNode.SetAttribute(_NAMES, json.dumps(names))
-        if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
-            layoutNode.SetAttribute(_BEFORE, str(layoutNode.GetViewArrangement()))
-        layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
-        layoutNode.SetViewArrangement(number)
+    views = len(names) * len(_orientations(number, wide))
+    for most in [views] if afterEach is None else range(1, views + 1):
+        with NodeModify(layoutNode):  # at each the window is laid out anew
+            _describe(layoutNode, number, names, wide, most)
+            layoutNode.SetAttribute(_NAMES, json.dumps(names))
+            if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
+                layoutNode.SetAttribute(_BEFORE, str(layoutNode.GetViewArrangement()))
+            layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
+            layoutNode.SetViewArrangement(number)
+        if afterEach is not None:
+            afterEach()
     for row, volume in enumerate(volumeNodes):
         for node in _viewsInRow(scene, row):
             _showIn(scene, node, row, volume)
@@ -143,11 +159,11 @@ def _label(row: int, orientation: str) -> str:
     return f"{row + 1}{orientation[0]}"
 
 
-def _describe(layoutNode, number: int, names: Sequence[str], wide: bool = True) -> None:
+def _describe(layoutNode, number: int, names: Sequence[str], wide: bool = True, most: int | None = None) -> None:
     if layoutNode.IsLayoutDescription(number):
-        layoutNode.SetLayoutDescription(number, layoutOf(names, number, wide))
+        layoutNode.SetLayoutDescription(number, layoutOf(names, number, wide, most))
     else:
-        layoutNode.AddLayoutDescription(number, layoutOf(names, number, wide))
+        layoutNode.AddLayoutDescription(number, layoutOf(names, number, wide, most))
 
 
 def _takeBack(scene) -> None:

@@ -6,6 +6,7 @@ import re
 
 OURS = ("AnatomicalEmbedding", "AnatomicalLandmarks", "AnatomicalROI", "LesionFollowUp", "in_slicer")
 _ENTRY = re.compile(r"^\[([A-Z]+)\]\[[^\]]*\] ")
+_EMPTY = re.compile(r" - *$")  # a program that Slicer runs has printed an empty line
 _BAD = {"WARNING", "ERROR", "CRITICAL", "FATAL"}
 
 
@@ -23,4 +24,8 @@ def complaints(text: str) -> list[str]:
         else:
             groups.append((level, [line]))
     reported = ((level, "\n".join(lines)) for level, lines in groups if level in _BAD)
-    return [text for level, text in reported if level == "CRITICAL" or any(name in text for name in OURS)]
+    return [
+        text
+        for level, text in reported
+        if any(name in text for name in OURS) or (level == "CRITICAL" and not _EMPTY.search(text))
+    ]
