@@ -13,9 +13,9 @@ from ..embedding.inference import Model
 from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
 from ..matching.confidence import EVIDENCE
 from ..matching.match import EFFORTS, match
-from ..scan.image_files import display_name
+from ..scan.sources import Source, find_scans
 from ..scan.volume import Volume
-from ..structures.labelled_scans import list_scans, load_case, refuse_twins
+from ..structures.labelled_scans import load_case, refuse_twins
 from .known_matches import Trial, bent_trials, labelled_trials, phantom_trials
 
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
@@ -101,11 +101,11 @@ def _targets(errors_mm: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _readable(scans: Sequence[Path], skipped: list[str]) -> Iterator[Volume]:
+def _readable(scans: Iterable[Source], skipped: list[str]) -> Iterator[Volume]:
     """The readable scans; a sentence for each other one is added to `skipped`."""
-    for path in scans:
+    for source in scans:
         try:
-            yield Volume.read(path)
+            yield source.read()
         except VolumeError as error:
             skipped.append(str(error))
 
@@ -134,15 +134,16 @@ def collect(
         if not folder.is_dir():
             raise PointsError(f"{folder}: no such folder; give folders of CT scans.")
     _forest_class()  # raises before long work
-    scans = [path for folder in folders for path in list_scans(folder)]
-    if not scans:
-        raise PointsError(f"{folders[0]}: holds no image file; give folders of NIfTI, NRRD or MHA scans.")
-    cases = [case for case in map(load_case, scans) if case is not None]
-    refuse_twins(cases)
     skipped: list[str] = []
+    scans = find_scans(folders, skipped.append)
+    files = [Path(source.path) for source in scans.values() if not source.series]
+    if len(scans) == len(files) and not any(path.is_file() for path in files):
+        raise PointsError(f"{folders[0]}: holds no scan; give folders of CTs.")
+    cases = [case for case in map(load_case, filter(Path.is_file, files)) if case is not None]
+    refuse_twins(cases)
     trials = {
         LABELLED: labelled_trials(cases, model.embed),
-        BENT: bent_trials(_readable(scans, skipped), model.embed),
+        BENT: bent_trials(_readable(scans.values(), skipped), model.embed),
         PHANTOMS: phantom_trials(phantom_seeds, model.embed),
     }
     expected = 3 * len(cases) * max(len(cases) - 1, 0) + 2 * len(scans) + 3 * len(phantom_seeds)
@@ -165,7 +166,7 @@ def collect(
         grow({}, WEIGHTS)
     about = {
         "weights": model.name,
-        "scans": [display_name(path) for path in scans],
+        "scans": list(scans),
         "skipped": skipped,
         "matches": counts,
     }
