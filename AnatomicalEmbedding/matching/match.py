@@ -202,7 +202,9 @@ def _doubtful_levels(
         found = [above_ends(part, spine_ends(target)) for part, target in zip(heights, rows.maps, strict=True)]
         wanted = np.tile(query.above_ends_mm, (len(rows.maps), 1))
         doubtful &= ~counted_alike(wanted, np.concatenate(found))
-    return np.where(doubtful, levels_at(coordinates[:, 2]), "")
+    levels = np.full(len(table), "", dtype="<U10")
+    levels[doubtful] = levels_at(coordinates[doubtful, 2])
+    return levels
 
 
 def check_target(target: EmbeddingMap) -> None:
