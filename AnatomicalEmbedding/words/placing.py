@@ -179,7 +179,7 @@ class PlaceFinder:
             return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid, negated)
         status = INSIDE if share >= _INSIDE_SHARE and not beyond else PARTLY
         side, levels = "" if status == INSIDE else side, self._doubtful_levels(name, point)
-        status = UNCERTAIN if levels else status
+        status, chance = (UNCERTAIN, min(chance, _EITHER)) if levels else (status, chance)
         return Place(name, title, status, side, chance, point, region, self.grid, negated, levels)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:
