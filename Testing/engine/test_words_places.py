@@ -7,6 +7,7 @@ import pytest
 import torch
 from exact_patients import exact_map, labelled, patient
 
+from AnatomicalEmbedding.embedding.calibration import UNCERTAIN
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError
 from AnatomicalEmbedding.evaluation.words import absent_names, judge
@@ -158,7 +159,8 @@ def test_qualifiers_move_the_place(finder):
 def test_every_place_has_an_answer(finder):
     for name in load_terms().by_name:
         place = finder.place(name)
-        assert place.status in (INSIDE, PARTLY, OUTSIDE)
+        assert place.status in (INSIDE, PARTLY, UNCERTAIN, OUTSIDE)
+        assert (place.status == UNCERTAIN) == (place.levels != "")
         assert (place.point_ras is None) == (place.status == OUTSIDE)
         assert place.point_ras is None or finder.embedding.contains(place.point_ras[None])[0]
 
