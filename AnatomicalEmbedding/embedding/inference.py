@@ -131,8 +131,12 @@ class Model:
         if not volume.path:  # a file was checked when it was read
             check_voxels(volume)
         found, log_odds = self._look_at(volume, provenance, step)
+
+        def check(share: float, what: str) -> None:
+            step(0.95, "checking which way round the scan is stored")
+
         mirrored = {
-            axis: self._look_at(turn_over(volume, axis), provenance, lambda share, _: step(share, "checking"))[0]
+            axis: self._look_at(turn_over(volume, axis), provenance, check)[0]
             for axis in doubtful_axes(found, log_odds)
         }
         return replace(found, faults=find_faults(found, log_odds, mirrored))

@@ -27,7 +27,7 @@ def test_words_in_two_scans(anatemb, place, tmp_path):
         (words, str(scan), name) for scan in (place.template, place.target) for name in ("liver", "kidney_left")
     ]
     for row in rows:
-        assert row["status"] in ("inside", "partly", "outside")
+        assert row["status"] in ("inside", "partly", "uncertain", "outside")
         assert 0 <= float(row["probability"]) <= 1
         assert (row["r"] == "") == (row["status"] == "outside")
     for scan in (place.template, place.target):
