@@ -362,16 +362,18 @@ class WordSearch(Listener):
 
 
 def _stepsOf(text: str) -> list[Step]:
-    """The places of the words; of those that only begin a place, the one that they can become: the only offer, or the
-    only one that ends the word that was begun.
-    """
+    from AnatomicalEmbedding.words import parse
+
+    return _steps(parse(_ended(text)))
+
+
+def _ended(text: str) -> str:
+    """Words that only begin a place, as the place: the only offer, or the only one that ends the word that was begun."""
     from AnatomicalEmbedding.words import completions, parse
 
-    steps = _steps(parse(text))
-    offers = [] if steps else completions(text)
-    ended = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
-    only = next((each[0] for each in (offers, ended) if len(each) == 1), None)
-    return steps if only is None else _steps(parse(only))
+    offers = [] if parse(text) else completions(text)
+    ending = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
+    return next((each[0] for each in (offers, ending) if len(each) == 1), text)
 
 
 def _steps(mentions: Sequence[Mention]) -> list[Step]:
