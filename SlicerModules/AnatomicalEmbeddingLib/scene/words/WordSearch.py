@@ -368,7 +368,7 @@ def _stepsOf(text: str) -> list[Step]:
 
 
 def _ended(text: str) -> str:
-    """Words that only begin a place, as the place: the only offer, or the only one that ends the word that was begun."""
+    """Words that only begin a place, as the place: the only offer, or the only one that ends the last word."""
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)
