@@ -8,7 +8,6 @@ import torch
 from exact_patients import exact_map, labelled, patient
 
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE
-from AnatomicalEmbedding.embedding.calibration import UNCERTAIN
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError

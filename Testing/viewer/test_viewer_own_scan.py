@@ -19,13 +19,17 @@ VALUE = "window.trame.state.get('slices').scan{}axial.value"
 
 @pytest.fixture(scope="module")
 def arguments(tmp_path_factory) -> list[str]:
-    """One patient twice."""
+    """One patient twice, the second time four centimetres to the side: answers do not cover the points."""
     from scans import patient
 
-    folder = tmp_path_factory.mktemp("twice")
+    from AnatomicalEmbedding import Volume
+
+    folder, volume = tmp_path_factory.mktemp("twice"), patient(0).volume
     paths = [folder / "first.nii.gz", folder / "second.nii.gz"]
-    for path in paths:
-        patient(0).volume.write(path)
+    for path, aside in zip(paths, (0.0, 40.0), strict=True):
+        matrix = np.array(volume.ijk_to_ras)
+        matrix[0, 3] += aside
+        Volume(volume.voxels, matrix).write(path)
     return [*map(str, paths)]
 
 

@@ -380,19 +380,21 @@ class WordSearch(Listener):
 
 
 def _stepsOf(text: str) -> tuple[list[Step], list[str]]:
-    """The places of what was typed, and a sentence for each part that is not understood. Of words that only begin a
-    place, the one that they can become: the only offer, or the only one that ends the word that was begun.
-    """
-    from AnatomicalEmbedding.words import completions, not_understood, parse_query
+    """The places of what was typed, and a sentence for each part that is not understood."""
+    from AnatomicalEmbedding.words import not_understood, parse_query
 
-    parts = parse_query(text)
-    if not any(part.mentions for part in parts):
-        offers = completions(text)
-        ended = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
-        if only := next((each[0] for each in (offers, ended) if len(each) == 1), None):
-            parts = parse_query(only)
+    parts = parse_query(_ended(text))
     missed = [not_understood(part.text) for part in parts if not part.mentions]
     return _steps([mention for part in parts for mention in part.mentions]), missed
+
+
+def _ended(text: str) -> str:
+    """Words that only begin a place, as the place: the only offer, or the only one that ends the last word."""
+    from AnatomicalEmbedding.words import completions, parse
+
+    offers = [] if parse(text) else completions(text)
+    ending = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
+    return next((each[0] for each in (offers, ending) if len(each) == 1), text)
 
 
 def _steps(mentions: Sequence[Mention]) -> list[Step]:
