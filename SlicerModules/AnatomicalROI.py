@@ -39,7 +39,7 @@ from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.scene.Views import show, viewsOf
 from AnatomicalEmbeddingLib.scene.VolumeNodes import SOURCE_ROLE
 
-_SPARE = 40  # pixels by which the tabs of structures may be higher than they must
+_SMALL_WINDOW, _SPARE = 800, 150  # pixels: a window in which nothing may be higher than it must; else by how much
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -144,6 +144,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
     def enter(self):
         self.enterPanel()
         self.examplePanel.update()
+        self._fitTab(self.ui.structureTabs.currentIndex)
 
     def exit(self):
         if self.isSetUp:
@@ -273,7 +274,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
             height = qt.QSizePolicy.Preferred if number == current else qt.QSizePolicy.Ignored
             tabs.widget(number).setSizePolicy(qt.QSizePolicy.Preferred, height)
         least = tabs.widget(current).minimumSizeHint.height() + tabs.tabBar().sizeHint.height()
-        tabs.setMaximumHeight(least + _SPARE)
+        manager = slicer.app.layoutManager()
+        over = _SPARE if manager is None else manager.viewport().window().height - _SMALL_WINDOW
+        tabs.setMaximumHeight(least + min(max(over, 0), _SPARE))
         tabs.updateGeometry()
 
     def _showState(self):

@@ -3,6 +3,7 @@
     python Testing/in_slicer/run.py path/to/Slicer                # all
     python Testing/in_slicer/run.py path/to/Slicer tutorial align # some
     python Testing/in_slicer/run.py path/to/Slicer --bench        # measures, and writes figures.md and figures.json
+    python Testing/in_slicer/run.py path/to/Slicer --pictures     # takes those of README and docs anew
 
 Needs Python 3.11 and nothing else. Without a path to Slicer everything is skipped with a sentence. On Linux without a
 screen Slicer is shown on one that xvfb-run makes.
@@ -139,6 +140,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="seconds a Slicer may take")
     parser.add_argument("--install", action="store_true", help="first install PyTorch into this Slicer")
     parser.add_argument("--bench", action="store_true", help="measure instead")
+    parser.add_argument("--pictures", action="store_true", help="take the pictures of README and docs instead")
     asked = parser.parse_args(words)
     if not asked.slicer:
         print(_NO_SLICER)
@@ -153,6 +155,8 @@ def main(words: list[str] | None = None) -> int:
     if asked.install and install_packages(slicer):
         return 2
     place = Place(slicer, asked.output.resolve(), _newest(asked.package), asked.limit)
+    if asked.pictures:
+        return pictures(place)
     return bench(place) if asked.bench else test(place, asked.names)
 
 
@@ -183,6 +187,16 @@ def bench(place: Place) -> int:
     print(table)
     if result.outcome != PASSED:
         print(summary([result]))
+    return int(result.outcome == FAILED)
+
+
+def pictures(place: Place) -> int:
+    """Take the pictures of README and docs; 0 where all could be taken."""
+    place = Place(place.slicer, place.output, place.package, max(place.limit, _BENCH_LIMIT_SECONDS))
+    result = run_scenario(Scenario.read(HERE / "pictures.py"), place)
+    for path in (place.output / "pictures").glob("[A-Z]*.png"):
+        shutil.copy(path, ROOT / "Resources" / "Screenshots")
+    print(summary([result]))
     return int(result.outcome == FAILED)
 
 

@@ -10,7 +10,7 @@ import pytest
 TESTING = Path(__file__).resolve().parents[1]
 IN_SLICER, MODULES = TESTING / "in_slicer", TESTING.parent / "SlicerModules"
 SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
-FILES = [*SCENARIOS, *sorted((IN_SLICER / "driver").glob("*.py")), IN_SLICER / "bench.py"]
+FILES = [*SCENARIOS, *sorted((IN_SLICER / "driver").glob("*.py")), IN_SLICER / "bench.py", IN_SLICER / "pictures.py"]
 ROOTS = {"driver": IN_SLICER, "AnatomicalEmbeddingLib": MODULES, "AnatomicalEmbedding": TESTING.parent}
 PANELS = ("panel", "landmarks", "roi", "setup")  # what scenarios call a module's widget, and the set-up's
 

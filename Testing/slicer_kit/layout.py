@@ -59,12 +59,12 @@ class LayoutManager:
     is new in the window gets its size, and offset 0 along its normal, only when events are processed: a signal of its
     slider waits for that.
 
-    width: of the main window, pixels. most_at_once, most_put_in: views made, and put into the window, between two
-    rounds of events, at most. laid_out: how often the window was.
+    width, height: of the main window, pixels. most_at_once, most_put_in: views made, and put into the window, between
+    two rounds of events, at most. laid_out: how often the window was.
     """
 
     def __init__(self, scene, width: int) -> None:
-        self._scene, self.width = scene, width
+        self._scene, self.width, self.height = scene, width, 1080
         self._widgets: dict[str, SliceWidget] = {}
         self._settled: set[str] = set()
         self._made = self.most_at_once = self._put_in = self.most_put_in = self.laid_out = 0
