@@ -15,6 +15,7 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
+from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbeddingLib.panels import ModuleSettings
 from AnatomicalEmbeddingLib.panels.boxes.BoxTable import BoxTable
 from AnatomicalEmbeddingLib.panels.boxes.CoverageTable import CoverageTable
@@ -236,7 +237,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
     def _showLibrary(self):
         self.structureList.setNames(self.boxes.libraryStructures())
         if self._parameterNode is not None:
-            structures = list(self._parameterNode.structures)
+            structures = list(map(canonical_name, self._parameterNode.structures))
             self.structureList.setChosen(structures)
             self.examplePanel.setChosen(structures)
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError, WeightsError, did_you_mean
+from ..anatomy.names import choose_names
+from ..errors import AnatomicalEmbeddingError, WeightsError
 from .console import names_in, open_model, progress_bar, read_scan, report_faults, unique_names
 
 if TYPE_CHECKING:
@@ -53,14 +54,10 @@ class BoxFinder:
         self._options = options
         self.effort, margins, examples = self._from_examples() if options.examples else self._from_library()
         if options.structures:
-            names = names_in(options.structures)
-            missing = [name for name in names if name not in examples]
-            if missing or not names:
-                unknown = [f"{name}{did_you_mean(name, examples)}" for name in missing]
-                raise AnatomicalEmbeddingError(
-                    f"{', '.join(unknown) or '--structures'}: not among the structures: {', '.join(sorted(examples))}."
-                )
-            examples = {name: examples[name] for name in names}
+            wanted, holder = names_in(options.structures), str(options.examples or "the structure library")
+            if not wanted:
+                raise AnatomicalEmbeddingError("--structures: names no structure; write --structures liver,spleen.")
+            examples = {name: examples[name] for name in choose_names(wanted, examples, holder)}
         self.examples: dict[str, list[Example]] = examples
         if margins is None:
             raise WeightsError("there are no margins for these weights; build a structure library with them.")

@@ -24,8 +24,9 @@ from .console import (
 if TYPE_CHECKING:
     from ..words import Mention, Place
 
-COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s")
+COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
 _TABLE_NAME = "places.csv"
+NOT_UNDERSTOOD = "not understood"  # the status of a part of the words that names no known place
 _SHOWN = 60  # characters of words in the table on the terminal
 
 
@@ -60,7 +61,7 @@ def _add_name(commands: argparse._SubParsersAction) -> None:
 
 
 def run_find(options: argparse.Namespace) -> None:
-    wanted = _wanted(options)
+    wanted, missed = _wanted(options)
     if not options.no_report:
         from ..reports.page import check_packages
 
@@ -79,11 +80,12 @@ def run_find(options: argparse.Namespace) -> None:
             note_failure(error, failed, of)
             continue
         found = [(words, place) for words, mention in wanted for place in finder.find(mention)]
-        rows += [_row(words, path, place) for words, place in found]
+        rows += [_row(words, path, place) for words, place in found] + [_missed_row(part, path) for part in missed]
         answers += [_answer(words, path, place) for words, place in found]
+        answers += [_missed_answer(part, path) for part in missed]
         written.append(_write_markups(options.output / f"{name}.places.mrk.json", found))
         if not options.no_report:
-            written.append(write_places_report(options.output / f"{name}.places.html", volume, name, found))
+            written.append(write_places_report(options.output / f"{name}.places.html", volume, name, found, missed))
     if rows:
         written.append(options.output / _TABLE_NAME)
         write_table(written[-1], COLUMNS, rows)
@@ -97,11 +99,15 @@ def run_find(options: argparse.Namespace) -> None:
     finish(failed, rows)
 
 
-def _wanted(options: argparse.Namespace) -> list[tuple[str, Mention]]:
-    """Words and what they mention. Raises AnatomicalEmbeddingError where that is nothing."""
-    from ..words import not_understood, parse, parse_report
+def _wanted(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
+    """Words and what they mention, and the parts of the words that are not understood (a report may have such parts).
+
+    Raises AnatomicalEmbeddingError where nothing is understood.
+    """
+    from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report
 
+    missed: list[str] = []
     if options.report is not None:
         if options.words is not None:
             options.scans = [options.words, *options.scans]
@@ -110,23 +116,37 @@ def _wanted(options: argparse.Namespace) -> list[tuple[str, Mention]]:
         if not wanted:
             raise AnatomicalEmbeddingError(f"{options.report}: names no place that is known.")
     else:
-        wanted = [(options.words, mention) for mention in parse(options.words or "")]
+        parts = parse_query(options.words or "")
+        wanted = [(options.words, mention) for part in parts for mention in part.mentions]
+        missed = [part.text for part in parts if not part.mentions]
         if not wanted:
             raise AnatomicalEmbeddingError(not_understood(options.words or ""))
     if not options.scans:
         raise AnatomicalEmbeddingError("no scan was given; give the words first, then CT files or DICOM folders.")
-    return wanted
+    return wanted, missed
 
 
 def _row(words: str, path: str, place: Place) -> list[object]:
     point = ["", "", ""] if place.point_ras is None else [round(float(x), 2) for x in place.point_ras]
-    return [words, path, place.name, place.status, round(place.probability, 3), *point]
+    return [words, path, place.name, place.status, round(place.probability, 3), *point, place.remark]
 
 
 def _answer(words: str, path: str, place: Place) -> dict[str, object]:
     values = dict(zip(COLUMNS, _row(words, path, place), strict=True))
     known = {key: None if value == "" else value for key, value in values.items()}
     return known | {"title": place.title, "side": place.side or None, "negated": place.negated}
+
+
+def _missed_answer(part: str, path: str) -> dict[str, object]:
+    """Of a part of the words that is not understood."""
+    row = dict(zip(COLUMNS, _missed_row(part, path), strict=True))
+    return {key: None if value == "" else value for key, value in row.items()}
+
+
+def _missed_row(part: str, path: str) -> list[object]:
+    from ..words import not_understood
+
+    return [part, path, "", NOT_UNDERSTOOD, "", "", "", "", not_understood(part)]
 
 
 def _write_markups(path: Path, found: list[tuple[str, Place]]) -> Path:

@@ -50,12 +50,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run_show(options: argparse.Namespace) -> None:
     library = open_library(open_model(options), options.library)
-    examples = library.select([options.structure])[options.structure]
+    ((name, examples),) = library.select([options.structure]).items()
     sizes = [example.box_ras[1] - example.box_ras[0] for example in examples]
     shown = [[e.scan, " x ".join(f"{mm:.0f}" for mm in size)] for e, size in zip(examples, sizes, strict=True)]
     print_table(["example", "R x A x S mm"], shown)
     if library.margins is not None:
-        scales = library.margins.scales.get(options.structure, library.margins.scales[""])
+        scales = library.margins.scales.get(name, library.margins.scales[""])
         say("")
         say("true errors of its sides over the expected ones (learned from real scans where there are some):")
         print_table([*SIDES], [[f"{scale:.1f}" for scale in scales]])

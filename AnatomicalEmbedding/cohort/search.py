@@ -17,7 +17,7 @@ from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
 from ..structures.locating import Example, locate
-from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, parse, shipped_atlas, suggestions
+from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
 from ..words.derived_places import qualify
 from ..words.presence import frame_fields
 from .index import Hit, Index
@@ -155,12 +155,12 @@ class Search:
 
 
 def one_mention(words: str) -> Mention:
-    """What words name. Raises AnatomicalEmbeddingError where that is nothing, or more than one place."""
-    mentions = parse(words)
-    if not mentions:
-        near = [title for word in words.split()[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][:4]
-        hint = f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else "; name an organ, a bone or a region."
-        raise AnatomicalEmbeddingError(f"{' '.join(words.split())[:60]!r}: names no place that is known{hint}")
+    """What words name. Raises AnatomicalEmbeddingError where a part of them names nothing, and for several places."""
+    parts = parse_query(words)
+    missed = [part.text for part in parts if not part.mentions]
+    if missed or not parts:
+        raise AnatomicalEmbeddingError(not_understood(missed[0] if missed else words))
+    mentions = [mention for part in parts for mention in part.mentions]
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
         raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); give one.")

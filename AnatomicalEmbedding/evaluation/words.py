@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from ..anatomy.names import LEFT, RIGHT, VERTEBRAE
+from ..anatomy.terms import load_terms
 from ..structures.labelled_scans import Case, LabelMap
 from ..words.organ_parts import whole_name
 from ..words.placing import OUTSIDE, Place, PlaceFinder
-from ..words.structure_names import LEFT, RIGHT, VERTEBRAE
-from ..words.terms import load_terms
 
 GROUPS = ("organs", "vessels", "muscles", "bones", "vertebrae", "ribs")
 _LEAST_VOXELS_ML = 0.1
@@ -138,7 +138,7 @@ def judge(scan: str, finder: PlaceFinder, labels: LabelMap) -> list[WordResult]:
     terms = load_terms()
     named: dict[str, list[int]] = {}
     for label, value in labels.values.items():
-        term = terms.of_label(whole_name(label))
+        term = terms.by_name.get(whole_name(label))
         if term is not None:
             named.setdefault(term.name, []).append(value)
     ml = abs(float(np.linalg.det(labels.ijk_to_ras[:3, :3]))) / 1000

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..scan.volume import Volume
+from ..words.completion import not_understood
 from ..words.placing import Place
 from . import pictures
 from .page import fill_page
@@ -36,14 +37,19 @@ class _Card:
     pictures: list[_Picture]
 
 
-def write_places_report(path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]]) -> Path:
-    """Write one page for a scan. found: the words and the place of each answer; the first 60 have pictures.
+def write_places_report(
+    path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]], missed: Sequence[str] = ()
+) -> Path:
+    """Write one page for a scan. found: the words and the place of each answer; the first 60 have pictures. missed:
+    parts of the words that are not understood.
 
     Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed. The page is complete or not written.
     """
     cards = [_card(volume, words, place, n < _MOST_PICTURES) for n, (words, place) in enumerate(found)]
     size = " × ".join(map(str, volume.shape[::-1]))
-    return fill_page(path, "reports/places.html.j2", name=name, cards=cards, size=size)
+    return fill_page(
+        path, "reports/places.html.j2", name=name, cards=cards, size=size, missed=list(map(not_understood, missed))
+    )
 
 
 def _card(volume: Volume, words: str, place: Place, drawn: bool) -> _Card:
@@ -53,8 +59,8 @@ def _card(volume: Volume, words: str, place: Place, drawn: bool) -> _Card:
     where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, {place.probability:.0%}"
     if place.side:
         where += f"; the rest is {place.side} of the scan"
-    if place.negated:
-        where += "; the words say that nothing is there"
+    if place.remark:
+        where += f"; {place.remark}"
     shown = [_Picture(plane, _drawn(volume, place, plane)) for plane in PLANES] if drawn else []
     return _Card(words, place.title, place.status, where, shown)
 

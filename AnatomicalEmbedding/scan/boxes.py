@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..anatomy.names import canonical_name
 from ..errors import PointsError
 from ..files import parse_json
 from .geometry import LPS_FROM_RAS, RAS_FROM_LPS
@@ -35,7 +36,9 @@ def boxes_to_json(boxes: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
 
 def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
     """Read what `boxes_to_json` gave. Raises ValueError, TypeError or AttributeError for anything else."""
-    boxes = {str(name): np.array([float(x) for x in sides]).reshape(2, 3) for name, sides in stored.items()}
+    boxes = {
+        canonical_name(str(name)): np.array([float(x) for x in sides]).reshape(2, 3) for name, sides in stored.items()
+    }
     for box in boxes.values():
         if not (np.abs(box) < _MOST_MM).all() or (box[1] <= box[0]).any():
             raise ValueError("no box")

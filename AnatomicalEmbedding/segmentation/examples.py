@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..anatomy.names import choose_names
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import PointsError, did_you_mean
+from ..errors import PointsError
 from ..scan.geometry import transform_points
 from ..scan.image_files import display_name, is_label_map
 from ..scan.volume import Volume
@@ -58,8 +59,8 @@ def _belongs(path: Path) -> bool:
 
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
     """The outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd as
-    3D Slicer writes it. names: structures wanted; None: all. Raises PointsError for a folder without, and for a name
-    that none of them outlines.
+    3D Slicer writes it. names: structures wanted; None: all. Raises PointsError for a folder without, and
+    AnatomicalEmbeddingError for a name that none of them outlines.
     """
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
@@ -76,12 +77,7 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
             f"{folder}: holds no outlined scan; put NAME.seg.nii.gz with NAME.labels.json, or NAME.seg.nrrd, next to"
             " each NAME.nii.gz."
         )
-    if unknown := [name for name in names or () if name not in outlined]:
-        raise PointsError(
-            f"{folder}: no scan outlines {unknown[0]}{did_you_mean(unknown[0], outlined)}; outlined are "
-            f"{', '.join(sorted(outlined))}."
-        )
-    wanted = set(names or outlined)
+    wanted = set(choose_names(names, outlined, str(folder))) if names else outlined
     kept = [Example(e.id, e.path, tuple(n for n in e.outlined if n in wanted)) for e in found]
     return [example for example in kept if example.outlined]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import SimpleITK as sitk
 
+from ..anatomy.names import canonical_name
 from ..errors import PointsError, VolumeError
 from ..files import write_text
 from ..scan.checks import check_claimed
 from ..scan.geometry import image_affine, to_image
 from ..scan.image_files import write_image
 from ..scan.text_headers import check_text_header
-from ..structures.label_names import normalise_name
 from ..structures.labelled_scans import LabelMap
 
 _TURN = 0.618034  # of the colour wheel between two structures: neighbours differ
@@ -95,7 +95,7 @@ def _label_map(image: sitk.Image, path: Path) -> LabelMap:
     number = 0
     while f"Segment{number}_LabelValue" in about:
         layer = layers[int(about.get(f"Segment{number}_Layer", 0))]
-        name = normalise_name(about.get(f"Segment{number}_Name", f"segment_{number + 1}"))
+        name = canonical_name(about.get(f"Segment{number}_Name", f"segment_{number + 1}"))
         if name in values:
             raise PointsError(f"{path}: several segments are called {name}; give each structure its own name.")
         values[name] = number + 1

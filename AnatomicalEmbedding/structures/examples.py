@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..anatomy.names import canonical_name
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
@@ -15,7 +16,7 @@ from ..scan.boxes import read_rois
 from ..scan.geometry import transform_points
 from ..scan.image_files import display_name
 from ..scan.volume import Volume
-from .label_names import find_structures, normalise_name
+from .label_names import find_structures
 from .labelled_scans import Case, list_scans, load_case
 from .locating import Example, make_example, stored
 
@@ -67,8 +68,8 @@ def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
 
 
 def structure_names(phantom: Phantom) -> dict[int, str]:
-    """Label -> normalised name of the structures of a synthetic patient."""
-    return {number: normalise_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
+    """Label -> name of the structures of a synthetic patient."""
+    return {number: canonical_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
@@ -133,5 +134,5 @@ def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
             continue
         named = path.name.removeprefix(f"{stem}.").removesuffix(_ROI_SUFFIX[1:]).strip(".")
         for name, box in read_rois(path, unnamed=named or "box").items():
-            boxes[normalise_name(name)] = box
+            boxes[canonical_name(name)] = box
     return boxes

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..anatomy.names import spelling_key
 from ..scan.geometry import transform_points
 
 MIN_VOXELS = 50
@@ -27,15 +28,6 @@ LEFT_OUT_NAMES = {
     # Radiotherapy contours hold the part near the target volume, so both ends are arbitrary.
     "longer than most scans and often drawn in part": ("spinal_cord", "spinal_canal"),
 }  # fmt: skip
-
-# Data sets spell the same structure differently; the right-hand side is TotalSegmentator's spelling.
-_SIDES = {"left": "left", "lt": "left", "l": "left", "right": "right", "rt": "right", "r": "right"}
-_SYNONYMS = {
-    "oesophagus": "esophagus", "gall_bladder": "gallbladder", "bladder": "urinary_bladder", "brain_stem": "brainstem",
-    "spinalcord": "spinal_cord", "ivc": "inferior_vena_cava", "postcava": "inferior_vena_cava",
-    "parotid_gland": "parotid", "adrenal": "adrenal_gland", "femoral_head": "femur_head", "clavicula": "clavicle",
-}  # fmt: skip
-_NUMBERED = {"vertebrae": "vertebra"}  # first words of names that go on with a level
 
 # Group of points -> its heading. An extreme point is any of the six.
 GROUPS = {
@@ -63,19 +55,9 @@ def group_of(kind: str) -> str:
     return kind if kind in GROUPS else "extreme"
 
 
-def normalise_name(name: str) -> str:
-    """Spell a structure one way: lower case, words joined by `_`, the side last (`Left Parotid` -> `parotid_left`)."""
-    words = [word for word in re.split(r"[^a-z0-9]+", name.strip().lower()) if word]
-    sides = [_SIDES[word] for word in words if word in _SIDES]
-    plain = "_".join(word for word in words if word not in _SIDES)
-    plain = _SYNONYMS.get(plain, plain)
-    first, _, level = plain.partition("_")
-    plain = f"{_NUMBERED.get(first, first)}_{level}" if level else plain
-    return "_".join([plain, *sides]) if plain else "_".join(words)
-
-
 def reason_left_out(name: str) -> str | None:
-    """Why a structure of this (normalised) name is excluded from the protocol; None when it is not."""
+    """Why a structure of this name is excluded from the protocol; None when it is not."""
+    name = spelling_key(name)
     for reason, words in LEFT_OUT_WORDS.items():
         # Whole words, so that `gallbladder` or `systolic` do not match; plural and numbered forms do.
         if any(re.search(rf"(^|_){word}(s|es)?\d*(_|$)", name) for word in words):
@@ -88,7 +70,7 @@ def find_structures(
 ) -> tuple[dict[str, Structure], dict[str, str]]:
     """Measure every usable structure of a label map.
 
-    labels: (k,j,i) integers, 0 = background. ijk_to_ras: (4,4). names: label value -> normalised name, each name once.
+    labels: (k,j,i) integers, 0 = background. ijk_to_ras: (4,4). names: label value -> name, each name once.
     Returns the structures by name, and the reason for each one left out: its name is in LEFT_OUT_WORDS or
     LEFT_OUT_NAMES, it has fewer than MIN_VOXELS voxels, or the border of the scan cuts it, so that its centre and
     extremes are not the organ's own.

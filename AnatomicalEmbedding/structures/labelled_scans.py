@@ -18,13 +18,14 @@ from typing import Protocol
 import numpy as np
 import SimpleITK as sitk
 
+from ..anatomy.names import canonical_name, spelling_key
 from ..errors import PointsError, VolumeError
 from ..files import parse_json
 from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
-from .label_names import KINDS, LANDMARK, Structure, find_structures, normalise_name
+from .label_names import KINDS, LANDMARK, Structure, find_structures
 
 _TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
 _GRIDS_AGREE_MM = 0.5
@@ -32,7 +33,7 @@ _GRIDS_AGREE_MM = 0.5
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    """voxels: (k, j, i) whole numbers. ijk_to_ras: (4, 4). values: of each structure, by normalised name."""
+    """voxels: (k, j, i) whole numbers. ijk_to_ras: (4, 4). values: of each structure, by its name."""
 
     voxels: np.ndarray
     ijk_to_ras: np.ndarray
@@ -52,7 +53,7 @@ class LabelMap:
 class Case:
     """One scan with its labels.
 
-    structures: by normalised name. landmarks: by name, (3,) RAS mm. left_out: structure -> why it is not measured.
+    structures: by name. landmarks: by name, (3,) RAS mm. left_out: structure -> why it is not measured.
     labels: file of the label map, or None.
     """
 
@@ -181,13 +182,14 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
 
 
 def read_names(path: Path) -> dict[int, str]:
-    """Label -> normalised name from a `.labels.json`. Raises PointsError where it is not one."""
+    """Label -> name, as `canonical_name` gives it, from a `.labels.json`. Raises PointsError where it is not one."""
     content = _read_json(path)
     try:
-        names = {int(value): normalise_name(name) for value, name in content.items()}
+        names = {int(value): canonical_name(name) for value, name in content.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise PointsError(f'{path}: is not a list of label names; write {{"1": "liver", ...}}.') from error
-    twice = sorted({name for name in names.values() if list(names.values()).count(name) > 1})
+    keys = list(map(spelling_key, names.values()))
+    twice = [name for name, key in zip(names.values(), keys, strict=True) if keys.count(key) > 1]
     if twice:
         raise PointsError(f"{path}: several labels are called {twice[0]}; give each structure its own name.")
     return names

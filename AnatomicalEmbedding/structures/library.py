@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 
+from ..anatomy.names import canonical_name, choose_names
 from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
-from ..errors import WeightsError, did_you_mean
+from ..errors import WeightsError
 from ..matching.query import StoredQuery
 from ..resources import resource
 from .locating import Example
@@ -63,12 +64,8 @@ class StructureLibrary:
         )
 
     def select(self, names: Sequence[str]) -> dict[str, list[Example]]:
-        """Examples of some structures. Raises WeightsError naming one that is not here and some that are."""
-        for name in names:
-            if name not in self.examples:
-                held = ", ".join(sorted(self.examples))
-                raise WeightsError(f"{name}: not in this library{did_you_mean(name, self.examples)}; it holds {held}.")
-        return {name: self.examples[name] for name in names}
+        """Examples of some structures, in any spelling. Raises AnatomicalEmbeddingError for one that is not here."""
+        return {name: self.examples[name] for name in choose_names(names, self.examples, "the structure library")}
 
     def check(self, weights_hash: str, path: str | Path = "the structure library") -> None:
         """Raise WeightsError unless the library is for these weights."""
@@ -112,9 +109,11 @@ class StructureLibrary:
         try:
             about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
             weights_hash = str(about["weights_sha256"])
-            organs = tuple(map(str, about.get("organs", ())))
+            organs = tuple(canonical_name(str(name)) for name in about.get("organs", ()))
             examples = {
-                name: [_read(tensors, f"{number}.{n}", str(scan), weights_hash, organs) for n, scan in enumerate(scans)]
+                canonical_name(name): [
+                    _read(tensors, f"{number}.{n}", str(scan), weights_hash, organs) for n, scan in enumerate(scans)
+                ]
                 for number, (name, scans) in enumerate(sorted(about["structures"].items()))
             }
             margins, own = (

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..anatomy.names import canonical_name
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..scan.boxes import OUTWARD, grown
@@ -88,7 +89,9 @@ class Margins:
         """Read what `to_dict` gave. Raises WeightsError for anything else."""
         try:
             recall = np.array(values["recall"], dtype=np.float64)
-            scales = {str(name): np.array(scale, dtype=np.float64) for name, scale in values["scales"].items()}
+            scales = {
+                canonical_name(str(name)): np.array(scale, dtype=np.float64) for name, scale in values["scales"].items()
+            }
             whole = all(scale.shape == (6,) and np.isfinite(scale).all() for scale in scales.values())
             if recall.shape == TIMES.shape and np.isfinite(recall).all() and whole and _COMMON in scales:
                 return cls(recall, int(values["boxes"]), scales)

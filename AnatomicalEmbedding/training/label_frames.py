@@ -17,11 +17,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..anatomy.names import canonical_name
 from ..errors import AnatomicalEmbeddingError
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.frame import BODY, VERTEBRA_Z, spine_y
 from ..phantom.tissues import LABEL_ID
-from ..structures.label_names import find_structures, normalise_name
+from ..structures.label_names import find_structures
 from .frames import STILL, FrameGuess
 from .landmarks import Points, fit_frame, mean_shape, spread
 
@@ -29,7 +30,7 @@ FEWEST_STRUCTURES = 3  # of a map, below which it cannot be placed
 _SHARED_BY = 3  # maps that hold a structure which the canonical body lacks, for its mean place to say something
 _ROUNDS = 5
 _MOST_SPREAD_MM = 27.0  # of a structure's centre over patients, for it to have a place
-_NOT_HELD = ("vertebra_", "rib_", "sacrum")
+_NOT_HELD = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4
 _SIGMA_MM = 35.0
 _CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1: what is smoothed
@@ -39,7 +40,7 @@ _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
 
 def structure_name(name: str) -> str:
     """A label's name, spelled as the canonical body's structures: lobes are parts of a lung, chambers of the heart."""
-    words = normalise_name(name)
+    words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):
         return f"lung_{side}"
@@ -139,7 +140,7 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess) -> BodyMap:
     left = np.concatenate([mean[name] for name in names]) - frame.apply(source)
     noise = np.tile([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6, len(names))
     bare = BodyMap(frame, np.empty((0, 3)), np.empty((0, 3)))
-    if not any(name.startswith("vertebra_") for name in names):
+    if not any(name.startswith("vertebrae_") for name in names):
         still = bare.from_frame(_spine_and_wall(frame.apply(source)[:, 2]))
         source, left = np.concatenate([source, still]), np.concatenate([left, np.zeros_like(still)])
         noise = np.append(noise, np.full(len(still), _EXTREME_NOISE))

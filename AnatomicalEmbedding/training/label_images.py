@@ -60,8 +60,9 @@ _MADE_OF: tuple[tuple[str, str, str | None], ...] = (
     (r"brain", "grey_matter", None),
     (r"thyroid_gland", "thyroid", None),
     (r"costal_cartilages", "cartilage", None),
-    (r"(autochthon|gluteus|iliopsoas).*", "muscle", None),
-    (r"(vertebra|rib|hip|femur|humerus|scapula|clavicle)_.*|sacrum|sternum|skull|mandible", "marrow", _BONE),
+    (r"(autochthon|glute|iliopsoas).*", "muscle", None),
+    (r"(vertebrae|rib|hip|femur|femoral_head|humerus|scapula|clavicula)_.*", "marrow", _BONE),
+    (r"sacrum|sternum|skull|mandible", "marrow", _BONE),
 )
 _FILLED = ("stomach", "duodenum", "small_bowel", "colon")  # fluid and gas, by level
 _GAS_SHARE = (0.0, 0.4)

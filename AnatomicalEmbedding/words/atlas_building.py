@@ -15,6 +15,7 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
+from ..anatomy.names import SUMS
 from ..embedding.grid_reading import smoothed
 from ..embedding.inference import Model
 from ..errors import PointsError
@@ -28,7 +29,6 @@ from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
 from .descriptor_evidence import learn_discriminant
 from .drawn_scan import draw_pseudo_scan
 from .organ_parts import whole_name
-from .structure_names import SUMS
 
 _SAMPLE_MM = 4.0
 _FEWEST_TO_DRAW = 16  # labels of a map that is drawn
@@ -46,7 +46,7 @@ _SPREAD = (
     "subcutaneous_fat",
     "visceral_fat",
     "torso_fat",
-    "vertebra_unspecified",
+    "vertebrae_unspecified",
     "stomach_and_duodenum",
 )
 _KEPT = (None, reason_left_out("spinal_cord"))  # a part of the cord has a place, though no centre

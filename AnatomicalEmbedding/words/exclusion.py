@@ -1,5 +1,7 @@
 """Where one structure is, no other is: of a cell that several could hold, each has its share.
 
+A man has no uterus: places of one sex share their chance with those of the other (`OTHER_SEX`).
+
 Each structure's chance is worked out alone, against all that is not it. Odds of structures that exclude one another,
 each against none of them, give the chance of each among all: p = o / (1 + sum of all o).
 """
@@ -13,6 +15,11 @@ import numpy as np
 from .atlas import Atlas
 from .grid_weights import Field, Grid
 
+_PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ of each sex alone
+_OF_MEN = (_PROSTATE, "seminal_vesicle_left", "seminal_vesicle_right", "testis_left", "testis_right", "penis")
+_OF_WOMEN = (_UTERUS, "cervix_uteri", "vagina", "ovary_left", "ovary_right", "adnexa_left", "adnexa_right")
+# Place of one sex -> the largest organ of this sex, and that of the other.
+OTHER_SEX = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(_OF_WOMEN, (_UTERUS, _PROSTATE))
 _SUREST = 0.98
 _MORE_THAN_ONE = 1.15  # shares of structures that exclude one another add up to one; those of different bodies to more
 

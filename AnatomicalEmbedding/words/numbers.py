@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .structure_names import SIDES, VERTEBRAE
+from ..anatomy.names import SIDES, VERTEBRAE
 
 _LEVEL = re.compile(r"([ctlsd])([0-9]{1,2})$")
 _ORDINALS = {

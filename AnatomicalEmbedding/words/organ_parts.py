@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import re
 
-from .structure_names import canonical_name
+from ..anatomy.names import known_name, spelling_key
 
 _LAYERS = re.compile(
     r",? (wall|contents|cortical|spongiosa|medullary cavity|adipose tissue|glandular tissue|blood|tissue)\b"
     r"|\((blood|inner part)\)|, (upper|lower) half|(?<=kidney, left), \w+|(?<=kidney, right), \w+"
 )
-_WHOLE = {
-    "bronchi": "bronchi",
-    "cranium": "skull",
-    "eye_bulb_left": "eye_left",
-    "eye_bulb_right": "eye_right",
-    "heart": "heart",
-    "cervical_spine": "cervical_spine",
-    "thoracic_spine": "thoracic_spine",
-    "lumbar_spine": "lumbar_spine",
-    "small_intestine": "small_bowel",
-    "testis_left": "testis_left",
-    "transverse_colon_left": "transverse_colon",
-    "transverse_colon_right": "transverse_colon",
-    "pelvis": "hips",
-    "pituitary_gland": "pituitary_gland",
-    "rectum": "rectum",
-}
+_BONY_PELVIS = "pelvis"  # of label maps: the hip bones; as a place of the body, "pelvis" is the region
 _NO_PLACE = re.compile(r"^(residual|muscle|skin|blood vessels|lymphatic nodes|air inside|cartilage)\b|eye lense")
 
 
@@ -35,5 +19,5 @@ def whole_name(label: str) -> str:
     text = label.strip().lower()
     if _NO_PLACE.search(text):
         return "background"
-    name = canonical_name(_LAYERS.sub("", text))
-    return _WHOLE.get(name, name)
+    organ = _LAYERS.sub("", text)
+    return "hips" if organ == _BONY_PELVIS else known_name(organ) or spelling_key(organ)

@@ -1,4 +1,4 @@
-"""Words to places: the longest names of the terms in a sentence, with side, numbers, qualifiers and negation.
+"""Words to places: the longest names of the terms in a sentence, with side, numbers, qualifiers and denial.
 
 A dictionary of all ways to name the places is matched word by word, the longest first ("of" and "the" do not count,
 sides are read apart, so that "lower lobe of the left lung" is "left lower lobe"). Numbered bones, discs, segments and
@@ -9,44 +9,23 @@ with it as a qualifier.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
+from ..anatomy.names import SIDES
+from ..anatomy.terms import load_terms, plain_words
 from ..errors import AnatomicalEmbeddingError
 from . import numbers
-from .qualifiers import PREFIXES, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
-from .spelling import Spelling
-from .structure_names import SIDES
-from .terms import Term, Terms, load_terms, plain_words
+from .denial import FINDING, PLACE, SEEN, denied
+from .dictionary import BOTH, SILENT, Dictionary, Entry, load_dictionary, singular
+from .qualifiers import PARTS, PREFIXES, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 
-_SILENT = frozenset(["of", "the", "a", "an", "in", "its", "this", "that", "both", "bilateral", "left", "right"])
-_BOTH = frozenset(("both", "bilateral"))
 _BREAKS = frozenset(",:()[]")
 _LISTED = frozenset(",:")  # after an organ, whose part follows
+_BETWEEN_PARTS = frozenset((",", "and", "or", "&", "/"))  # of a list of places
 _SIDE_REACH = 4  # words between a side and its noun
-_NO = frozenset(("no", "without", "not", "absent", "absence", "denies", "negative", "free", "non", "neither", "nor"))
-_NOT_THERE = frozenset(("not", "n't"))
-_SEEN = frozenset(
-    [
-        "detected",
-        "observed",
-        "seen",
-        "found",
-        "identified",
-        "distinguished",
-        "noted",
-        "present",
-        "demonstrated",
-        "visualized",
-        "visualised",
-        "evident",
-        "selected",
-        "encountered",
-        "monitored",
-        "followed",
-    ]
-)
 _TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas"))
+# What a side means that is said of an organ without sides: "right hepatic" is the right lobe of the liver.
+_HALVES = {"liver": "liver_lobe", "thyroid_gland": "thyroid_lobe", "brain": "cerebral_hemisphere"}
 _LONGEST = 9
 _MOST_PLACES = 60  # in a sentence
 
@@ -54,8 +33,8 @@ _MOST_PLACES = 60  # in a sentence
 @dataclass(frozen=True)
 class Mention:
     """One place in a text. places: names of terms: one, or both sides of a pair. text: as written, from `start` to
-    `end` of the whole text. qualifier: what is said about the place, or None. negated: the finding is said not to be
-    there.
+    `end` of the whole text. qualifier: what is said about the place, or None. denied: what the text says is not there,
+    "finding" or "place", or "". unused: words next to the place that the answer takes no account of ("origin").
     """
 
     places: tuple[str, ...]
@@ -63,12 +42,29 @@ class Mention:
     start: int
     end: int
     qualifier: Qualifier | None = None
-    negated: bool = False
+    denied: str = ""
+    unused: tuple[str, ...] = ()
+
+    @property
+    def negated(self) -> bool:
+        """Does the text say that a finding there, or the place itself, is not there?"""
+        return bool(self.denied)
+
+    @property
+    def remark(self) -> str:
+        """What a reader of the answer must know of the words, or ""."""
+        remarks = {FINDING: ["the text says: no such finding here"], PLACE: ["the text says that it is missing"]}
+        said = remarks.get(self.denied, [])
+        if self.unused:
+            said = [*said, f"not taken into account: {', '.join(self.unused)}"]
+        return "; ".join(said)
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a report and the places in it. text: from `start` to `end` of the whole."""
+    """A sentence of a report, or a part of what somebody typed, and the places in it; none where it is not understood.
+    text: from `start` to `end` of the whole.
+    """
 
     text: str
     start: int
@@ -86,13 +82,30 @@ def parse(text: str) -> list[Mention]:
 
 def parse_report(text: str) -> list[Sentence]:
     """Every sentence of a text with its places. Raises as `parse`."""
+    return [reading.sentence() for reading in _readings(text)]
+
+
+def parse_query(text: str) -> list[Sentence]:
+    """The parts of what somebody typed to look for; those that are not understood have no mentions. Raises as `parse`.
+
+    Each sentence is a part. In a list of places ("liver, left kidney"), so is each entry that names none.
+    """
+    parts: list[Sentence] = []
+    for reading in _readings(text):
+        sentence = reading.sentence()
+        parts += [sentence] if sentence.mentions else []
+        parts += [Sentence(text[of.start : of.end], of.start, of.end, ()) for of in reading.unread()]
+    return parts
+
+
+def _readings(text: str) -> list[_Reading]:
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give at most {MOST_CHARACTERS:,}, or parts of it."
         )
-    dictionary = _dictionary()
+    dictionary = load_dictionary()
     dictionary.spelling.start()
-    return [_Reading(text, span, dictionary).sentence() for span in split_sentences(text)]
+    return [_Reading(text, span, dictionary) for span in split_sentences(text)]
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
@@ -114,52 +127,10 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Entry:
-    name: str
-    side: str  # that the text must not contradict; "" for none
-    demanded: bool  # the side is part of the phrase, so the text must say it
-
-
-class _Dictionary:
-    """Phrases without silent words -> places."""
-
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
-        self.phrases: dict[tuple[str, ...], list[_Entry]] = {}
-        adjectives: set[str] = set()
-        for term in terms.by_name.values():
-            for words in (term.name.replace("_", " "), *term.words, *term.adjectives):
-                self._add(term, words)
-            adjectives.update(term.adjectives)
-        vocabulary = {word for phrase in self.phrases for word in phrase}
-        self.vocabulary = vocabulary
-        self.firsts = {phrase[0] for phrase in self.phrases}
-        zones = {*ZONES, *ZONE_NOUNS, *(w for relation in RELATIONS for w in relation)}
-        spoken = {w for w in vocabulary if len(w) >= 5}
-        self.spelling = Spelling(spoken | set(SIDES), {*plain_words(), *zones, *_SEEN, *_BOTH, *_SILENT})
-
-    def _add(self, term: Term, words: str) -> None:
-        tokens = [_singular(token.word) for token in tokenise(words)]
-        said = [word for word in tokens if word in SIDES]
-        phrase = tuple(word for word in tokens if word not in _SILENT and word != "-")
-        if not phrase:
-            return
-        entry = _Entry(term.name, said[0] if said and not term.side else term.side, bool(said) and not term.side)
-        held = self.phrases.setdefault(phrase, [])
-        if all(other.name != term.name for other in held):
-            held.append(entry)
-
-
-@lru_cache(maxsize=1)
-def _dictionary() -> _Dictionary:
-    return _Dictionary(load_terms())
-
-
-@dataclass(frozen=True)
 class _Found:
     """A mention in the making; first, last: its tokens."""
 
-    places: tuple[_Entry, ...]
+    places: tuple[Entry, ...]
     first: int
     last: int
     side: str = ""  # "left", "right", "both"
@@ -169,11 +140,12 @@ class _Found:
 class _Reading:
     """One sentence."""
 
-    def __init__(self, text: str, span: Span, dictionary: _Dictionary) -> None:
+    def __init__(self, text: str, span: Span, dictionary: Dictionary) -> None:
         self._text, self._span, self._dictionary = text, span, dictionary
         tokens = tokenise(text[span.start : span.end], span.start)
         self._tokens = self._joined([replace(token, word=self._known(token.word)) for token in tokens])
         self._words = [token.word for token in self._tokens]
+        self._taken: set[int] = set()  # tokens that name a place
 
     def _joined(self, tokens: list[Token]) -> list[Token]:
         """ "pre-tracheal" as "pretracheal", where that is a word."""
@@ -189,16 +161,18 @@ class _Reading:
 
     def sentence(self) -> Sentence:
         found = self._with_organs(self._matches())
-        found = self._with_sides(found)
+        found = self._with_parts(found)
+        self._taken = {n for each in found for n in range(each.first, each.last + 1)}
+        found = [self._with_half(each) for each in self._with_sides(found)]
         found = self._between(self._most_specific(found))
         mentions = tuple(m for each in found if (m := self._mention(each)) is not None)
         return Sentence(self._text[self._span.start : self._span.end], self._span.start, self._span.end, mentions)
 
     def _known(self, word: str) -> str:
         vocabulary = self._dictionary.vocabulary
-        if word in vocabulary or word in _SILENT:
+        if word in vocabulary or word in SILENT:
             return word
-        single = _singular(word)
+        single = singular(word)
         if single in vocabulary:
             return single
         return self._dictionary.spelling.corrected(word)
@@ -224,10 +198,10 @@ class _Reading:
         taken = {n for each in found for n in range(each.first, each.last + 1)}
         return [self._qualified(each, taken) for each in found]
 
-    def _entries_of(self, name: str) -> tuple[_Entry, ...]:
+    def _entries_of(self, name: str) -> tuple[Entry, ...]:
         by_name = self._dictionary.terms.by_name
         names = [name] if name in by_name else [n for side in SIDES if (n := name.replace("{s}", side)) in by_name]
-        return tuple(_Entry(n, by_name[n].side, False) for n in names)
+        return tuple(Entry(n, by_name[n].side, False) for n in names)
 
     def _longest(self, at: int) -> _Found | None:
         """The longest phrase from a token on; silent words and sides inside it do not count."""
@@ -236,7 +210,7 @@ class _Reading:
         best, phrase, skipped = None, [], 0
         for n in range(at, min(at + 2 * _LONGEST, len(self._words))):
             word = self._words[n]
-            if word in _SILENT or word == "-":
+            if word in SILENT or word == "-":
                 skipped += 1
                 if skipped > 3:
                     break
@@ -264,7 +238,7 @@ class _Reading:
                     return replace(found, first=at, qualifier=Qualifier(kind))
             rest = word.removeprefix(prefix)
             if word != prefix and word.startswith(prefix) and len(rest) >= 4:
-                entries = self._dictionary.phrases.get((_singular(rest),))
+                entries = self._dictionary.phrases.get((singular(rest),))
                 if entries:
                     return _Found(tuple(entries), at, at, qualifier=Qualifier(kind))
         return None
@@ -295,7 +269,7 @@ class _Reading:
         for n in range(first - 1, max(first - 9, -1), -1):
             if n in taken or self._words[n] in _BREAKS or len(words) >= 5:
                 break
-            if self._words[n] not in _SILENT:
+            if self._words[n] not in SILENT:
                 words.append(self._words[n])
         return words[::-1]
 
@@ -313,22 +287,56 @@ class _Reading:
     def _part_of(self, part: _Found, whole: _Found) -> _Found | None:
         """A bare "... segment" read again as a part of another organ next to it; None for what is none."""
         first, second = sorted((part, whole), key=lambda each: each.first)
-        between = set(self._words[first.last + 1 : second.first]) - _SILENT
+        between = set(self._words[first.last + 1 : second.first]) - SILENT
         if self._words[part.last] != "segment" or between - (_LISTED if first is whole else set()):
             return None
         organs = self._organs(whole)
         if not organs or set(organs) & set(self._organs(part)):
             return None
-        words = tuple(w for w in self._words[part.first : part.last + 1] if w not in _SILENT)
+        words = tuple(w for w in self._words[part.first : part.last + 1] if w not in SILENT)
         sides = {"", *(entry.side for entry in whole.places), *self._words[whole.first - 1 : whole.last + 1]}
         for wording in (each for organ in organs for each in self._dictionary.terms[organ].words):
-            phrase = words + tuple(w for token in tokenise(wording) if (w := _singular(token.word)) not in _SILENT)
+            phrase = words + tuple(w for token in tokenise(wording) if (w := singular(token.word)) not in SILENT)
             entries = tuple(e for e in self._dictionary.phrases.get(phrase, ()) if e.side in sides)
             if entries:
                 return _Found(entries, first.first, second.last)
         if whole.qualifier is None and words[0] in ZONES:
             return replace(whole, first=first.first, last=second.last, qualifier=Qualifier("zone", ZONES[words[0]]))
         return None
+
+    def _with_parts(self, found: list[_Found]) -> list[_Found]:
+        """Each with a part that stands behind it, and without what this part was read as by itself."""
+        result: list[_Found] = []
+        read = -1  # the last token of such a part
+        for each in found:
+            if each.first > read:
+                result.append(self._with_part(each))
+                read = result[-1].last if result[-1] is not each else read
+        return result
+
+    def _with_part(self, each: _Found) -> _Found:
+        """A place with its part: "liver, right lobe"."""
+        if self._words[each.last + 1 : each.last + 2] not in ([","], [":"]):
+            return each
+        organ = tuple(word for word in self._words[each.first : each.last + 1] if word not in SILENT)
+        ancestors, names = self._dictionary.terms.ancestors, {entry.name for entry in each.places}
+        best, phrase = each, organ
+        for n in range(each.last + 2, min(each.last + 6, len(self._words))):
+            if self._words[n] in SILENT:
+                continue
+            phrase = (*phrase, self._words[n])
+            parts = [e for e in self._dictionary.phrases.get(phrase, ()) if names & set(ancestors(e.name))]
+            if parts:
+                best = replace(each, places=tuple(parts), last=n)
+        return best
+
+    def _with_half(self, each: _Found) -> _Found:
+        """A side that is said of an organ without sides means its lobe there, unless another noun follows."""
+        following = self._words[each.last + 1 : each.last + 2]
+        half = next((_HALVES[entry.name] for entry in each.places if entry.name in _HALVES), None)
+        if each.side not in SIDES or half is None or not PARTS.isdisjoint(following):
+            return each
+        return replace(each, places=(Entry(f"{half}_{each.side}", each.side, False),))
 
     def _organs(self, each: _Found) -> list[str]:
         """What a mention may be and what that is part of, regions apart."""
@@ -339,9 +347,9 @@ class _Reading:
     def _with_sides(self, found: list[_Found]) -> list[_Found]:
         sides: dict[int, str] = {}
         for at, word in enumerate(self._words):
-            if word not in SIDES and word not in _BOTH:
+            if word not in SIDES and word not in BOTH:
                 continue
-            side = "both" if word in _BOTH else word
+            side = "both" if word in BOTH else word
             target = self._owner(at, found)
             if target is not None:
                 sides[target] = "both" if sides.get(target, side) != side else side
@@ -428,38 +436,48 @@ class _Reading:
     def _gap(self, one: _Found, other: _Found) -> int:
         first, second = sorted((one, other), key=lambda f: f.first)
         between = self._words[first.last + 1 : second.first]
-        return 99 if any(w in ("and", "or") for w in between) else len([w for w in between if w not in _SILENT])
+        return 99 if any(w in ("and", "or") for w in between) else len([w for w in between if w not in SILENT])
 
     def _mention(self, each: _Found) -> Mention | None:
         names = tuple(entry.name for entry in each.places)
         start, end = self._tokens[each.first].start, self._tokens[each.last].end
-        return Mention(names, self._text[start:end], start, end, each.qualifier, self._negated(each))
+        qualifier, unused = self._used(each)
+        denial = denied(self._words, each.first, each.last, not all(entry.adjective for entry in each.places))
+        return Mention(names, self._text[start:end], start, end, qualifier, denial, unused)
 
-    def _negated(self, each: _Found) -> bool:
-        for n in range(each.first - 1, -1, -1):
-            if self._words[n] in _TURNS or self._words[n] == ";":
-                break
-            if self._words[n] in _NO:
-                return True
-        for n in range(each.last + 1, len(self._words)):
-            if self._words[n] in _TURNS or self._words[n] == ";":
-                break
-            if self._words[n] in _NOT_THERE and any(w in _SEEN for w in self._words[n + 1 : n + 4]):
-                return True
-        return False
+    def _used(self, each: _Found) -> tuple[Qualifier | None, tuple[str, ...]]:
+        """The qualifier that the answer follows, and the words next to the place that it does not."""
+        qualifier, unused = each.qualifier, []
+        if not any(entry.side for entry in each.places):
+            unused += [each.side] if each.side in SIDES else []
+            zone = qualifier.detail.split() if qualifier is not None and qualifier.kind == "zone" else []
+            sideless = [word for word in zone if word not in ("medial", "lateral")]
+            if sideless != zone:
+                unused += [word for word in zone if word not in sideless]
+                qualifier = Qualifier("zone", " ".join(sideless)) if sideless else None
+        before = self._before(each.first, self._taken)[-1:]
+        after = [n for n in range(each.last + 1, len(self._words)) if self._words[n] not in SILENT | _LISTED][:1]
+        behind = [self._words[n] for n in after if n not in self._taken]
+        if qualifier is None:
+            unused += [word for word in (*before, *behind) if word in PARTS]
+        return qualifier, tuple(unused)
 
-
-@lru_cache(maxsize=20_000)
-def _singular(word: str) -> str:
-    """A word without the ending of its plural, where English or Latin has a plain one."""
-    if len(word) < 4 or not word.isalpha() or word in _NOT_PLURAL:
-        return word
-    for ending, single in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("xes", "x"), ("s", "")):
-        if word.endswith(ending) and not word.endswith(("ss", "us", "is")):
-            return word[: -len(ending)] + single
-    return word
-
-
-_NOT_PLURAL = frozenset(
-    ["pancreas", "ascites", "biceps", "triceps", "quadriceps", "psoas", "iliopsoas", "pons", "lens", "atlas", "teres"]
-)
+    def unread(self) -> list[Span]:
+        """Where a list of places has entries that name none, once `sentence` has read it."""
+        entries: list[list[int]] = [[]]
+        for n, word in enumerate(self._words):
+            if word in _BETWEEN_PARTS and n not in self._taken:
+                entries.append([])
+            elif word[0].isalnum() or entries[-1]:
+                entries[-1].append(n)
+        plain = {*SILENT, *SEEN, *ZONES, *ZONE_NOUNS, *PARTS, *plain_words()}
+        rest = [[n for n in of if n not in self._taken and self._words[n] not in plain] for of in entries]
+        named = [not self._taken.isdisjoint(of) for of in entries]
+        if any(left for left, place in zip(rest, named, strict=True) if place):
+            return []  # prose, in which most words name no place
+        strange = [
+            [n for n in of if self._words[n][0].isalnum()]
+            for of, left, place in zip(entries, rest, named, strict=True)
+            if not place and any(len(self._words[n]) > 2 and self._words[n].isalpha() for n in left)
+        ]
+        return [Span(self._tokens[of[0]].start, self._tokens[of[-1]].end) for of in strange]

@@ -14,13 +14,14 @@ from functools import cached_property
 
 import numpy as np
 
+from ..anatomy.terms import load_terms
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, cook, qualify
 from .descriptor_evidence import weighed
-from .exclusion import among_others, sharing_places, total_odds
+from .exclusion import OTHER_SEX, among_others, sharing_places, total_odds
 from .fine_point import fine_point
 from .grid_weights import Field, Grid, middle_of_likeliest
 from .occupancy import Evidence, gather, read_occupancy, sharpened, tissue_likelihood
@@ -30,9 +31,8 @@ from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
 from .scan_grid import make_scan_grid
 from .spine import between_bounds, find_spine, numbered_place
-from .terms import load_terms
 
-INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
+INSIDE, PARTLY, OUTSIDE, UNCERTAIN = "inside", "partly", "outside", "uncertain"
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
 _SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows what hardly lies in the scan; beyond the last vertebra
 _PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point
@@ -45,6 +45,9 @@ _DISC_MM = 7.0
 _CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and what it must gain by each square mm
 _BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # whose CT numbers all arteries have
+_LIKELY = 0.5  # chance below which a place that others exclude is not said to be there
+_SEX_REMARK = "not known whether the patient has a prostate or a uterus"
+_EITHER = 0.5  # chance of each sex, where the scan says nothing of it
 _SMALL_ML = 30.0  # structures whose points are sought between the cells
 _THIN = ("vessel", "artery")
 
@@ -53,10 +56,11 @@ _THIN = ("vessel", "artery")
 class Place:
     """Where a place is in one scan.
 
-    name: of the term. title: in words. status: "inside", "partly" or "outside" the scan. side: where the rest lies,
-    of "partly" and "outside". probability: that the point lies in the place (of "outside": that it is outside).
-    point_ras: (3,) RAS mm, the best point, or None where outside. region: chance of each cell of `grid` to be in the
-    place. negated: the text says that a finding is not there.
+    name: of the term. title: in words. status: "inside", "partly" or "outside" the scan, or "uncertain": perhaps it is
+    not there at all. side: where the rest lies, of "partly" and "outside". probability: that the point lies in the
+    place (of "outside": that it is outside). point_ras: (3,) RAS mm, the best point, or None where outside. region:
+    chance of each cell of `grid` to be in the place. negated: the text says that a finding is not there. remark: what a
+    reader must know besides, or "".
     """
 
     name: str
@@ -68,10 +72,16 @@ class Place:
     region: Field = dataclasses.field(repr=False)
     grid: Grid = dataclasses.field(repr=False)
     negated: bool = False
+    remark: str = ""
 
     def mask(self, share: float) -> Field:
         """1 in the smallest region that holds this share (0.5, 0.9) of the place's chance, else 0."""
         return Field(self.region.first, (self.region.values >= self.least_chance(share)).astype(np.float32))
+
+    @property
+    def probability_there(self) -> float:
+        """That the point lies in the place; 0 where there is none."""
+        return 0.0 if self.point_ras is None else self.probability
 
     def least_chance(self, share: float) -> float:
         """The chance that every cell of that region has at least."""
@@ -115,10 +125,24 @@ class PlaceFinder:
 
     def find(self, mention: Mention) -> list[Place]:
         """The places of a mention: one, or both sides of a pair."""
-        return [self.place(name, mention.qualifier, mention.negated) for name in mention.places]
+        return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
-    def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False) -> Place:
-        """Where a term's place is. Raises AnatomicalEmbeddingError for a name that is no term."""
+    def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
+        """Where a term's place is. remark: what the words say besides.
+
+        Raises AnatomicalEmbeddingError for a name that is no term.
+        """
+        found = dataclasses.replace(self._place(name, qualifier, negated), remark=remark)
+        if found.point_ras is None or name not in OTHER_SEX:
+            return found
+        own, other = (self._place(lead).probability_there for lead in OTHER_SEX[name])
+        share = own / (own + other) if own > 0 and other > 0 else _EITHER
+        chance = found.probability * share
+        remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
+        status = found.status if chance >= _LIKELY else UNCERTAIN
+        return dataclasses.replace(found, status=status, probability=chance, remark=remark)
+
+    def _place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False) -> Place:
         term = self._terms[name]
         field, frame = self._field(name), self._frame.field(name)
         title = term.title
@@ -167,6 +191,7 @@ class PlaceFinder:
                 continue
             chance = _value_at(self._field(name), (i, j, k))
             if chance >= _NAMED:
+                chance *= _EITHER if name in OTHER_SEX else 1.0
                 found.append(Named(name, term.title, round(_TRUST * chance, 3)))
         parents = {n for each in found for n in self._terms.ancestors(each.name)}
         found.sort(key=lambda each: (each.probability < 0.3, each.name in parents, -each.probability))

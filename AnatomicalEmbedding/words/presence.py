@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from ..anatomy.terms import Term, load_terms
 from ..embedding.coverage import body_points, robust_affine
 from ..embedding.map import EmbeddingMap
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
@@ -14,7 +15,6 @@ from .derived_places import cook
 from .grid_weights import Field, Grid
 from .occupancy import faded
 from .scan_grid import make_frame_grid
-from .terms import Term, load_terms
 
 _EVERY = 3  # cells of the frame of which one is laid on the scan
 _BLOCK = 2  # cells of the map whose mean says where the frame's cells are

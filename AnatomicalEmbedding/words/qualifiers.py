@@ -39,6 +39,14 @@ ZONE_NOUNS = frozenset([
     "pole", "third", "half", "part", "portion", "aspect", "zone", "region", "end", "tip", "wall", "surface",
     "margin", "border", "limb", "quarter", "segment", "side", "area", "level", "section", "edge"
 ])  # fmt: skip
+# Parts of places that have no rule: an answer for the whole says that it took no account of them.
+PARTS = frozenset([
+    "origin", "ostium", "orifice", "apex", "base", "tip", "root", "bifurcation", "confluence", "junction",
+    "insertion", "trunk", "branch", "artery", "vein", "duct", "nerve", "valve", "cusp", "leaflet", "septum", "wall",
+    "arch", "hilum", "isthmus", "head", "neck", "body", "tail", "dome", "cortex", "medulla", "capsule", "lobe",
+    "segment", "process", "crest", "shaft", "pedicle", "lamina", "tubercle", "condyle", "epicondyle", "stump", "pole",
+    "corner",
+])  # fmt: skip
 # Words before a place that move the place meant next to it; the longest first.
 RELATIONS: dict[tuple[str, ...], str] = {
     ("in", "front"): "before",

@@ -14,12 +14,12 @@ from functools import lru_cache
 import numpy as np
 import SimpleITK as sitk
 
+from ..anatomy.names import SIDES
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .grid_weights import Field, Grid
 from .occupancy import faded
 from .rib_pieces import FEWEST, ONE_RIB_MM, RIBS, SECTORS, BoneOfHalf, number_pieces
 from .spine import Spine
-from .structure_names import SIDES
 
 _BONE_HU, _FIRM_HU = 130.0, 160.0  # mean of a cell; ribs touch less in firm bone
 _REACH = 3  # cells of the atlas around the places of ribs

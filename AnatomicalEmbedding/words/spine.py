@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..anatomy.names import VERTEBRAE
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
-from .structure_names import VERTEBRAE
 
 _STEP_MM = 1.5  # along the spine
 _NEAR_MM = 8.0  # of the usual course of the spine in the body frame

@@ -20,7 +20,7 @@ from AnatomicalEmbedding.training.label_frames import structure_name
 from AnatomicalEmbedding.training.organ_codes import with_organ_codes
 from AnatomicalEmbedding.training.organ_head import read_example, train_organ_head
 
-LEFT_OUT = r"rib_|vertebra_|subclavian|common_carotid|iliac_|costal|portal|cort"  # too thin for cells of 12 mm, or many
+LEFT_OUT = r"rib_|vertebrae_|subclavian|common_carotid|iliac_|costal|portal|cort"  # too thin for cells of 12 mm
 FEWEST = 4
 
 

@@ -28,7 +28,7 @@ REGIONS = {
     "spine": r"vertebra.*|sacrum",
     "chest": r"lung.*|heart.*|trachea|esophagus|aorta|pulmonary.*|superior_vena.*|atrial.*|brachio.*|sternum|clavic.*|"
     r"scapula.*|subclavian.*|common_carotid.*|rib_.*|humerus.*",
-    "pelvis": r"urinary_bladder|prostate|hip.*|femur.*|glut.*|iliac.*|iliopsoas.*|uterus|rectum",
+    "pelvis": r"urinary_bladder|prostate|hip.*|femur.*|femoral.*|glut.*|iliac.*|iliopsoas.*|uterus|rectum",
     "abdomen": r".*",
 }
 

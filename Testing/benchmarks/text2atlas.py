@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
+from AnatomicalEmbedding.anatomy.names import SIDES
 from AnatomicalEmbedding.training.text2atlas.network import pieces_of, words_of
 from AnatomicalEmbedding.training.text2atlas.organs import Organs, shipped_organs
 from AnatomicalEmbedding.training.text2atlas.run import FILE, TextPlacer, TextRecipe, train_text
 from AnatomicalEmbedding.training.text2atlas.sentences import Example, SentenceMaker, sentences_of
 from AnatomicalEmbedding.words import load_terms, parse
-from AnatomicalEmbedding.words.structure_names import SIDES
 
 # never trained on
 HELD_OUT: dict[str, tuple[str, ...]] = {

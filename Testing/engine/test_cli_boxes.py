@@ -155,9 +155,9 @@ def test_boxes_drawn_in_slicer_are_examples(anatemb, place, tmp_path):
     words = ("locate", scan, "--examples", tmp_path / "mine", "--recall", 0.5, "--no-cache")
     assert anatemb(*words, "-o", tmp_path / "mine").code == 0  # beside the drawing, which stays
     assert drawn.read_bytes() == before
-    np.testing.assert_allclose(boxes_of(tmp_path / "mine", "anna")["my_liver"], box, atol=8.0)
+    np.testing.assert_allclose(boxes_of(tmp_path / "mine", "anna")["My Liver"], box, atol=8.0)
     assert anatemb(*words, "-o", tmp_path / "out").code == 0  # what was found is no example
-    assert list(boxes_of(tmp_path / "out", "anna")) == ["my_liver"]
+    assert list(boxes_of(tmp_path / "out", "anna")) == ["My Liver"]
 
 
 def test_crops_never_overwrite_scans(anatemb, place, library, model, tmp_path):
@@ -177,11 +177,11 @@ def test_what_cannot_be_done_is_reported(anatemb, place, library, model, tmp_pat
     assert_refused(anatemb("locate", scan, *out, *model), "w: no structure library ships for these weights")
     assert_refused(
         anatemb("locate", scan, "--structures", "heart", "--library", library, *out, *model),
-        "heart: not among the structures: kidney_left, kidney_right, liver",
+        "heart: the structure library has no structure of this name",
     )
     assert_refused(
-        anatemb("crop", scan, "--structures", "Livers", "--library", library, *out, *model),
-        "Livers (did you mean liver?): not among the structures",
+        anatemb("crop", scan, "--structures", "kidney", "--library", library, *out, *model),
+        "did you mean kidney_left, kidney_right?",
     )
     assert_refused(anatemb("locate", scan, "--library", library, *out), "was built with other weights")
     refused = anatemb("locate", scan, "--library", library, "--recall", 0.999, *out, *model)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("kept_maps")
 
 def rows_of(folder):
     with (folder / "places.csv").open(newline="", encoding="utf-8") as file:
-        assert file.readline() == "words,scan,place,status,probability,r,a,s\n".replace("\n", "\r\n")
+        assert file.readline() == "words,scan,place,status,probability,r,a,s,remark\n".replace("\n", "\r\n")
         file.seek(0)
         return list(csv.DictReader(file))
 
@@ -34,6 +34,20 @@ def test_words_in_two_scans(anatemb, place, tmp_path):
         name = scan.name.removesuffix(".nii.gz")
         assert "<html" in (tmp_path / f"{name}.places.html").read_text(encoding="utf-8")
         assert (tmp_path / f"{name}.places.mrk.json").exists()
+
+
+def test_each_part_of_the_words_gives_a_row(anatemb, place, tmp_path):
+    words = "linke Niere; Liver; SMA origin"
+    outcome = anatemb("find", words, place.target, "-o", tmp_path, "--json", *place.model)
+    assert outcome.code == 0
+    rows = rows_of(tmp_path)
+    assert [row["place"] for row in rows] == ["liver", "superior_mesenteric_artery", ""]
+    assert (rows[2]["words"], rows[2]["status"]) == ("linke Niere", "not understood")
+    assert "names no place that is known" in rows[2]["remark"]
+    assert rows[1]["remark"] == "not taken into account: origin"
+    missed = json.loads(outcome.out)["places"][2]
+    assert (missed["words"], missed["place"], missed["r"]) == ("linke Niere", None, None)
+    assert "names no place that is known" in (tmp_path / "target.places.html").read_text(encoding="utf-8")
 
 
 def test_a_report_is_read_sentence_by_sentence(anatemb, place, tmp_path):

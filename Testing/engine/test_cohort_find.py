@@ -168,3 +168,5 @@ def test_one_mention():
     assert one_mention("left adrenal").places == ("adrenal_gland_left",)
     with pytest.raises(AnatomicalEmbeddingError, match="names no place that is known"):
         one_mention("zzz")
+    with pytest.raises(AnatomicalEmbeddingError, match="linke Niere"):
+        one_mention("linke Niere; liver")

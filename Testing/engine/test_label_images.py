@@ -165,8 +165,8 @@ def test_a_label_map_without_names_is_refused(maps, tmp_path):
 
 
 def test_names_of_other_data_sets_mean_the_same():
-    assert structure_name("vertebrae_L5") == structure_name("vertebra_L5") == "vertebra_l5"
+    assert structure_name("vertebrae_L5") == structure_name("vertebra_L5") == "vertebrae_L5"
     assert structure_name("lung_upper_lobe_left") == structure_name("lung_left") == "lung_left"
     assert structure_name("heart_atrium_left") == structure_name("heart") == "heart"
-    assert tissue_of("vertebra_l5") == ("marrow", "cortical_bone")
+    assert tissue_of("vertebrae_L5") == ("marrow", "cortical_bone")
     assert tissue_of("something else") is None

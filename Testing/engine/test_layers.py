@@ -18,7 +18,7 @@ PACKAGE = Path(AnatomicalEmbedding.__file__).parent
 
 # Folders and files of the engine, lowest first; each may import from those above it in this list and from itself.
 LAYERS = (
-    "errors", "files", "resources", "scan", "phantom", "embedding", "matching", "structures", "registration",
+    "errors", "files", "resources", "anatomy", "scan", "phantom", "embedding", "matching", "structures", "registration",
     "segmentation", "words", "reports", "cohort", "followup", "training", "evaluation", "api", "cli", "__main__",
 )  # fmt: skip
 MOST_FILES_AT_THE_ROOT = 6

@@ -5,11 +5,17 @@ from hostile_texts import hostile_texts
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID
-from AnatomicalEmbedding.structures.label_names import normalise_name
-from AnatomicalEmbedding.words import completions, load_terms, not_understood, parse, parse_report, suggestions
+from AnatomicalEmbedding.words import (
+    completions,
+    load_terms,
+    not_understood,
+    parse,
+    parse_query,
+    parse_report,
+    suggestions,
+)
 from AnatomicalEmbedding.words.organ_parts import whole_name
 from AnatomicalEmbedding.words.spelling import Spelling, distance
-from AnatomicalEmbedding.words.structure_names import canonical_name
 from AnatomicalEmbedding.words.tokens import MOST_CHARACTERS
 
 BOTH = "*"  # stands for left and right
@@ -99,22 +105,7 @@ def test_all_parents_and_recipes_name_places():
 def test_labels_of_synthetic_patients_are_places():
     spread = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
     for label in LABEL_ID.keys() - spread:
-        assert load_terms().of_label(whole_name(label)) is not None, label
-
-
-@pytest.mark.parametrize(
-    ("label", "name"),
-    [
-        ("rib_5_left", "rib_left_5"),
-        ("vertebra_t12", "vertebrae_T12"),
-        ("vertebrae_L1", "vertebrae_L1"),
-        ("Kidney, left", "kidney_left"),
-        ("clavicle_right", "clavicula_right"),
-        (normalise_name("lung_upper_lobe_left"), "lung_upper_lobe_left"),
-    ],
-)
-def test_labels_have_one_spelling(label, name):
-    assert canonical_name(label) == name
+        assert whole_name(label) in load_terms().by_name, label
 
 
 def test_layers_of_an_organ_are_the_organ():
@@ -153,6 +144,75 @@ def test_qualifiers(text, kind, detail, place):
 )
 def test_negation(text, negated):
     assert [mention.negated for mention in parse(text)] == negated
+
+
+@pytest.mark.parametrize(
+    ("text", "denied"),
+    [
+        ("No hydronephrosis of the right kidney", "finding"),
+        ("No mass in the liver", "finding"),
+        ("No liver lesion", "finding"),
+        ("No hepatic or splenic lesion", "finding"),
+        ("No pericardial or pleural effusion", "finding"),
+        ("A mass in both lungs was not detected", "finding"),
+        ("No gallbladder", "place"),
+        ("The right kidney is not seen", "place"),
+        ("the spleen is surgically absent", "place"),
+        ("There is no left kidney in its usual place", "place"),
+        ("free fluid in the pelvis", ""),
+        ("non-calcified nodule in the left lung", ""),
+        ("The pancreas is not enlarged", ""),
+    ],
+)
+def test_a_finding_that_is_denied_is_not_the_place(text, denied):
+    mentions = parse(text)
+    assert {mention.denied for mention in mentions} == {denied}
+    assert all(("missing" in mention.remark) == (mention.denied == "place") for mention in mentions)
+
+
+@pytest.mark.parametrize(
+    ("text", "places", "unused"),
+    [
+        ("SMA origin", ["superior_mesenteric_artery"], "origin"),
+        ("origin of the SMA", ["superior_mesenteric_artery"], "origin"),
+        ("left ventricle apex", ["heart_ventricle_left"], "apex"),
+        ("left L4 pedicle", ["vertebrae_L4"], "left, pedicle"),
+        ("medial part of the liver", ["liver"], "medial"),
+        ("right hepatic vein", ["hepatic_vein"], "right"),
+        ("right hepatic", ["liver_lobe_right"], ""),
+        ("left hepatic cyst", ["liver_lobe_left"], ""),
+        ("liver, right lobe", ["liver_lobe_right"], ""),
+        ("pancreas, head", ["pancreas_head"], ""),
+        ("left kidney: cortex", ["renal_cortex_left"], ""),
+        ("right lobe of the liver", ["liver_lobe_right"], ""),
+        ("upper pole of the left kidney", ["kidney_left"], ""),
+    ],
+)
+def test_words_about_a_place_count_or_are_said_not_to(text, places, unused):
+    (mention,) = parse(text)
+    assert list(mention.places) == places
+    assert ", ".join(mention.unused) == unused
+    assert bool(unused) == (f"not taken into account: {unused}" in mention.remark)
+
+
+@pytest.mark.parametrize(
+    ("text", "understood", "missed"),
+    [
+        ("linke Niere; Leber; left kidney", ["kidney_left"], ["linke Niere", "Leber"]),
+        ("linke Niere, Leber and left kidney", ["kidney_left"], ["linke Niere", "Leber"]),
+        ("T9, T10 and L1", ["vertebrae_T9", "vertebrae_T10", "vertebrae_L1"], []),
+        ("liver, 2 cm", ["liver"], []),
+        ("mass in the left adrenal, hypodense", ["adrenal_gland_left"], []),
+        ("left kidney", ["kidney_left"], []),
+        ("qwerty", [], ["qwerty"]),
+        ("", [], []),
+    ],
+)
+def test_each_part_of_what_is_typed_is_a_place_or_not_understood(text, understood, missed):
+    parts = parse_query(text)
+    assert [name for part in parts for mention in part.mentions for name in mention.places] == understood
+    assert [part.text for part in parts if not part.mentions] == missed
+    assert all(text[part.start : part.end] == part.text for part in parts)
 
 
 def test_slips_of_spelling_are_forgiven_and_plain_words_are_not_changed():
@@ -218,6 +278,7 @@ def test_any_text_gets_an_answer_or_a_sentence():
             with pytest.raises(AnatomicalEmbeddingError, match=f"the text has {len(text):,} characters"):
                 parse(text)
             continue
+        assert all(0 <= part.start <= part.end <= len(text) for part in parse_query(text)), kind
         for mention in parse(text):
             assert mention.places
             assert 0 <= mention.start <= mention.end <= len(text)

@@ -7,12 +7,23 @@ import pytest
 import torch
 from exact_patients import exact_map, labelled, patient
 
+from AnatomicalEmbedding.anatomy.names import VERTEBRAE
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError
 from AnatomicalEmbedding.evaluation.words import absent_names, judge
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.structures.labelled_scans import LabelMap
-from AnatomicalEmbedding.words import INSIDE, OUTSIDE, PARTLY, Atlas, PlaceFinder, load_terms, parse, shipped_atlas
+from AnatomicalEmbedding.words import (
+    INSIDE,
+    OUTSIDE,
+    PARTLY,
+    UNCERTAIN,
+    Atlas,
+    PlaceFinder,
+    load_terms,
+    parse,
+    shipped_atlas,
+)
 from AnatomicalEmbedding.words.atlas import LOW_MM, STEP_MM
 from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy, with_discriminants
 from AnatomicalEmbedding.words.descriptor_evidence import _RIDGE, learn_discriminant, weighed
@@ -21,7 +32,6 @@ from AnatomicalEmbedding.words.grid_weights import Field, Grid
 from AnatomicalEmbedding.words.occupancy import gather, sharpened
 from AnatomicalEmbedding.words.organ_parts import whole_name
 from AnatomicalEmbedding.words.spine import _HEIGHT_MM, Spine, _fitted, between_bounds
-from AnatomicalEmbedding.words.structure_names import VERTEBRAE
 
 
 @pytest.fixture(scope="module")
@@ -155,10 +165,21 @@ def test_qualifiers_move_the_place(finder):
     assert before.point_ras[1] > finder.place("sacrum").point_ras[1]
 
 
+def test_an_organ_of_women_and_one_of_men_are_not_both_found(finder):
+    asked = ("prostate", "uterus", "penis", "ovary_left")
+    prostate, uterus, *others = (finder.place(name) for name in asked)
+    assert [place.status for place in (prostate, uterus)].count(INSIDE) <= 1
+    assert sum(place.probability for place in (prostate, uterus) if place.point_ras is not None) <= 1
+    for place in (prostate, uterus, *others):
+        assert (place.point_ras is None) == (place.status == OUTSIDE)
+        assert place.point_ras is None or (place.status == UNCERTAIN) == (place.probability < 0.5)
+        assert place.point_ras is None or "has a prostate or a uterus" in place.remark
+
+
 def test_every_place_has_an_answer(finder):
     for name in load_terms().by_name:
         place = finder.place(name)
-        assert place.status in (INSIDE, PARTLY, OUTSIDE)
+        assert place.status in (INSIDE, PARTLY, OUTSIDE, UNCERTAIN)
         assert (place.point_ras is None) == (place.status == OUTSIDE)
         assert place.point_ras is None or finder.embedding.contains(place.point_ras[None])[0]
 

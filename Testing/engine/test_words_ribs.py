@@ -10,6 +10,7 @@ from exact_patients import exact_map, patient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from AnatomicalEmbedding.anatomy.names import SIDES
 from AnatomicalEmbedding.words import Atlas, shipped_atlas
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
 from AnatomicalEmbedding.words.rib_pieces import (
@@ -24,7 +25,6 @@ from AnatomicalEmbedding.words.rib_pieces import (
 from AnatomicalEmbedding.words.ribs import _ABOVE_MM, _SKIPPED, Ribs, _aligned, _begun, _followed, find_ribs
 from AnatomicalEmbedding.words.scan_grid import make_scan_grid
 from AnatomicalEmbedding.words.spine import Spine, find_spine
-from AnatomicalEmbedding.words.structure_names import SIDES
 
 LEFT = SIDES.index("left")
 MIDDLES = {f"T{n}": 400.0 - 24.0 * n for n in range(5, 13)} | {"L1": 84.0, "L2": 56.0}

@@ -89,7 +89,7 @@ def test_sentences_of_a_report_lead_to_their_places(fresh):
     fresh.page.locator(".report li").nth(2).wait_for()
     assert fresh.page.locator(".report li button").count() == 2
     fresh.page.locator(".report li button").nth(1).click()
-    fresh.page.locator("[data-test=words] b", has_text="spleen (said not to be there)").wait_for()
+    fresh.page.locator("[data-test=words] b", has_text="spleen (the text says: no such finding here)").wait_for()
     fresh.press("report")
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from ...anatomy.names import canonical_name
 from ...scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
 from ..tensor_files import check_fields
 from .convolution import Convolution
@@ -151,7 +152,7 @@ class EmbeddingNetwork(nn.Module):
     @property
     def organ_names(self) -> tuple[str, ...]:
         """The organs that the organ head knows, in the order of `Features.organs`."""
-        return self.spec.organs
+        return tuple(map(canonical_name, self.spec.organs))
 
     @property
     def organ_places(self) -> torch.Tensor | None:

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...anatomy.terms import load_terms
 from ...words.atlas import LOW_MM, STEP_MM, shipped_atlas
 from ...words.presence import frame_fields
-from ...words.terms import load_terms
 
 _LEVEL = 0.5  # of a place's peak in the atlas, that bounds it
 _NEAR = 12  # places that count as near

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...anatomy.terms import load_terms, plain_words
 from ...words.phrases import parse_report
-from ...words.terms import load_terms, plain_words
 from .network import MASK
 from .organs import Organs
 

@@ -128,4 +128,4 @@ def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume,
 def test_an_unknown_structure_is_named(bench, volume):
     assert bench.logic.find([volume], ["third_lung"], 0.9)
     bench.finish()
-    assert "third_lung: not in this library" in bench.reported[0]
+    assert "third_lung: the structure library has no structure of this name" in bench.reported[0]

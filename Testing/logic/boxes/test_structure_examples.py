@@ -301,4 +301,4 @@ def test_a_search_names_the_example_that_marks_nothing_any_more(bench):
 def test_what_is_kept_on_a_node_is_plain_json(scene, examples):
     roi = add_roi(scene, truth(0)[LIVER].box_ras)
     examples.add("Left LIVER", roi, add_patient(0))
-    assert json.loads(roi.GetAttribute("AnatomicalEmbedding.Examples")) == {"": "liver_left"}
+    assert json.loads(roi.GetAttribute("AnatomicalEmbedding.Examples")) == {"": "Left LIVER"}

@@ -1,4 +1,4 @@
-"""Names of structures: told without torch, readable, spelt one way."""
+"""Names of structures: told without torch, and readable."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.structures.library import StructureLibrary
-from AnatomicalEmbeddingLib.scene.boxes.StructureNames import namesIn, readable, sortKey, spelt, titled
+from AnatomicalEmbeddingLib.scene.boxes.StructureNames import namesIn, readable, sortKey, titled
 
 
 def test_the_librarys_names_are_reported_without_torch(bench):
@@ -25,9 +25,8 @@ def test_the_librarys_names_are_reported_without_torch(bench):
     assert namesIn(Path("nowhere.safetensors")) == []
 
 
-def test_names_are_readable_and_spelt_one_way():
-    assert [readable("kidney_left"), titled("vertebra_t12")] == ["kidney left", "Vertebra T12"]
-    assert [spelt(" Left kidney "), spelt("vertebra T12"), spelt("Übergang-2")] == [
-        "kidney_left", "vertebra_t12", "übergang_2",
-    ]  # fmt: skip
-    assert sorted(["vertebra_t10", "vertebra_t2", "aorta"], key=sortKey) == ["aorta", "vertebra_t2", "vertebra_t10"]
+def test_names_are_readable_and_those_of_the_user_stay_as_they_are():
+    assert [readable("kidney_left"), titled("vertebrae_T12")] == ["kidney left", "Vertebrae T12"]
+    assert [readable("my_LeftParotid"), titled("gtv_1")] == ["my_LeftParotid", "gtv_1"]
+    names = ["vertebrae_T10", "vertebrae_T2", "aorta"]
+    assert sorted(names, key=sortKey) == ["aorta", "vertebrae_T2", "vertebrae_T10"]

@@ -88,8 +88,14 @@ def test_an_answer_that_comes_late_is_not_shown_for_the_next_place(bench, pair):
 
 def test_negated_findings_are_found_and_marked_as_negated(bench, pair):
     bench.find("no lesion in the spleen")
-    assert bench.search.title == "spleen (said not to be there)"
+    assert bench.search.title == "spleen (the text says: no such finding here)"
     assert bench.search.found(pair[0]).world is not None
+
+
+def test_parts_that_are_not_understood_are_named_and_the_others_found(bench, pair):
+    bench.find("linke Niere; liver")
+    assert "'linke Niere': names no place that is known" in bench.reported[-1]
+    assert bench.search.title == "liver"
 
 
 @pytest.mark.parametrize(

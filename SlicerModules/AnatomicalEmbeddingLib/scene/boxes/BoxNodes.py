@@ -15,6 +15,8 @@ from itertools import count
 import numpy as np
 from slicer.util import NodeModify
 
+from AnatomicalEmbedding.anatomy.names import canonical_name
+
 from .. import SceneNodes, Views
 from ..SceneNodes import nodesOf
 from ..VolumeNodes import ijkToRas
@@ -92,7 +94,7 @@ class BoxNode:
 
     @property
     def structure(self) -> str:
-        return self.node.GetAttribute(STRUCTURE)
+        return canonical_name(self.node.GetAttribute(STRUCTURE))
 
     @property
     def volumeNode(self):
@@ -166,7 +168,7 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
         volume = node.GetNodeReference(VOLUME_ROLE) if node.GetAttribute(STRUCTURE) else None
         if volume is not None and isDrawn(node):
             # the first counts: a later one of the same name is a copy that the user made
-            found.setdefault(volume.GetID(), {}).setdefault(node.GetAttribute(STRUCTURE), BoxNode(node))
+            found.setdefault(volume.GetID(), {}).setdefault(BoxNode(node).structure, BoxNode(node))
     return found
 
 
@@ -181,7 +183,7 @@ def removeEmptied(scene, volumeNode) -> None:
 def absentIn(volumeNode) -> dict[str, FoundBox]:
     """Structures that were looked for and that the volume does not seem to show."""
     text = volumeNode.GetAttribute(_ABSENT)
-    return {name: _fromValues(values) for name, values in json.loads(text).items()} if text else {}
+    return {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()} if text else {}
 
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
@@ -202,7 +204,10 @@ def _fromText(text: str) -> FoundBox:
 
 def _fromValues(values: dict) -> FoundBox:
     found = FoundBox(**values)
-    return replace(found, sigmaMm=tuple(found.sigmaMm), cut=tuple(found.cut), remarks=tuple(found.remarks))
+    name = canonical_name(found.structure)  # scenes saved before have other spellings
+    return replace(
+        found, structure=name, sigmaMm=tuple(found.sigmaMm), cut=tuple(found.cut), remarks=tuple(found.remarks)
+    )
 
 
 class Palette:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import vtk
 
+from AnatomicalEmbedding.anatomy.names import canonical_name, spelling_key
+
 from ..landmarks.ControlPoints import definedIds, fromNode
 from ..SceneNodes import nodesOf
 from ..Signal import Listener, Signal
 from ..VolumeNodes import holds
 from .RoiGeometry import between, boxIn, isDrawn
 from .Segments import extremesIn, segmentIds, segmentName
-from .StructureNames import spelt
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
@@ -147,11 +148,11 @@ class StructureExamples(Listener):
 
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
             raise PointsError("Choose the scan, and the box, segment or six points that mark the structure in it.")
-        if not spelt(structure):
+        if not spelling_key(structure):
             raise PointsError(f"{node.GetName()}: give the structure a name, such as liver.")
         if _KINDS[node.GetClassName()] == SEGMENT and not segmentName(node, segmentId):
             raise PointsError(f"{node.GetName()}: choose one of its segments.")
-        example = MarkedExample(spelt(structure), node, volumeNode, segmentId)
+        example = MarkedExample(canonical_name(structure), node, volumeNode, segmentId)
         example.read()
         known = _namesOn(node)
         known[segmentId] = example.structure
@@ -204,4 +205,5 @@ def _examplesOn(node) -> list[MarkedExample]:
 
 def _namesOn(node) -> dict[str, str]:
     text = node.GetAttribute(_ATTRIBUTE)
-    return json.loads(text) if text else {}
+    stored = json.loads(text) if text else {}
+    return {segmentId: canonical_name(structure) for segmentId, structure in stored.items()}

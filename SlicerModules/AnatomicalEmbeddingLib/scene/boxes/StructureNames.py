@@ -1,4 +1,4 @@
-"""Names of structures: how they are read and spelt, and which ones a library file holds, read without loading torch."""
+"""Names of structures as they are shown, and which ones a library file holds, read without loading torch."""
 
 from __future__ import annotations
 
@@ -6,33 +6,25 @@ import json
 import re
 from pathlib import Path
 
+from AnatomicalEmbedding.anatomy.names import canonical_name, known_name
 from AnatomicalEmbedding.files import file_sha256, once_a_change
 
-_SIDES = ("left", "right")
 weightsHash = once_a_change(file_sha256)  # the panel asks at each change of the recall
 
 
 def readable(structure: str) -> str:
-    """ "vertebra_l1" as "vertebra L1", "kidney_left" as "kidney left"."""
-    words = [word.upper() if re.fullmatch(r"[clt]\d+", word) else word for word in structure.split("_") if word]
-    return " ".join(words)
+    """ "kidney_left" as "kidney left"; a name of the user's own as it is written."""
+    return structure.replace("_", " ") if known_name(structure) else structure
 
 
 def titled(structure: str) -> str:
     """The same for lists, with a capital at its beginning."""
     text = readable(structure)
-    return text[:1].upper() + text[1:]
-
-
-def spelt(name: str) -> str:
-    """A name that a user typed, spelt as the library's are: "Left kidney" as "kidney_left"."""
-    words = [word for word in re.split(r"[\W_]+", name.strip().lower()) if word]
-    sides = [word for word in words if word in _SIDES]
-    return "_".join([word for word in words if word not in _SIDES] + sides)
+    return text[:1].upper() + text[1:] if known_name(structure) else text
 
 
 def sortKey(structure: str) -> list:
-    """Order in lists: numbers by their value, so that vertebra T2 comes before T10."""
+    """Order in lists: numbers by their value, so that vertebrae_T2 comes before vertebrae_T10."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", structure) if part]
 
 
@@ -51,7 +43,7 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
 
 def namesIn(path: Path) -> list[str]:
     """Structures of a library file, sorted; none for a file that is none, which the engine explains when it is used."""
-    return sorted(_about(path).get("structures", ()), key=sortKey)
+    return sorted(map(canonical_name, _about(path).get("structures", ())), key=sortKey)
 
 
 def _about(path: Path) -> dict:

@@ -23,15 +23,15 @@ class OutlinedScan:
         """(k, j, i) uint8 on the scan's voxels, 0 or 1 + the number of a structure, and the structures' names; where
         segments overlap, the later one is kept. Raises PointsError where none of them has voxels in the scan.
         """
+        from AnatomicalEmbedding.anatomy.names import canonical_name
         from AnatomicalEmbedding.errors import PointsError
-        from AnatomicalEmbedding.structures.label_names import normalise_name
 
         result = np.zeros(self.volume.GetImageData().GetDimensions()[::-1], np.uint8)
         names: list[str] = []
         for segmentId in segmentIds(self.segmentation):
             mask = maskIn(self.volume, self.segmentation, segmentId)
             if mask is not None and mask.any():
-                name = normalise_name(self.segmentation.GetSegmentation().GetSegment(segmentId).GetName())
+                name = canonical_name(self.segmentation.GetSegmentation().GetSegment(segmentId).GetName())
                 if name not in names:
                     names.append(name)
                 result[mask] = names.index(name) + 1
@@ -66,11 +66,11 @@ def outlinedScans(segmentations: Sequence) -> list[OutlinedScan]:
 
 def looksOf(segmentations: Sequence) -> dict[str, tuple[str, tuple[float, float, float]]]:
     """Of each structure, name and colour of the first segment of that name: outlines of other scans get the same."""
-    from AnatomicalEmbedding.structures.label_names import normalise_name
+    from AnatomicalEmbedding.anatomy.names import canonical_name
 
     found: dict[str, tuple[str, tuple[float, float, float]]] = {}
     for node in segmentations:
         for segmentId in segmentIds(node):
             segment = node.GetSegmentation().GetSegment(segmentId)
-            found.setdefault(normalise_name(segment.GetName()), (segment.GetName(), tuple(segment.GetColor())))
+            found.setdefault(canonical_name(segment.GetName()), (segment.GetName(), tuple(segment.GetColor())))
     return found

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from AnatomicalEmbedding.anatomy.names import canonical_name
+
 from .. import SceneNodes, Views
 from ..boxes.Segments import addSegment, extremesIn, segmentIds, segmentName
 from ..boxes.StructureNames import readable
@@ -123,12 +125,10 @@ def nodesOver(scene, volumeNode) -> list:
 
 def jumpTo(scene, row: OutlineRow) -> None:
     """Centre the views of a scan on a structure; a scan that no view shows is shown in all."""
-    from AnatomicalEmbedding.structures.label_names import normalise_name
-
     if not Views.viewsOf(scene, row.volume):
         Views.show(scene, row.volume)
     for segmentId in segmentIds(row.node):
-        if normalise_name(segmentName(row.node, segmentId)) == row.structure:
+        if canonical_name(segmentName(row.node, segmentId)) == row.structure:
             found = extremesIn(row.volume, row.node, segmentId)
             if found is not None:
                 Views.jump(scene, row.volume, toWorld(row.volume, [found[0].mean(axis=0)])[0])
@@ -145,7 +145,7 @@ def _rowsOf(node) -> list[OutlineRow]:
     try:
         return [
             OutlineRow(
-                node, volume, row["structure"], row["status"], float(row["volume_ml"]),
+                node, volume, canonical_name(row["structure"]), row["status"], float(row["volume_ml"]),
                 tuple(float(row[key]) for key in ("predicted_dice", "low", "high")) if row["predicted_dice"] else None,
                 row["remark"],
             )

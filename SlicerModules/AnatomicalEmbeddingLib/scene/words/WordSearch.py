@@ -36,12 +36,15 @@ _REST = 0.12  # seconds that a point stays before its name is looked up
 
 @dataclass(frozen=True)
 class Step:
-    """One place of the words. name: of the term. words: as written. negated: the words say that it is not there."""
+    """One place of the words. name: of the term. words: as written. negated: the words say that a finding, or the
+    place, is not there. remark: what the words say besides, for people, or "".
+    """
 
     name: str
     words: str
     qualifier: Qualifier | None
     negated: bool
+    remark: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,8 @@ class FoundPlace:
         if self.world is None:
             return f"not in this scan{f'; it lies {place.side} to it' if place.side else ''}"
         where = "found" if not place.side else f"partly in this scan; the rest lies {place.side} to it"
+        if place.status == "uncertain":
+            return f"not certain ({_percent(place.probability)}): {place.remark}"
         return f"{where} ({_percent(place.probability)})"
 
 
@@ -201,7 +206,7 @@ class WordSearch(Listener):
         if query is None or not query.steps:
             return ""
         step = query.step
-        said = " (said not to be there)" if step.negated else ""
+        said = f" ({step.remark})" if step.remark else ""
         return f"{f'{query.at + 1} of {len(query.steps)}: ' if query.steps[1:] else ''}{_titleOf(step)}{said}"
 
     @property
@@ -251,7 +256,10 @@ class WordSearch(Listener):
             self.sentences = [] if failed else event.result
             self.reportRead.emit()
         elif query is not None and event.key == _READ and not failed:
-            self._take(query, event.result)
+            steps, missed = event.result
+            for sentence in missed if steps else ():
+                self.reported.emit(sentence)
+            self._take(query, steps)
         elif query is not None and event.key != _READ:
             self._show(query, event)
         if failed and event.what and event.key in (_READ, _REPORT):
@@ -355,14 +363,19 @@ class WordSearch(Listener):
         self.clear()
 
 
-def _stepsOf(text: str) -> list[Step]:
-    from AnatomicalEmbedding.words import parse
+def _stepsOf(text: str) -> tuple[list[Step], list[str]]:
+    """The places of what was typed, and a sentence for each part that is not understood."""
+    from AnatomicalEmbedding.words import not_understood, parse_query
 
-    return _steps(parse(text))
+    parts = parse_query(text)
+    missed = [not_understood(part.text) for part in parts if not part.mentions]
+    return _steps([mention for part in parts for mention in part.mentions]), missed
 
 
 def _steps(mentions: Sequence[Mention]) -> list[Step]:
-    steps = [Step(name, each.text, each.qualifier, each.negated) for each in mentions for name in each.places]
+    steps = [
+        Step(name, each.text, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places
+    ]
     return list(dict.fromkeys(steps))[:_MOST_STEPS]
 
 

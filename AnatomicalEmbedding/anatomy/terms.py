@@ -14,7 +14,8 @@ from ..resources import resource
 class Term:
     """One place. words: ways to name it, the first to show. adjectives: words that mean it before a noun. side: "left",
     "right" or "". code: "SCT:...", "UBERON:..." or "". parent: what it is part of, or "". recipe: how its place is
-    found (see `recipes`), "" for the atlas. tissue: what it is made of. labels: other names in label maps. group: file.
+    found (see `words/derived_places.py`), "" for the atlas. tissue: what it is made of. labels: other spellings in
+    label maps and libraries. group: file.
     """
 
     name: str
@@ -53,14 +54,6 @@ class Terms:
         except KeyError:
             hint = did_you_mean(name, self.by_name)
             raise AnatomicalEmbeddingError(f"{name}: no such place{hint}; see Resources/Terms.") from None
-
-    def of_label(self, canonical: str) -> Term | None:
-        """The place that a label of a label map stands for, or None."""
-        return self.by_name.get(canonical) or self._by_label.get(canonical)
-
-    @property
-    def _by_label(self) -> dict[str, Term]:
-        return _label_index()
 
     def ancestors(self, name: str) -> list[str]:
         """What a place is part of, nearest first; left and right of a parent without a side both."""
@@ -103,11 +96,6 @@ def load_terms() -> Terms:
     if not terms:
         raise AnatomicalEmbeddingError("the lists of places (Resources/Terms) are missing; install the package again.")
     return Terms(terms)
-
-
-@lru_cache(maxsize=1)
-def _label_index() -> dict[str, Term]:
-    return {label: term for term in load_terms().by_name.values() for label in term.labels}
 
 
 def _several(cell: str) -> tuple[str, ...]:

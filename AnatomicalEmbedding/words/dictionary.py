@@ -1,0 +1,79 @@
+"""The dictionary of phrases: all ways to name the places, word by word, without the words that do not count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..anatomy.names import SIDES
+from ..anatomy.terms import Term, Terms, load_terms, plain_words
+from .denial import SEEN
+from .qualifiers import RELATIONS, ZONE_NOUNS, ZONES
+from .spelling import Spelling
+from .tokens import tokenise
+
+BOTH = frozenset(("both", "bilateral"))
+SILENT = frozenset(("of", "the", "a", "an", "in", "its", "this", "that", *BOTH, *SIDES))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One place that a phrase may mean."""
+
+    name: str
+    side: str  # that the text must not contradict; "" for none
+    demanded: bool  # the side is part of the phrase, so the text must say it
+    adjective: bool = False  # the phrase stands before a noun
+
+
+class Dictionary:
+    """Phrases without silent words -> places."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.phrases: dict[tuple[str, ...], list[Entry]] = {}
+        for term in terms.by_name.values():
+            for words in (term.name.replace("_", " "), *term.words):
+                self._add(term, words)
+            for words in term.adjectives:
+                self._add(term, words, adjective=True)
+        vocabulary = {word for phrase in self.phrases for word in phrase}
+        self.vocabulary = vocabulary
+        self.firsts = {phrase[0] for phrase in self.phrases}
+        zones = {*ZONES, *ZONE_NOUNS, *(w for relation in RELATIONS for w in relation)}
+        spoken = {w for w in vocabulary if len(w) >= 5}
+        self.spelling = Spelling(spoken | set(SIDES), {*plain_words(), *zones, *SEEN, *BOTH, *SILENT})
+
+    def _add(self, term: Term, words: str, adjective: bool = False) -> None:
+        tokens = [singular(token.word) for token in tokenise(words)]
+        said = [word for word in tokens if word in SIDES]
+        phrase = tuple(word for word in tokens if word not in SILENT and word != "-")
+        if not phrase:
+            return
+        side = said[0] if said and not term.side else term.side
+        entry = Entry(term.name, side, bool(said) and not term.side, adjective)
+        held = self.phrases.setdefault(phrase, [])
+        if all(other.name != term.name for other in held):
+            held.append(entry)
+
+
+@lru_cache(maxsize=1)
+def load_dictionary() -> Dictionary:
+    """Of the shipped places."""
+    return Dictionary(load_terms())
+
+
+@lru_cache(maxsize=20_000)
+def singular(word: str) -> str:
+    """A word without the ending of its plural, where English or Latin has a plain one."""
+    if len(word) < 4 or not word.isalpha() or word in _NOT_PLURAL:
+        return word
+    for ending, single in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("xes", "x"), ("s", "")):
+        if word.endswith(ending) and not word.endswith(("ss", "us", "is")):
+            return word[: -len(ending)] + single
+    return word
+
+
+_NOT_PLURAL = frozenset(
+    ["pancreas", "ascites", "biceps", "triceps", "quadriceps", "psoas", "iliopsoas", "pons", "lens", "atlas", "teres"]
+)

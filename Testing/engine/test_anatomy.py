@@ -1,0 +1,125 @@
+"""One name for each structure, whatever the spelling: labels, libraries, weights, and names that a user types."""
+
+import json
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+
+from AnatomicalEmbedding.anatomy.names import VERTEBRAE, canonical_name, choose_names, known_name, spelling_key
+from AnatomicalEmbedding.anatomy.terms import load_terms
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+from AnatomicalEmbedding.files import file_sha256
+from AnatomicalEmbedding.resources import list_weights, weights_file
+from AnatomicalEmbedding.scan.boxes import boxes_from_json
+from AnatomicalEmbedding.structures.labelled_scans import read_names
+from AnatomicalEmbedding.structures.library import StructureLibrary, shipped_library
+from AnatomicalEmbedding.words import shipped_atlas
+
+SPELLINGS = [
+    ("rib_5_left", "rib_left_5"),
+    ("rib_left_05", "rib_left_5"),
+    ("vertebra_t12", "vertebrae_T12"),
+    ("Vertebra L3", "vertebrae_L3"),
+    ("Kidney, left", "kidney_left"),
+    ("kidney (right)", "kidney_right"),
+    ("clavicle_right", "clavicula_right"),
+    ("Left Parotid", "parotid_gland_left"),
+    ("parotid-gland_L", "parotid_gland_left"),
+    ("Oesophagus", "esophagus"),
+    ("gall_bladder", "gallbladder"),
+    ("IVC", "inferior_vena_cava"),
+    ("lung_vessels", "pulmonary_vessels"),
+]
+HASH = file_sha256(weights_file())
+OWN = ["LeftParotid", "GTV-1", "Übergang 2", "tumor", "heart_ventricle_left_scar", "", "L"]
+
+
+@pytest.mark.parametrize(("label", "name"), SPELLINGS)
+def test_spellings_of_a_known_structure_are_one_name(label, name):
+    assert canonical_name(label) == known_name(label) == name
+
+
+@pytest.mark.parametrize("label", OWN)
+def test_a_label_of_the_users_own_stays_as_it_is_written(label):
+    assert known_name(label) is None
+    assert canonical_name(f" {label} ") == label
+
+
+def test_every_term_is_its_own_name_in_all_the_usual_spellings():
+    for name in load_terms().by_name:
+        for written in (name, name.upper(), name.replace("_", " "), name.replace("_", "-")):
+            assert canonical_name(written) == name
+    assert {f"vertebrae_{level}" for level in VERTEBRAE} <= load_terms().by_name.keys()
+
+
+def test_no_spelling_means_two_structures():
+    meant: dict[str, str] = {}
+    for term in load_terms().by_name.values():
+        for label in (term.name, *term.labels):
+            assert meant.setdefault(spelling_key(label), term.name) == term.name
+
+
+def test_what_ships_has_these_names_whatever_its_files_say():
+    library, atlas = shipped_library(HASH), shipped_atlas(HASH)
+    in_boxes = {*library.examples, *(organ.name for of in library.examples.values() for e in of for organ in e.organs)}
+    in_boxes |= {name for name in library.margins.scales if name}
+    in_words = {name for name in atlas.occupancies if name in load_terms().by_name}
+    network = {name for weights in list_weights() for name in load_model(weights).network.organ_names}
+    for name in in_boxes | in_words | network:
+        assert known_name(name) == name
+    assert {"vertebrae_L3", "rib_right_12", "clavicula_left"} <= in_boxes & in_words
+
+
+def test_old_spellings_in_files_are_read_as_the_one_name(tmp_path):
+    library = shipped_library(HASH)
+    old = StructureLibrary(HASH, {"vertebra_l3": library.examples["vertebrae_L3"]}, "fast")
+    old.save(tmp_path / "old.structures.safetensors")
+    assert list(StructureLibrary.load(tmp_path / "old.structures.safetensors").examples) == ["vertebrae_L3"]
+    assert list(boxes_from_json({"clavicle_left": [0, 0, 0, 1, 1, 1]})) == ["clavicula_left"]
+    (tmp_path / "one.labels.json").write_text(json.dumps({"1": "vertebra_l3", "2": "LeftParotid"}))
+    assert read_names(tmp_path / "one.labels.json") == {1: "vertebrae_L3", 2: "LeftParotid"}
+
+
+@pytest.mark.parametrize("twice", [("ivc", "postcava"), ("Tumor", "tumor"), ("rib_5_left", "Left rib 5")])
+def test_two_labels_of_one_structure_are_refused(tmp_path, twice):
+    (tmp_path / "one.labels.json").write_text(json.dumps(dict(enumerate(twice, 1))))
+    with pytest.raises(PointsError, match="several labels are called"):
+        read_names(tmp_path / "one.labels.json")
+
+
+def test_segments_of_slicer_keep_the_names_of_the_user(tmp_path):
+    from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
+
+    labels = np.zeros((4, 5, 6), np.uint8)
+    labels[1:3, 1:3, 1:3], labels[3, 4, 5] = 1, 2
+    write_segments(tmp_path / "a.seg.nrrd", labels, np.eye(4), ["LeftParotid", "clavicle_left"])
+    assert list(read_segments(tmp_path / "a.seg.nrrd").values) == ["LeftParotid", "clavicula_left"]
+    assert sitk.ReadImage(str(tmp_path / "a.seg.nrrd")).GetMetaData("Segment0_Name") == "LeftParotid"
+
+
+NAMES = [f"rib_left_{n}" for n in range(1, 13)] + ["kidney_left", "kidney_right", "urinary_bladder", "liver", "My GTV"]
+
+
+def test_names_are_chosen_in_any_spelling():
+    wanted = ["Left kidney", "rib 3 left", "bladder", "my_gtv", "liver", "LIVER"]
+    assert choose_names(wanted, NAMES, "x") == ["kidney_left", "rib_left_3", "urinary_bladder", "My GTV", "liver"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("kidney", "kidney: the library has no structure of this name; did you mean kidney_left, kidney_right?"),
+        ("livr", "did you mean liver?"),
+        ("rib", "did you mean rib_left_1, rib_left_10, rib_left_11, rib_left_12 and 8 more?"),
+        ("prostate", 'near it there are urinary_bladder; to find its place by words: anatemb find "prostate"'),
+        ("femur_left", 'of this name; to find its place by words: anatemb find "left femur"'),
+        ("xyzzy", "give one of its 17 names"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_near_ones_and_in_one_line(wanted, said):
+    with pytest.raises(AnatomicalEmbeddingError) as error:
+        choose_names(["liver", wanted], NAMES, "the library")
+    assert said in str(error.value)
+    assert len(str(error.value)) < 250
