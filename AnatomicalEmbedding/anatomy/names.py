@@ -76,7 +76,7 @@ def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> 
     for name in wanted:
         found = name if name in known else by_key.get(spelling_key(canonical_name(name)))
         if found is None:
-            raise AnatomicalEmbeddingError(f"{name}: {holder} has no structure of this name{_hint(name, known)}.")
+            raise AnatomicalEmbeddingError(f"{name}: {holder} has no structure of this name; {_hint(name, known)}")
         chosen.append(found)
     return list(dict.fromkeys(chosen))
 
@@ -88,17 +88,18 @@ def _hint(name: str, known: Collection[str]) -> str:
     near = [each for other, each in keys.items() if set(key.split("_")) <= set(other.split("_"))]
     near = near or [keys[other] for other in get_close_matches(key, keys, _MOST_SHOWN, 0.75)]
     if near:
-        return f"; did you mean {_listed(near)}?"
+        return f"did you mean {_listed(near)}?"
     terms = load_terms().by_name
     alike = [term for term in terms.values() if set(key.split("_")) <= set(spelling_key(term.name).split("_"))]
     whole = {(term.parent, term.group) for term in alike}
     beside = [each for each in sorted(known) if each in terms and (terms[each].parent, terms[each].group) in whole]
-    hint = f"; near it there are {_listed(beside)}" if beside else ""
+    hints = [f"near it: {_listed(beside)}"] if beside else []
     if len(known) <= _FEW:
-        hint = f"; it has {', '.join(sorted(known))}"
+        hints = [f"it has {', '.join(sorted(known))}"]
     if alike:
-        return f'{hint}; to find its place by words: anatemb find "{alike[0].title if not alike[1:] else name}"'
-    return hint or f"; give one of its {len(known)} names"
+        title = alike[0].title if not alike[1:] else name
+        hints.append(f'for its place, ask in words: anatemb find "{title}"')
+    return f"{'; '.join(hints) or f'give one of its {len(known)} names'}."
 
 
 def _listed(names: Sequence[str]) -> str:

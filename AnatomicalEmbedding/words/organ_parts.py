@@ -10,7 +10,13 @@ _LAYERS = re.compile(
     r",? (wall|contents|cortical|spongiosa|medullary cavity|adipose tissue|glandular tissue|blood|tissue)\b"
     r"|\((blood|inner part)\)|, (upper|lower) half|(?<=kidney, left), \w+|(?<=kidney, right), \w+"
 )
-_BONY_PELVIS = "pelvis"  # of label maps: the hip bones; as a place of the body, "pelvis" is the region
+_WHOLE = {
+    "annulus_proper": "aortic_valve",
+    "sinotubular_junction": "aortic_valve",
+    "transverse_colon_left": "transverse_colon",
+    "transverse_colon_right": "transverse_colon",
+    "pelvis": "hips",  # of label maps: the bones; as a place of the body, "pelvis" is the region
+}
 _NO_PLACE = re.compile(r"^(residual|muscle|skin|blood vessels|lymphatic nodes|air inside|cartilage)\b|eye lense")
 
 
@@ -20,4 +26,5 @@ def whole_name(label: str) -> str:
     if _NO_PLACE.search(text):
         return "background"
     organ = _LAYERS.sub("", text)
-    return "hips" if organ == _BONY_PELVIS else known_name(organ) or spelling_key(organ)
+    key = spelling_key(organ)
+    return _WHOLE.get(key) or known_name(organ) or key

@@ -113,9 +113,9 @@ def test_names_are_chosen_in_any_spelling():
         ("kidney", "kidney: the library has no structure of this name; did you mean kidney_left, kidney_right?"),
         ("livr", "did you mean liver?"),
         ("rib", "did you mean rib_left_1, rib_left_10, rib_left_11, rib_left_12 and 8 more?"),
-        ("prostate", 'near it there are urinary_bladder; to find its place by words: anatemb find "prostate"'),
-        ("femur_left", 'of this name; to find its place by words: anatemb find "left femur"'),
-        ("xyzzy", "give one of its 17 names"),
+        ("prostate", 'near it: urinary_bladder; for its place, ask in words: anatemb find "prostate".'),
+        ("femur_left", 'of this name; for its place, ask in words: anatemb find "left femur".'),
+        ("xyzzy", "give one of its 17 names."),
     ],
 )
 def test_an_unknown_name_is_refused_with_near_ones_and_in_one_line(wanted, said):

@@ -111,6 +111,7 @@ def test_labels_of_synthetic_patients_are_places():
 def test_layers_of_an_organ_are_the_organ():
     assert whole_name("Kidney, left, cortex") == "kidney_left"
     assert whole_name("Stomach wall") == "stomach"
+    assert whole_name("Transverse colon wall, left") == whole_name("transverse_colon") == "transverse_colon"
     assert whole_name("Muscle, trunk") == "background"
 
 

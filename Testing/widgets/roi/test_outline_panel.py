@@ -51,15 +51,15 @@ def results(folder):
     """What the engine would write: the liver of one patient, and none of the other."""
     folder.mkdir()
     rows = [
-        ("out/scans/Current.nii.gz", "my_liver", "whole", 1500.0, 0.61, 0.5, 0.7, ""),
-        ("out/scans/Later.nii.gz", "my_liver", "absent", 0.0, "", "", "", "the scan does not show its place"),
+        ("out/scans/Current.nii.gz", "My liver", "whole", 1500.0, 0.61, 0.5, 0.7, ""),
+        ("out/scans/Later.nii.gz", "My liver", "absent", 0.0, "", "", "", "the scan does not show its place"),
     ]
     with (folder / "volumes.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
     label = next(label for label, name in patient(1).label_names.items() if name == "liver")
     volume = patient(1).volume
-    write_segments(folder / "Current.seg.nrrd", patient(1).labels == label, volume.ijk_to_ras, ["my_liver"])
-    write_segments(folder / "Later.seg.nrrd", np.zeros(patient(2).volume.shape), volume.ijk_to_ras, ["my_liver"])
+    write_segments(folder / "Current.seg.nrrd", patient(1).labels == label, volume.ijk_to_ras, ["My liver"])
+    write_segments(folder / "Later.seg.nrrd", np.zeros(patient(2).volume.shape), volume.ijk_to_ras, ["My liver"])
     return folder
 
 

@@ -70,7 +70,7 @@ def test_a_segmentation_gives_all_its_segments_or_one(kit, panel):
     assert [ui.segmentSelector.itemText(n) for n in range(3)] == ["All segments, by their names", "Liver", "my spleen"]
     assert not ui.structureEdit.enabled
     kit.click(ui.addExampleButton)
-    assert [row[0] for row in cells(ui.exampleTable)] == ["Liver", "My spleen"]
+    assert [row[0] for row in cells(ui.exampleTable)] == ["Liver", "my spleen"]
     ui.segmentSelector.currentIndex = 2
     assert ui.structureEdit.enabled
     ui.structureEdit.text = "spleen"
