@@ -12,6 +12,7 @@ from ..errors import PointsError
 from ..scan.geometry import transform_points
 from .blocks import Blocks, describe_blocks
 from .coordinates import read_coordinates
+from .image_step import read_windows
 
 
 class Query:
@@ -42,6 +43,11 @@ class Query:
         if self._template.local is None:
             return None
         return describe_blocks(self._template, self._cells)
+
+    @cached_property
+    def windows(self) -> torch.Tensor | None:
+        """(n, m) the image about the points, or None where the map has none."""
+        return read_windows(self._template, self._cells)
 
     @cached_property
     def _cells(self) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """Points that people click, derived from outlines: where a label map shows an airway fork, a pole or a tip, or nothing.
 
-Each derivation needs some structures by their normalised names (`label_names.normalise_name`) and gives one point, or
+Each derivation needs some structures by their names (`anatomy.names`) and gives one point, or
 none where a structure is missing, the border of the map cuts the end that the point lies at, or its shape is not the
 usual one.
 """
@@ -12,11 +12,13 @@ from collections.abc import Callable
 import numpy as np
 import SimpleITK as sitk
 
+from ..anatomy.names import SUMS
 from ..scan.geometry import transform_points
 from .label_names import voxels_by_label
 from .labelled_scans import LabelMap
 
 _END_MM = 4.0  # the end of a structure is its outermost layer of this thickness
+_CUT_MM = 3.0  # from the last slice, within which a structure is cut: maps were resampled
 _PART_MM2, _PART_SHARE = 25.0, 0.3  # smaller parts of a slice, and of its largest part, are no branch
 _STEM_MM, _BRANCHES_MM = 4.0, 6.0  # lengths over which a tube is one and then two
 _ABOVE_FORK_MM = 40.0  # of the aorta, that its fork is looked for in
@@ -29,10 +31,8 @@ _HILUM_MM, _NEAR_MM = 6.0, 25.0
 _SUPERIOR = 2  # axis of RAS mm
 _SPINE_SLOPE = 0.18  # down by this to the front is the direction in which an anterior superior iliac spine points
 _LEAST_VOXELS = 30
-_PARTS = {
-    "lung_left": ("lung_upper_lobe_left", "lung_lower_lobe_left"),
-    "lung_right": ("lung_upper_lobe_right", "lung_middle_lobe_right", "lung_lower_lobe_right"),
-    "sacrum": ("sacrum", "vertebra_s1"),
+_PARTS = SUMS | {
+    "sacrum": ("sacrum", "vertebrae_S1"),
     "iliac_artery_left": ("iliac_artery_left", "common_iliac_artery_left"),
     "iliac_artery_right": ("iliac_artery_right", "common_iliac_artery_right"),
     "splenic_vein": ("splenic_vein", "portal_vein_and_splenic_vein"),
@@ -40,7 +40,7 @@ _PARTS = {
 
 
 class Outlines:
-    """The structures of one label map, by normalised name: (n, 3) voxels i, j, k of the largest part, or none."""
+    """The structures of one label map, by name: (n, 3) voxels i, j, k of the largest part, or none."""
 
     def __init__(self, labels: LabelMap) -> None:
         self._values, self._voxels = labels.values, voxels_by_label(labels.voxels)
@@ -54,8 +54,8 @@ class Outlines:
     def ijk(self, name: str) -> np.ndarray:
         """Voxels (n, 3) of a structure; none where it is not outlined."""
         if name not in self._kept:
-            names = (name,) if name in self._values else _PARTS.get(name, ())
-            names = _PARTS["sacrum"] if name == "sacrum" else names
+            parts = _PARTS.get(name, (name,))
+            names = (name,) if name in self._values and name not in parts else parts
             held = [_largest(self._voxels[self._values[n]]) for n in names if self._values.get(n) in self._voxels]
             self._kept[name] = np.concatenate(held) if held else np.empty((0, 3), dtype=int)
         return self._kept[name]
@@ -69,10 +69,11 @@ class Outlines:
         return transform_points(self.ijk_to_ras, ijk)
 
     def cut(self, ijk: np.ndarray, direction: int) -> bool:
-        """Does a structure reach the end of the map above (1) or below (-1)?"""
+        """Does a structure reach the last slices of the map above (1) or below (-1)?"""
         end = direction * np.sign(self.ijk_to_ras[_SUPERIOR, self.up])
         at = ijk[:, self.up]
-        return bool((at.max() == self._last[self.up]) if end > 0 else (at.min() == 0))
+        near = max(round(_CUT_MM / self.slice_mm), 0)
+        return bool((at.max() >= self._last[self.up] - near) if end > 0 else (at.min() <= near))
 
     def end(self, name: str, direction: int) -> np.ndarray | None:
         """The upper (1) or lower (-1) end (3,) of a structure."""
@@ -153,7 +154,7 @@ def _aortopulmonary_window(of: Outlines) -> np.ndarray | None:
 
 def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
     """The middle of the sphere that fits the femur's surface in the joint; of a mask of the head, its own."""
-    head = of.ijk(f"femur_head_{side}")
+    head = of.ijk(f"femoral_head_{side}")
     if len(head) >= _LEAST_VOXELS:
         return None if of.cut(head, 1) or of.cut(head, -1) else of.to_ras(head).mean(axis=0)
     ijk = of.ijk(f"femur_{side}")
@@ -207,13 +208,10 @@ def _promontory(of: Outlines) -> np.ndarray | None:
     return _outermost(places[upper], ahead) if upper.any() else None
 
 
-def _origin(of: Outlines, *names: str) -> np.ndarray | None:
+def _origin(of: Outlines, name: str) -> np.ndarray | None:
     """Where an artery leaves the aorta."""
-    for name in names:
-        places, far = of.near(name, "aorta")
-        if len(places) and far.min() <= _TOUCH_MM:
-            return places[far <= far.min() + _TOUCH_MM].mean(axis=0)
-    return None
+    places, far = of.near(name, "aorta")
+    return places[far <= far.min() + _TOUCH_MM].mean(axis=0) if len(places) and far.min() <= _TOUCH_MM else None
 
 
 def _splenic_hilum(of: Outlines) -> np.ndarray | None:
@@ -228,18 +226,18 @@ def _splenic_hilum(of: Outlines) -> np.ndarray | None:
 
 def _retrocrural(of: Outlines, outward: float) -> np.ndarray | None:
     """Beside the aorta, in front of the body of T12."""
-    spine, aorta = of.ras("vertebra_t12"), of.ras("aorta")
+    spine, aorta = of.ras("vertebrae_T12"), of.ras("aorta")
     if min(len(spine), len(aorta)) < _LEAST_VOXELS:
         return None
     level = aorta[np.abs(aorta[:, _SUPERIOR] - spine[:, _SUPERIOR].mean()) < _END_MM]
     if not len(level):
         return None
     middle, half = level.mean(axis=0), np.ptp(level[:, 0]) / 2
-    return middle + (outward * (half + 2.0), -0.6 * half, 0.0)
+    return middle + np.array([outward * (half + 2.0), -0.6 * half, 0.0])
 
 
 def _thyroid_lobe(of: Outlines, outward: float) -> np.ndarray | None:
-    ijk = of.ijk("thyroid_gland") if len(of.ijk("thyroid_gland")) else of.ijk("thyroid")
+    ijk = of.ijk("thyroid_gland")
     if len(ijk) < _LEAST_VOXELS or of.cut(ijk, 1) or of.cut(ijk, -1):
         return None
     ras = of.to_ras(ijk)
@@ -247,32 +245,39 @@ def _thyroid_lobe(of: Outlines, outward: float) -> np.ndarray | None:
     return ras[off > 0.2 * off.max()].mean(axis=0)
 
 
-def _end(name: str, direction: int) -> Callable[[Outlines], np.ndarray | None]:
+Derivation = Callable[[Outlines], np.ndarray | None]
+
+
+def _end(name: str, direction: int) -> Derivation:
     return lambda of: of.end(name, direction)
 
 
-DERIVATIONS: dict[str, Callable[[Outlines], np.ndarray | None]] = {
+def _of_side(side: str, outward: float) -> dict[str, Derivation]:
+    return {
+        f"lung_apex_{side}": _end(f"lung_{side}", 1),
+        f"kidney_upper_pole_{side}": _end(f"kidney_{side}", 1),
+        f"kidney_lower_pole_{side}": _end(f"kidney_{side}", -1),
+        f"femoral_head_{side}": lambda of: _femoral_head(of, side),
+        f"anterior_superior_iliac_spine_{side}": lambda of: _iliac_spine(of, side),
+        f"retrocrural_space_{side}": lambda of: _retrocrural(of, outward),
+        f"thyroid_lobe_{side}": lambda of: _thyroid_lobe(of, outward),
+    }
+
+
+DERIVATIONS: dict[str, Derivation] = {
     "carina": _carina,
     "aortopulmonary_window": _aortopulmonary_window,
     "aortic_bifurcation": _aortic_bifurcation,
-    "celiac_artery": lambda of: _origin(of, "celiac_trunk", "celiac_artery"),
+    "celiac_artery": lambda of: _origin(of, "celiac_artery"),
     "superior_mesenteric_artery": lambda of: _origin(of, "superior_mesenteric_artery"),
     "splenic_hilum": _splenic_hilum,
     "liver_dome": _end("liver", 1),
     "liver_tip": _end("liver", -1),
-    "dens": _end("vertebra_c2", 1),
+    "dens": _end("vertebrae_C2", 1),
     "sacral_promontory": _promontory,
+    **_of_side("left", -1.0),
+    **_of_side("right", 1.0),
 }
-for _side, _outward in (("left", -1.0), ("right", 1.0)):
-    DERIVATIONS |= {
-        f"lung_apex_{_side}": _end(f"lung_{_side}", 1),
-        f"kidney_upper_pole_{_side}": _end(f"kidney_{_side}", 1),
-        f"kidney_lower_pole_{_side}": _end(f"kidney_{_side}", -1),
-        f"femoral_head_{_side}": lambda of, side=_side: _femoral_head(of, side),
-        f"anterior_superior_iliac_spine_{_side}": lambda of, side=_side: _iliac_spine(of, side),
-        f"retrocrural_space_{_side}": lambda of, outward=_outward: _retrocrural(of, outward),
-        f"thyroid_lobe_{_side}": lambda of, outward=_outward: _thyroid_lobe(of, outward),
-    }
 
 
 def _outermost(ras: np.ndarray, direction: np.ndarray) -> np.ndarray:
