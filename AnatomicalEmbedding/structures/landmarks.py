@@ -102,10 +102,8 @@ class Outlines:
             return None
         low, size = ijk.min(0), np.ptp(ijk, axis=0) + 1
         slices = np.moveaxis(_filled(ijk - low, size), 2 - self.up, 0)
-        order = range(len(slices))
-        if self.ijk_to_ras[_SUPERIOR, self.up] > 0:
-            order = reversed(order)
-        parts = [(number, self._parts(slices[number])) for number in order]
+        step = -1 if self.ijk_to_ras[_SUPERIOR, self.up] > 0 else 1
+        parts = [(number, self._parts(slices[number])) for number in range(len(slices))[::step]]
         stem, branches = (max(round(mm / self.slice_mm), 1) for mm in (_STEM_MM, _BRANCHES_MM))
         for at in range(stem, len(parts) - branches + 1):
             if all(len(p) == 1 for _, p in parts[at - stem : at]) and all(
@@ -154,9 +152,9 @@ def _aortopulmonary_window(of: Outlines) -> np.ndarray | None:
 
 def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
     """The middle of the sphere that fits the femur's surface in the joint; of a mask of the head, its own."""
-    head = of.ijk(f"femoral_head_{side}")
-    if len(head) >= _LEAST_VOXELS:
-        return None if of.cut(head, 1) or of.cut(head, -1) else of.to_ras(head).mean(axis=0)
+    head = of.ras(f"femoral_head_{side}")
+    if len(head) >= _LEAST_VOXELS:  # often drawn with a part of the neck
+        return head.mean(axis=0) if np.ptp(head, axis=0).max() <= 2 * _HEAD_MM[1] else None
     ijk = of.ijk(f"femur_{side}")
     places, far = of.near(f"femur_{side}", f"hip_{side}")
     if not len(places):
