@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 
+from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.scan.geometry import image_affine, transform_points
 from AnatomicalEmbedding.structures.labelled_scans import LabelMap, read_names
 from AnatomicalEmbedding.structures.landmarks import derive_landmarks
@@ -88,6 +89,19 @@ def test_a_femoral_head_is_the_sphere_in_its_socket() -> None:
     }
     found = derive_landmarks(label_map(solids, LAYOUTS[0]))
     assert found["femoral_head_left"] == pytest.approx((-20, 0, 0), abs=2)
+
+
+def test_points_of_synthetic_patients_are_those_they_were_made_with(phantom_pair) -> None:
+    for phantom in phantom_pair:
+        values = {canonical_name(name): value for value, name in phantom.label_names.items()}
+        found = derive_landmarks(LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values))
+        voxel = phantom.volume.spacing[2]
+        for side in ("left", "right"):
+            assert found[f"femoral_head_{side}"] == pytest.approx(phantom.points_ras[f"femoral_head_{side}"], abs=4)
+            for end in ("upper", "lower"):
+                truth = phantom.points_ras[f"kidney_{side}_{end}_pole"]
+                assert np.linalg.norm(found[f"kidney_{end}_pole_{side}"] - truth) < 4 + voxel
+        assert np.linalg.norm(found["liver_dome"] - phantom.points_ras["liver_dome"]) < 8 + voxel
 
 
 def test_nothing_is_derived_of_a_map_without_structures() -> None:
