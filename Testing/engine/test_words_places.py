@@ -419,7 +419,7 @@ def test_a_place_set_by_hand_is_no_surer_than_such_places_are():
 
 
 def test_a_place_that_nobody_is_sure_of_is_uncertain(finder):
-    place = finder.place("nodes_obturator_left")
+    place = finder.place("nodes_periportal")
     assert place.status == UNCERTAIN
     assert place.probability < 0.3
 
