@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ..anatomy.terms import load_terms
+from ..embedding.calibration import UNCERTAIN
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
 from ..scan.volume import Volume
@@ -32,7 +33,7 @@ from .ribs import Ribs, find_ribs
 from .scan_grid import make_scan_grid
 from .spine import between_bounds, find_spine, numbered_place
 
-INSIDE, PARTLY, OUTSIDE, UNCERTAIN = "inside", "partly", "outside", "uncertain"
+INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"  # and calibration.UNCERTAIN
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
 _SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows what hardly lies in the scan; beyond the last vertebra
 _PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point

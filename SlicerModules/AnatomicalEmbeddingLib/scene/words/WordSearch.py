@@ -62,7 +62,7 @@ class FoundPlace:
         if self.world is None:
             return f"not in this scan{f'; it lies {place.side} to it' if place.side else ''}"
         where = "found" if not place.side else f"partly in this scan; the rest lies {place.side} to it"
-        if place.status == "uncertain":
+        if place.status == "uncertain" and place.remark:
             return f"not certain ({_percent(place.probability)}): {place.remark}"
         return f"{where} ({_percent(place.probability)})"
 
