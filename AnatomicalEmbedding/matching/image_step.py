@@ -20,7 +20,7 @@ _WINDOW_MM, _SIGMA_MM = 16.0, 8.0
 _SEARCH_MM = 16.0
 _PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05  # correlation that a displacement of this length costs
 _APART_MM = 8.0  # from the best displacement, beyond which another is another place
-_UNCLEAR, _CLEAR = 0.09, 0.15  # how much better than those the best must be, to count for nothing and for all
+_UNCLEAR, _CLEAR = 0.1, 0.14  # how much better than those the best must be, to count for nothing and for all
 _ALIKE = 0.4  # least correlation
 _FLAT = 1e-4  # variance of a window that shows nothing, of levels 0 to 1
 
