@@ -99,6 +99,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     words.add_argument("folder", type=Path, metavar="DIR")
 
+    points = kinds.add_parser(
+        "points",
+        help="points derived from outlines (carina, poles, tips, femoral heads ...), by matching and by words",
+        description="What the label maps of DIR show: where the airway forks, the ends of organs, the heads of femora. "
+        "Each is looked for from each other patient's scan, and by its name.",
+    )
+    points.add_argument("folders", type=Path, nargs="+", metavar="DIR")
+
     segmentation = kinds.add_parser(
         "segmentation",
         help="outlines learned from 1, 2, 5 and 10 scans: overlap, volumes, whether the predicted Dice is true",
@@ -129,9 +137,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         run_registration,
         run_lesions,
         run_words,
+        run_points,
         run_segmentation,
     )
-    parts = (landmarks, phantoms, confidence, boxes, registration, lesions, words, segmentation)
+    parts = (landmarks, phantoms, confidence, boxes, registration, lesions, words, points, segmentation)
     for part, run in zip(parts, runs, strict=True):
         part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
         complete(part, run)
@@ -250,6 +259,17 @@ def run_words(options: argparse.Namespace) -> None:
     model = open_model(options)
     with progress_bar("scans", options.json) as progress:
         result = evaluate_words(load_cases(options.folder), model, progress)
+    finish(result, options)
+
+
+def run_points(options: argparse.Namespace) -> None:
+    from ..evaluation.points import evaluate_points
+    from ..structures.labelled_scans import load_cases
+
+    model = open_model(options)
+    with progress_bar("points", options.json) as progress:
+        cases = [case for folder in options.folders for case in load_cases(folder)]
+        result = evaluate_points(cases, model, progress)
     finish(result, options)
 
 

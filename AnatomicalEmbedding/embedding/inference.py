@@ -27,7 +27,7 @@ from .models.registry import find_weights
 from .organ_boxes import organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .slabs import FINE_REACH_CELLS, SlabNetwork, run_in_slabs
-from .working_grid import axis_matrix
+from .working_grid import axis_matrix, levels_of
 
 _BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
 
@@ -173,7 +173,7 @@ class Model:
         found_map = EmbeddingMap(
             None if coordinate is None else coordinate * (network.unit_mm or 1.0), cells, cell_to_ras,
             volume.ijk_to_ras, volume.shape, provenance, volume.notes, found.global_, found.local, self.calibration,
-            boxes,
+            boxes, image=levels_of(grid.hu),
         )  # fmt: skip
         return found_map, orientation_of(grid, body)
 

@@ -23,7 +23,7 @@ from .calibration import Calibration, find_calibration
 from .grid_reading import in_rows, read_linear, read_rows, rows_of
 from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, read_tensor_file, write_tensor_file
 
-FORMAT_VERSION = 3  # 2: descriptors in addition to the coordinate; 3: boxes of organs, faults
+FORMAT_VERSION = 4  # 2: descriptors in addition to the coordinate; 3: boxes of organs, faults; 4: the image
 _METADATA_KEY = "anatomical_embedding_map"
 _MOST_MM = 1e6  # in a file that is read
 _MOST_VOXELS = 100_000  # along an axis
@@ -57,6 +57,8 @@ class EmbeddingMap:
     calibration: of the weights, or None; not stored in the map's file.
     organ_boxes: name -> (2, 3) lowest and highest corner in RAS mm of the organs that the network sees.
     faults: how the scan seems to be stored wrongly, such as "left and right are swapped"; mostly empty.
+    image: uint8, the working grid's CT numbers as 255 levels (`working_grid.levels_of`), as many voxels along each axis
+    of a cell (k, j, i) as the network's stride, or None.
     """
 
     coordinate: torch.Tensor | None
@@ -71,6 +73,7 @@ class EmbeddingMap:
     calibration: Calibration | None = None
     organ_boxes: Mapping[str, np.ndarray] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
+    image: torch.Tensor | None = None
 
     @cached_property
     def levels_alone(self) -> bool:
@@ -121,6 +124,16 @@ class EmbeddingMap:
         """(n, l) the local descriptor of every local cell, i fastest, then j, then k."""
         return rows_of(self.local)
 
+    @property
+    def voxels_per_cell(self) -> int:
+        """Voxels of the image along each axis of a cell."""
+        return self.image.shape[0] // self.body.shape[0]
+
+    @cached_property
+    def levels(self) -> torch.Tensor:
+        """(1, 1, k, j, i) the image as float32, 0 to 1."""
+        return self.image[None, None].float() / 255
+
     @cached_property
     def body_descriptors(self) -> torch.Tensor:
         """(n, l) unit mean of the local descriptors in each body cell."""
@@ -156,6 +169,8 @@ class EmbeddingMap:
             _ = self.centred_cells, self.coordinate_rows
         if self.local is not None:
             _ = self.local_rows, self.local_body
+        if self.image is not None:
+            _ = self.levels
 
     @property
     def body_bounds_ras(self) -> np.ndarray:
@@ -224,7 +239,7 @@ class EmbeddingMap:
             "cell_to_ras": torch.from_numpy(np.ascontiguousarray(self.cell_to_ras)),
             "scan_to_ras": torch.from_numpy(np.ascontiguousarray(self.scan_to_ras)),
         }
-        for name in ("coordinate", "global_", "local"):
+        for name in ("coordinate", "global_", "local", "image"):
             if (grid := getattr(self, name)) is not None:
                 tensors[name] = grid.contiguous()
         about = {
@@ -255,6 +270,7 @@ class EmbeddingMap:
                 tuple(map(str, about["notes"])), tensors.get("global_"), in_rows(tensors.get("local")),
                 find_calibration(provenance.weights_hash),
                 boxes_from_json(about.get("organ_boxes", {})), tuple(map(str, about.get("faults", ()))),
+                tensors.get("image"),
             )  # fmt: skip
         except NewerFormatError:
             raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.") from None
@@ -275,6 +291,9 @@ def check_grids(tensors: Mapping[str, torch.Tensor]) -> None:
         raise ValueError("neither coordinate nor descriptors")
     if "local" in tensors:
         check_size(tensors["local"], (None, 2 * k, 2 * j, 2 * i), torch.float16)
+    if "image" in tensors:
+        every = max(len(tensors["image"]) // k, 1)
+        check_size(tensors["image"], (every * k, every * j, every * i), torch.uint8)
     if "global_" in tensors:
         check_size(tensors["global_"], (None, -(-k // 2), -(-j // 2), -(-i // 2)), torch.float16)
 

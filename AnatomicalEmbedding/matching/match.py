@@ -20,6 +20,7 @@ from . import descriptors
 from .blocks import match_blocks
 from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
+from .image_step import sharpen
 from .query import Query
 from .status import at_most_uncertain
 from .target_batch import TargetRows
@@ -97,8 +98,9 @@ def match_all(
 
 
 def _match(
-    template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str
+    template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
+    """by_image: whether the image has the last word, in efforts that have a last step."""
     if any(target.coordinate is None for target in targets):
         return [_searched(template, points_ras, target) for target in targets]
     if not len(points_ras):
@@ -112,7 +114,11 @@ def _match(
         back = _matched_back(template, cells, rows)
         cells, cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
         evidence.add_cycle(cycle_mm)
-    return _judged(query, cells, score, evidence, rows, template.calibration, effort)
+    placed = cells
+    seen = by_image and all(each.image is not None for each in (template, *targets))
+    if seen and effort in ("standard", "thorough"):
+        placed = rows.read(into_body, sharpen(query.windows.repeat(len(targets), 1), rows, cells))
+    return _judged(query, cells, score, evidence, rows, template.calibration, effort, placed)
 
 
 def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
@@ -140,7 +146,8 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     elif effort == "standard" and query.blocks is None:
         effort = "fast"
     rows = TargetRows.each(targets, len(query.coordinates))
-    return _judged(query, *_find(query, rows, effort), rows, targets[0].calibration, effort)
+    cells, score, evidence = _find(query, rows, effort)
+    return _judged(query, cells, score, evidence, rows, targets[0].calibration, effort, cells)
 
 
 def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
@@ -171,11 +178,12 @@ def _judged(
     rows: TargetRows,
     calibration: Calibration | None,
     effort: str,
+    placed: torch.Tensor,
 ) -> list[Matches]:
-    """The answers of each target."""
+    """The answers of each target: judged in cells (n, 3), and placed, by a further step, in cells `placed` (n, 3)."""
     table = evidence.table(cells, rows)
     verdicts = judge(table, calibration, effort)
-    parts = zip(rows.maps, cells.split(rows.counts), strict=True)
+    parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
     known = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
     known["levels"] = _doubtful_levels(query, places, known["score"], table, rows, effort)
@@ -226,7 +234,9 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
     """(n, 3) RAS mm: answers at cells (n, 3) of the targets, matched back to the template."""
     return np.concatenate(
         [
-            match(target, transform_points(target.cell_to_ras, part.numpy()), template).points_ras
+            _match(target, transform_points(target.cell_to_ras, part.numpy()), [template], "standard", False)[
+                0
+            ].points_ras
             for target, part in zip(rows.maps, cells.split(rows.counts), strict=True)
         ]
     )

@@ -13,6 +13,7 @@ from ..errors import PointsError
 from ..scan.geometry import transform_points
 from .blocks import Blocks, describe_blocks
 from .coordinates import read_coordinates
+from .image_step import read_windows
 
 
 class Query:
@@ -48,6 +49,11 @@ class Query:
     def above_ends_mm(self) -> np.ndarray:
         """(n, len(ENDS_MM)) mm above the ends of the spine that the template shows, else NaN."""
         return above_ends(self._points_ras[:, 2], spine_ends(self._template))
+
+    @cached_property
+    def windows(self) -> torch.Tensor | None:
+        """(n, m) the image about the points, or None where the map has none."""
+        return read_windows(self._template, self._cells)
 
     @cached_property
     def _cells(self) -> torch.Tensor:

@@ -86,7 +86,7 @@ def find_structures(
     extremes are not the organ's own.
     """
     found, left_out = {}, {}
-    voxels_of = _voxels_by_label(labels)
+    voxels_of = voxels_by_label(labels)
     last = np.array(labels.shape[::-1]) - 1
     for value, name in names.items():
         reason = reason_left_out(name)
@@ -102,7 +102,7 @@ def find_structures(
     return found, left_out
 
 
-def _voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
+def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
     """Label value -> (n,3) voxel indices (i,j,k), in one pass over the volume."""
     flat = np.ascontiguousarray(labels).reshape(-1)
     where = np.flatnonzero(flat)

@@ -21,7 +21,7 @@ from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
-from .derived_places import blob, cook, qualify
+from .derived_places import blob, cook, qualify, surety
 from .descriptor_evidence import weighed
 from .exclusion import OTHER_SEX, among_others, sharing_places, total_odds
 from .fine_point import fine_point
@@ -47,6 +47,8 @@ _DISC_MM = 7.0
 _CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and what it must gain by each square mm
 _BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # whose CT numbers all arteries have
+_PEAK = 0.6  # of a blob, as the cells and averaging leave it
+_UNSURE = 0.3  # chance below which a place by a recipe is not said to be there
 _LIKELY = 0.5  # chance below which a place that others exclude is not said to be there
 _SEX_REMARK = "not known whether the patient has a prostate or a uterus"
 _EITHER = 0.5  # chance of each sex, where the scan says nothing of it
@@ -172,14 +174,21 @@ class PlaceFinder:
             point = self._firmest(point)
         if point is not None and read and level is None:
             point = self._between_cells(name, point)
-        chance = float(np.interp(chance, _CHANCE, _RIGHT)) if read else _TRUST * chance
+        sure = surety(term.recipe) if term.recipe and not read and level is None and qualifier is None else None
+        if read:
+            chance = float(np.interp(chance, _CHANCE, _RIGHT))
+        else:
+            chance = _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
         seen = beyond or (level is None and largest >= _SEEN)
         region = self._blurred(field)
         if (share <= _OUTSIDE_SHARE and not seen) or point is None:
             return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid, negated)
         status = INSIDE if share >= _INSIDE_SHARE and not beyond else PARTLY
         side, levels = "" if status == INSIDE else side, self._doubtful_levels(name, point)
-        status, chance = (UNCERTAIN, min(chance, _EITHER)) if levels else (status, chance)
+        if levels:
+            status, chance = UNCERTAIN, min(chance, _EITHER)
+        elif sure is not None and chance < _UNSURE:
+            status, side = UNCERTAIN, ""
         return Place(name, title, status, side, chance, point, region, self.grid, negated, levels)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:

@@ -90,7 +90,9 @@ def test_an_oblique_encoding_gives_the_same_world_answer(model, question):
     ras = transform_points(oblique, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     voxels = target.sample(ras).reshape(size).transpose(2, 1, 0)
     found = match(template_map, points, model.embed(Volume(np.rint(voxels).astype(np.int16), oblique))).points_ras
-    assert np.linalg.norm(found - expected, axis=1).max() <= 1.0
+    apart = np.linalg.norm(found - expected, axis=1)
+    assert np.median(apart) <= 0.3
+    assert apart.max() <= 1.5  # where the image decides, its own blur by the turn shows
 
 
 def test_slabs_agree_with_the_whole_volume(model):

@@ -1,0 +1,130 @@
+"""Points that people click, derived from outlines: found by matching between different patients, and by words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ..anatomy.terms import load_terms
+from ..embedding.calibration import MATCHED, UNCERTAIN
+from ..embedding.inference import Model
+from ..errors import PointsError
+from ..matching.match import match_all
+from ..structures.labelled_scans import Case, refuse_twins
+from ..structures.landmarks import derive_landmarks
+from ..words.placing import INSIDE, OUTSIDE, PlaceFinder
+from .results import Section, Tables, summarise
+
+WAYS = {"match": "By matching, different patients", "words": "By words"}
+_RIGHT_MM = 10.0
+_SURE = {"match": MATCHED, "words": INSIDE}
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """One point, found one way ("match" or "words"). template: scan that the point was taken from, "" by words.
+
+    error_mm: None where no place was named. stated: the error in mm that was to be expected; by words the probability.
+    """
+
+    way: str
+    template: str
+    target: str
+    name: str
+    error_mm: float | None
+    status: str
+    stated: float | None
+
+
+@dataclass(frozen=True)
+class PointResults(Tables):
+    """model: whose maps. results: of every point."""
+
+    model: str
+    results: tuple[PointResult, ...]
+
+    def sections(self) -> list[Section]:
+        """A table for each way of finding, a row for each point."""
+        return [_section(way, heading, self.results) for way, heading in WAYS.items()]
+
+    def to_json(self) -> str:
+        return json.dumps({"model": self.model, "results": [asdict(r) for r in self.results]}, indent=1)
+
+
+def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
+    stated = "expected mm" if way == "match" else "stated probability"
+    sure = "matched" if way == "match" else "inside"
+    head = ("mm", "n", "missing", "mean", "median", "90 %", "within 10 mm", stated, sure, f"{sure}: mean", "uncertain")
+    rows = [head]
+    for name in [*sorted({r.name for r in results if r.way == way}), "all"]:
+        of = [r for r in results if r.way == way and name in (r.name, "all")]
+        error = np.array([np.nan if r.error_mm is None else r.error_mm for r in of])
+        surely = np.array([r.status == _SURE[way] for r in of], dtype=bool)
+        every, surest = summarise(error), summarise(error[surely])
+        said = [r.stated for r in of if r.stated is not None]
+        rows.append(
+            (
+                name, str(len(of)), str(every.missing), *map(_number, (every.mean, every.median, every.p90)),
+                f"{np.mean(error <= _RIGHT_MM):.0%}" if of else "-", f"{np.mean(said):.2g}" if said else "-",
+                f"{np.mean(surely):.0%}" if of else "-", _number(surest.mean),
+                f"{np.mean([r.status == UNCERTAIN for r in of]):.0%}" if of else "-",
+            )
+        )  # fmt: skip
+    return Section(heading, tuple(rows))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def evaluate_points(
+    cases: Sequence[Case], model: Model, progress: Callable[[float, str], None] = lambda share, what: None
+) -> PointResults:
+    """Every derived point of every labelled scan: from each other patient's scan that has it, and by its name.
+
+    Raises PointsError where the label maps show none.
+    """
+    refuse_twins(cases)
+    points = {case.id: derive_landmarks(case.label_map) for case in cases if case.labels is not None}
+    cases = [case for case in cases if points.get(case.id)]
+    if not cases:
+        raise PointsError("the label maps show no point that can be derived from them, such as a carina or a pole.")
+    results: list[PointResult] = []
+    maps = {}
+    for number, case in enumerate(cases):
+        progress(0.8 * number / len(cases), f"{case.id}: words")
+        volume = case.volume
+        maps[case.id] = model.embed(volume)
+        finder = PlaceFinder(maps[case.id], volume)
+        results += [_by_words(case.id, finder, *point) for point in points[case.id].items() if point[0] in _named()]
+    for number, case in enumerate(cases):
+        progress(0.8 + 0.2 * number / len(cases), f"{case.id}: matching")
+        own = {name: at for name, at in points[case.id].items() if maps[case.id].contains(at)[0]}
+        others = [other for other in cases if other.patient != case.patient and own.keys() & points[other.id].keys()]
+        if not own or not others:
+            continue
+        found = match_all(maps[case.id], np.array(list(own.values())), [maps[other.id] for other in others])
+        for other, answers in zip(others, found, strict=True):
+            for n, name in enumerate(own):
+                if name in points[other.id]:
+                    error = float(np.linalg.norm(answers.points_ras[n] - points[other.id][name]))
+                    status = "" if answers.status is None else str(answers.status[n])
+                    stated = None if answers.expected_error_mm is None else float(answers.expected_error_mm[n])
+                    results.append(PointResult("match", case.id, other.id, name, error, status, stated))
+    progress(1.0, "")
+    return PointResults(model.name, tuple(results))
+
+
+def _named() -> frozenset[str]:
+    return frozenset(load_terms().by_name)
+
+
+def _by_words(scan: str, finder: PlaceFinder, name: str, truth: np.ndarray) -> PointResult:
+    place = finder.place(name)
+    if place.point_ras is None:
+        return PointResult("words", "", scan, name, None, OUTSIDE, None)
+    error = float(np.linalg.norm(place.point_ras - truth))
+    return PointResult("words", "", scan, name, error, place.status, place.probability)

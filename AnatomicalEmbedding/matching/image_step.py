@@ -1,0 +1,117 @@
+"""The last step of a match: the image itself decides where an edge is sharp.
+
+Descriptors of cells of 6 x 6 x 8 mm cannot say where within a cell an airway forks. So cubes of the two images about
+the point and about its match are compared at every small displacement, by normalised correlation under a Gaussian
+window. The best displacement counts as far as it is clearly better than all others a few mm away: in tissue that looks
+alike everywhere the match stays where it was.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+from ..embedding.grid_reading import read_linear, vertex
+from ..embedding.map import EmbeddingMap
+from .target_batch import TargetRows
+
+_WINDOW_MM, _SIGMA_MM = 16.0, 8.0
+_SEARCH_MM = 16.0
+_PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05  # correlation that a displacement of this length costs
+_APART_MM = 8.0  # from the best displacement, beyond which another is another place
+_UNCLEAR, _CLEAR = 0.1, 0.14  # how much better than those the best must be, to count for nothing and for all
+_ALIKE = 0.4  # least correlation
+_FLAT = 1e-4  # variance of a window that shows nothing, of levels 0 to 1
+
+
+class _Layout:
+    """Fixed tables for voxels of one size: windows and displacements within a ball each, (m, 3) and (d, 3) voxels.
+
+    weight: (m,) of the window, sums to 1. cost: (d,) of a displacement. cell: (d * m,) where both meet in the box of
+    target voxels (`box`: (b, 3)). far: (d, d) bool. beside: (d, 6) numbers of the neighbours along -i, i, -j, j, -k, k;
+    d where there is none.
+    """
+
+    def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
+        mm = torch.tensor(voxel_mm)
+        self.moves, every = _ball(mm, _SEARCH_MM), _ball(mm, _WINDOW_MM)
+        self.window = every[every.sum(1) % 2 == 0]  # half of the voxels say as much, in half of the time
+        square = (self.window * mm).square().sum(1)
+        self.weight = torch.exp(-square / (2 * _SIGMA_MM**2))
+        self.weight /= self.weight.sum()
+        self.cost = _PRIOR_WEIGHT * (self.moves * mm).square().sum(1) / _PRIOR_MM**2
+        self.far = torch.cdist(self.moves * mm, self.moves * mm) > _APART_MM
+        reach = self.window.amax(0) + self.moves.amax(0)
+        size = (2 * reach + 1).long()
+        axes = [torch.arange(-int(r), int(r) + 1) for r in reach.flip(0)]
+        self.box = torch.cartesian_prod(*axes).flip(1)
+        at = (self.moves[:, None] + self.window + reach).long()
+        self.cell = (at[..., 0] + size[0] * (at[..., 1] + size[1] * at[..., 2])).flatten()
+        number = {tuple(move): n for n, move in enumerate(self.moves.long().tolist())}
+        steps = [(-1, 0, 0), (1, 0, 0), (0, -1, 0), (0, 1, 0), (0, 0, -1), (0, 0, 1)]
+        beside = [
+            [number.get((i + a, j + b, k + c), len(number)) for a, b, c in steps] for i, j, k in self.moves.tolist()
+        ]
+        self.beside = torch.tensor(beside)
+
+
+def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
+    axes = [torch.arange(-int(radius_mm // m), int(radius_mm // m) + 1.0) for m in mm.tolist()]
+    every = torch.cartesian_prod(*axes)
+    return every[(every * mm).norm(dim=1) <= radius_mm]
+
+
+@cache
+def _layout(voxel_mm: tuple[float, float, float]) -> _Layout:
+    return _Layout(voxel_mm)
+
+
+def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor | None:
+    """(n, m) what the template's image shows about places (n, 3) in its cells, or None for a map without image.
+
+    Of each window: its voxels less their mean, times their weights, over their deviation. The product with another
+    window, over the deviation of that one, is the correlation.
+    """
+    if template.image is None:
+        return None
+    layout = _layout(_voxel_mm(template))
+    shown = _read(template, cells, layout.window)
+    shown = shown - (shown @ layout.weight)[:, None]
+    return shown * layout.weight / (shown.square() @ layout.weight + _FLAT).sqrt()[:, None]
+
+
+def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> torch.Tensor:
+    """Matches (n, 3) in target cells, moved to where the images agree best. windows: (n, m) of their points."""
+    layout = _layout(_voxel_mm(rows.maps[0]))
+    correlation = torch.empty(len(cells), len(layout.moves))
+    shown = torch.empty(len(layout.cell))
+    for n, (target, window, cell) in enumerate(zip(rows, windows, cells.split(1), strict=True)):
+        torch.index_select(_read(target, cell, layout.box)[0], 0, layout.cell, out=shown)
+        moved = shown.view(len(layout.moves), -1)
+        found, mean = (moved @ torch.stack([window, layout.weight], dim=1)).unbind(1)
+        spread = moved.square() @ layout.weight - mean.square()
+        correlation[n] = found / (spread.clamp_min(0) + _FLAT).sqrt()
+    judged = correlation - layout.cost
+    best = judged.argmax(1)
+    row = torch.arange(len(best))
+    other = judged.masked_fill(~layout.far[best], -torch.inf).amax(1)
+    clear = ((judged[row, best] - other - _UNCLEAR) / (_CLEAR - _UNCLEAR)).clamp(0, 1)
+    clear = clear * (correlation[row, best] >= _ALIKE)
+    beside = torch.cat([judged, torch.full((len(best), 1), torch.nan)], dim=1)[row[:, None], layout.beside[best]]
+    free = torch.ones(len(best), dtype=torch.bool)
+    step = [vertex(beside[:, 2 * axis], judged[row, best], beside[:, 2 * axis + 1], free) for axis in range(3)]
+    move = (layout.moves[best] + torch.stack(step, dim=1)) * clear[:, None]
+    return cells + move.double() / rows.maps[0].voxels_per_cell
+
+
+def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """(n, m) levels of the image at voxels (m, 3) about places (n, 3) in cells."""
+    every = embedding.voxels_per_cell
+    voxels = ((cells.double() + 0.5) * every - 0.5).float()[:, None] + offsets
+    return read_linear(embedding.levels, voxels.view(1, -1, 3)).view(voxels.shape[:2])
+
+
+def _voxel_mm(embedding: EmbeddingMap) -> tuple[float, float, float]:
+    x, y, z = (float(s) / embedding.voxels_per_cell for s in embedding.cell_mm)
+    return x, y, z

@@ -1,0 +1,51 @@
+"""Points derived from outlines, found and counted: on synthetic patients with the shipped weights, and by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import SimpleITK as sitk
+
+from AnatomicalEmbedding.evaluation.points import PointResult, PointResults
+
+
+def test_every_row_counts_its_own_results() -> None:
+    found = PointResults(
+        "m",
+        (
+            PointResult("match", "a", "b", "carina", 4.0, "matched", 8.0),
+            PointResult("match", "b", "a", "carina", 16.0, "uncertain", 12.0),
+            PointResult("words", "", "a", "carina", None, "outside", None),
+            PointResult("words", "", "b", "carina", 6.0, "inside", 0.7),
+        ),
+    )
+    matching, words = ({row[0]: row[1:] for row in section.rows} for section in found.sections())
+    assert matching["carina"] == ("2", "0", "10.0", "10.0", "14.8", "50%", "10", "50%", "4.0", "50%")
+    assert words["all"] == ("2", "1", "6.0", "6.0", "6.0", "50%", "0.7", "50%", "6.0", "0%")
+    assert json.loads(found.to_json())["results"][2]["error_mm"] is None
+
+
+@pytest.mark.long
+def test_kidney_poles_of_synthetic_patients_are_found(anatemb, phantom_pair, tmp_path: Path) -> None:
+    for number, phantom in enumerate(phantom_pair):
+        phantom.volume.write(tmp_path / f"p{number}.nii.gz")
+        labels = sitk.GetImageFromArray(phantom.labels)
+        labels.CopyInformation(sitk.ReadImage(str(tmp_path / f"p{number}.nii.gz")))
+        sitk.WriteImage(labels, str(tmp_path / f"p{number}.seg.nii.gz"))
+        (tmp_path / f"p{number}.labels.json").write_text(json.dumps(dict(phantom.label_names)))
+    outcome = anatemb("evaluate", "points", tmp_path, "--json", "--no-cache")
+    found = [r for r in json.loads(outcome.out)["results"] if r["way"] == "match" and "pole" in r["name"]]
+    assert {r["target"] for r in found} == {"p0", "p1"}
+    assert sum(r["error_mm"] < 15 for r in found) >= 0.7 * len(found)
+
+
+def test_a_folder_whose_labels_show_no_point_is_refused(anatemb, tmp_path: Path) -> None:
+    image = sitk.Image(4, 4, 4, sitk.sitkInt16)
+    sitk.WriteImage(image, str(tmp_path / "a.nii.gz"))
+    sitk.WriteImage(sitk.Cast(image, sitk.sitkUInt8), str(tmp_path / "a.seg.nii.gz"))
+    (tmp_path / "a.labels.json").write_text('{"1": "liver"}')
+    outcome = anatemb("evaluate", "points", tmp_path)
+    assert outcome.code == 2
+    assert "no point that can be derived" in outcome.err
