@@ -24,7 +24,7 @@ from AnatomicalEmbedding.structures.locating import locate
 from AnatomicalEmbedding.training.known_matches import cut_scan
 from AnatomicalEmbedding.words import PlaceFinder
 
-LUMBAR = [f"vertebra_l{n}" for n in range(1, 6)]
+LUMBAR = [f"vertebrae_L{n}" for n in range(1, 6)]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def lumbar(real_data):
 @pytest.mark.parametrize(
     ("name", "level"),
     [
-        ("vertebra_l3", "L3"),
+        ("vertebrae_L3", "L3"),
         ("vertebrae_T12", "T12"),
         ("disc_L4_L5", "L4"),
         ("rib_left_12", "T12"),
@@ -59,8 +59,8 @@ def test_numbered_structures_by_name(name, level):
 
 def test_candidates_are_neighbours_and_the_named_one_comes_first():
     assert levels_at(np.array([190.0, 545.0])).tolist() == ["L3 or L4", "C7 or T1"]
-    assert doubtful_level("vertebra_l3", "L3", 190.0) == "L3 or L4"
-    assert doubtful_level("vertebra_l3", "L3", 220.0) == "L3 or L2"
+    assert doubtful_level("vertebrae_L3", "L3", 190.0) == "L3 or L4"
+    assert doubtful_level("vertebrae_L3", "L3", 220.0) == "L3 or L2"
     assert doubtful_level("rib_left_11", "T11", 290.0) == "rib 11 or 12"
     assert doubtful_level("rib_left_12", "T12", 270.0) == "rib 12 or a process of L1"
     assert doubtful_level("rib_left_1", "T1", 600.0) == "rib 1 or 2"
@@ -122,9 +122,9 @@ def test_in_a_lumbar_scan_without_sacrum_no_level_is_sure_by_points_boxes_or_wor
     liver = np.array([finder.place("liver").point_ras])
     assert match(model.embed(template), liver, target).levels.tolist() == [""]
     library = shipped_library(model.weights_hash)
-    boxes = locate({name: library.examples[name] for name in (*LUMBAR, "rib_12_left")}, target, library.effort)
+    boxes = locate({name: library.examples[name] for name in (*LUMBAR, "rib_left_12")}, target, library.effort)
     assert {located.status for located in boxes.values()} <= {"uncertain", "absent"}
-    assert any("L3 or" in remark for remark in boxes["vertebra_l3"].remarks)
+    assert any("L3 or" in remark for remark in boxes["vertebrae_L3"].remarks)
     places = PlaceFinder(target, lumbar)
     for name in ("vertebrae_L2", "disc_L2_L3", "rib_left_12"):
         place = places.place(name)
