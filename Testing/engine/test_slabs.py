@@ -32,7 +32,8 @@ def test_any_slabs_give_the_whole_volume_result(size, slab_cells):
         slabs = run_in_slabs(network, x, slab_cells, CPU, lambda share: None)
     for part, expected in zip(slabs, whole, strict=True):
         step = torch.finfo(part.dtype).eps  # local descriptors are half floats, and may be rounded to the next one
-        torch.testing.assert_close(part, expected, atol=1e-5, rtol=max(step, 1e-5))
+        # oneDNN sums in another order by the size of a grid: 5e-5 is 0.005 mm
+        torch.testing.assert_close(part, expected, atol=5e-5, rtol=max(step, 1e-5))
 
 
 def test_the_finest_level_never_sees_more_than_a_slab_and_its_reach():

@@ -54,7 +54,7 @@ def test_a_name_follows_the_slices_that_cut_its_box(scene):
         bench.views[0].JumpSliceByOffsetting(*at)
         bench.labels.follow(1)
         (label,) = bench.shown().items()
-        assert label[0] == "vertebra L1"
+        assert label[0] == "vertebrae L1"
         # the view's left is the patient's right, its top the front
         assert label[1] == pytest.approx(at + (SIZE, SIZE, 0), abs=1e-3)
     bench.views[0].JumpSliceByOffsetting(*(bench.middle + (0, 0, SIZE + 1)))
