@@ -15,10 +15,12 @@ def keep_items(scene) -> list[str]:
     critical: list[str] = []
 
     def changed(node, _event) -> None:
+        if scene.IsImporting():
+            return
         item = hierarchy_of(scene).GetItemByDataNode(node)
-        if item and not scene.IsImporting():
+        if item:
             _add_segments(scene, item, node.GetSegmentation())
-        elif not item:
+        else:
             critical.append(f"Unable to find subject hierarchy item for segmentation node {node.GetName()}")
 
     def add(_caller, _event, node) -> None:
