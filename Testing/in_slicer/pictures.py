@@ -16,7 +16,7 @@ ENDS_AT_WORK = True
 SEEDS = (20_001, 20_002)
 WINDOW = (1540, 880)
 NAMES = ("CT 2024-03-01", "CT 2025-01-10")
-POINTS = ("carina", "diaphragm_dome_right", "kidney_left_lower_pole", "aortic_bifurcation", "liver_dome")
+POINTS = ("carina", "heart_apex", "diaphragm_dome_right", "kidney_left_lower_pole", "liver_dome")
 REPORT = "Mass in the upper pole of the left kidney, 3 cm. Liver is normal. No metastasis in the brain."
 ORGANS = {"liver": (0.8, 0.45, 0.35), "kidney_left": (0.95, 0.85, 0.3), "spleen": (0.5, 0.55, 0.95)}
 SIZES = {"liver_dome": ((31, 22), (25, 18)), "kidney_left_lower_pole": ((17, 15), (19, 16))}  # mm, in both studies
@@ -44,7 +44,7 @@ def run_find(user):
     user.wait(lambda: panel.ui.reportList.count == 3, 20, "the report is read")
     user.click_item(panel.ui.reportList, 0)
     user.wait(lambda: all(panel.words.found(volume) for volume in scans), 120)
-    _take(user, "AnatomicalLandmarks-find")
+    _take(user, "AnatomicalLandmarks-find", panel.ui.reportList)
 
 
 def run_boxes(user):

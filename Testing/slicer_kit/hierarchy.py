@@ -15,9 +15,9 @@ def keep_items(scene) -> list[str]:
     critical: list[str] = []
 
     def changed(node, _event) -> None:
-        item = hierarchy_of(scene).GetItemByDataNode(node)
         if scene.IsImporting():  # a scene file's items are there at its end
             return
+        item = hierarchy_of(scene).GetItemByDataNode(node)
         if item:
             _add_segments(scene, item, node.GetSegmentation())
         else:
