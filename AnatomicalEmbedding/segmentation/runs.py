@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import pickle
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from ..embedding.inference import Model
-from ..embedding.tensor_files import write_checkpoint
 from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..files import parse_json, write_text
+from ..training.loop import CHECKPOINT, Progress, TrainingLoop
+from . import voxels
 from .carrying import guess_share
 from .examples import Example, Prepared, prepare
 from .grids import Group
@@ -23,8 +24,8 @@ from .network import UNet, UNetSpec
 from .patches import INPUTS, TrainingCrop
 from .pretraining import BODY, PAPER, pretrain
 from .segmenter import EMBEDDING, Segmenter, is_trained, load_segmenter, new_network, save_segmenter
-from .training import TrainingState, start, train
-from .voxels import VoxelNet, train_voxels
+from .training import SETTINGS, patch_losses, ready
+from .voxels import VoxelNet, voxel_losses
 
 RANDOM = "random"
 STEPS = {EMBEDDING: 600, RANDOM: 400, PAPER: 400, BODY: 400}  # of each network
@@ -90,41 +91,34 @@ def train_segmenter(
         }
         write_text(folder / _RECORD, json.dumps(record, indent=1))
     steps = int(record["steps"])
-    states = [_load_state(folder, n, new_network(spec, start_from, seed), model.device) for n, spec in enumerate(specs)]
-    done = sum(state.step for state in states if state is not None)
+    loops = [_loop(new_network(spec, start_from, seed), steps, model.device) for spec in specs]
+    for n, loop in enumerate(loops):
+        loop.resume(_group_folder(folder, n) / CHECKPOINT)
+    done = sum(loop.step for loop in loops)
     left = steps - done / len(groups)
     planned(Plan(steps * len(groups), left * record["seconds_a_step"], done))
-    networks = []
-    for n, (spec, crops) in enumerate(zip(specs, used, strict=True)):
-        state = states[n]
-        if state is None:
-            network = new_network(spec, start_from, seed)
-            if start_from in (PAPER, BODY):
-                network.encoder.load_state_dict(
-                    pretrain(spec, crops, start_from, seed, model.device, lambda s: step(0.0, "pre-training"))
-                )
-            state = start(network, seed, model.device)
+    for n, (loop, crops) in enumerate(zip(loops, used, strict=True)):
+        if loop.step == steps:
+            continue
+        if loop.step == 0 and start_from in (PAPER, BODY):
+            encoder = pretrain(specs[n], crops, start_from, seed, model.device, lambda s: step(0.0, "pre-training"))
+            loop.network.encoder.load_state_dict(encoder)
         others = record["seconds_a_step"] * steps * (len(groups) - n - 1) / len(groups)
-        begun: list[tuple[int, float]] = []
 
-        def shown(at: int, loss: float, n: int = n, others: float = others, begun: list = begun) -> None:
-            now = time.monotonic()
-            if not begun:  # drawing the voxels comes before the first step and says nothing of the pace
-                begun.append((at, now))
-            taken = at - begun[0][0]
-            pace = (now - begun[0][1]) / taken if taken else record["seconds_a_step"] / len(groups)
-            to_go = (pace * (steps - at) + others) / 60
-            step((n + at / steps) / len(groups), f"step {n * steps + at}, loss {loss:.3f}, {to_go:.0f} min to go")
+        def shown(progress: Progress, n: int = n, others: float = others) -> None:
+            at = progress.step
+            to_go = (progress.seconds_per_step * (steps - at) + others) / 60
+            words = f"step {n * steps + at}, loss {progress.loss:.3f}, {to_go:.0f} min to go"
+            step((n + at / steps) / len(groups), words)
 
-        def save(state: TrainingState, n: int = n) -> None:
-            _save_state(folder, n, state)
-
-        networks.append(_train(state, crops, steps, seed, shown, save, cancelled))
-        _save_state(folder, n, state)
+        _group_folder(folder, n).mkdir(exist_ok=True)
+        losses = _losses(loop.network, crops, steps, seed, cancelled)
+        loop.run(losses, _group_folder(folder, n), progress=shown, cancelled=cancelled)
+    networks = [loop.averaged.eval() for loop in loops]
     segmenter = _finished(model, weights, start_from, groups, networks, prepared)
     save_segmenter(folder, segmenter, prepared)
     for n in range(len(groups)):
-        _checkpoint(folder, n).unlink(missing_ok=True)
+        shutil.rmtree(_group_folder(folder, n), ignore_errors=True)
     return load_segmenter(folder, model.device)
 
 
@@ -159,30 +153,32 @@ def _spec(group: Group, start_from: str, prepared: Sequence[Prepared]) -> UNetSp
 
 def _seconds_a_step(spec: UNetSpec, start_from: str, crops: list, device: torch.device) -> float:
     """Of training, measured on a network that is thrown away."""
-    state = start(new_network(spec, start_from, 0), 0, device)
-    if isinstance(state.network, VoxelNet):
-        began = time.monotonic()
-        train_voxels(state, crops, 10, 0, patches=1)
-        return (time.monotonic() - began) / 10
-    train(state, crops, 1)
+    network = new_network(spec, start_from, 0)
+    loop = _loop(network, 10, device)
     began = time.monotonic()
-    train(state, crops, 3)
-    return (time.monotonic() - began) / 2
+    if isinstance(network, VoxelNet):
+        losses, counted = voxel_losses(network, crops, 10, 0, patches=1), 10
+    else:
+        losses, counted = patch_losses(network, crops, 0), 2
+        loop.update(losses)  # the first one is slower
+        began = time.monotonic()
+    for _ in range(counted):
+        loop.update(losses)
+    return (time.monotonic() - began) / counted
 
 
-def _train(
-    state: TrainingState,
-    crops: Sequence[TrainingCrop],
-    steps: int,
-    seed: int,
-    shown: Callable[[int, float], None],
-    save: Callable[[TrainingState], None],
-    cancelled: Callable[[], bool],
-) -> UNet | VoxelNet:
-    """As its kind of network learns: single voxels drawn beforehand, or patches."""
-    if isinstance(state.network, VoxelNet):
-        return train_voxels(state, crops, steps, seed, shown, save, cancelled)
-    return train(state, crops, steps, shown, save, cancelled)
+def _loop(network: UNet | VoxelNet, steps: int, device: torch.device) -> TrainingLoop:
+    settings = voxels.SETTINGS if isinstance(network, VoxelNet) else SETTINGS
+    return TrainingLoop(ready(network, device).train(), settings, steps)
+
+
+def _losses(
+    network: UNet | VoxelNet, crops: Sequence[TrainingCrop], steps: int, seed: int, cancelled: Callable[[], bool]
+) -> Callable[[int], torch.Tensor]:
+    """As its kind of network learns: from single voxels drawn beforehand, or from patches."""
+    if isinstance(network, VoxelNet):
+        return voxel_losses(network, crops, steps, seed, cancelled)
+    return patch_losses(network, crops, seed)
 
 
 def _identity(
@@ -216,21 +212,6 @@ def _read_record(folder: Path, identity: dict[str, object]) -> dict | None:
     return record
 
 
-def _checkpoint(folder: Path, number: int) -> Path:
-    return folder / f"training-{number + 1}.pt"
-
-
-def _save_state(folder: Path, number: int, state: TrainingState) -> None:
-    write_checkpoint(_checkpoint(folder, number), state.to_dict())
-
-
-def _load_state(folder: Path, number: int, network: UNet | VoxelNet, device: torch.device) -> TrainingState | None:
-    path = _checkpoint(folder, number)
-    if not path.exists():
-        return None
-    state = start(network, 0, device)
-    try:
-        state.load(torch.load(path, map_location=device, weights_only=True))
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it, and training begins anew.") from error
-    return state
+def _group_folder(folder: Path, number: int) -> Path:
+    """Where the training of a group keeps its checkpoint and its log."""
+    return folder / f"training-{number + 1}"

@@ -6,7 +6,6 @@ It is the default; `network.UNet` learns its own features instead and needs far 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
@@ -16,9 +15,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..errors import CancelledError
+from ..training.loop import LoopSettings
 from .network import UNetSpec
 from .patches import WINDOWS, Patch, PatchSampler, TrainingCrop
-from .training import SAVE_EVERY, TrainingState, update_average
 
 PATCH, WINDOW = 48, 112  # voxels along an axis, in training and in prediction
 _HIDDEN = 96
@@ -31,8 +30,7 @@ _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(r * int(a == axis) for a in range(3)) for r in (-5, -2, 2, 5) for axis in range(3)]
 _PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # places drawn for training, and voxels of each
 _BATCH = 4096
-_RATE = 3e-3
-_AVERAGE = 0.99
+SETTINGS = LoopSettings(3e-3, warm_up=0.0, final=0.01, weight_decay=1e-3, average=0.99)
 _CHUNK = 65536
 
 
@@ -119,43 +117,29 @@ def context(
     return torch.cat(parts, dim=1)
 
 
-def train_voxels(
-    state: TrainingState,
+def voxel_losses(
+    network: VoxelNet,
     examples: Sequence[TrainingCrop],
     steps: int,
     seed: int,
-    progress: Callable[[int, float], None] = lambda step, loss: None,
-    save: Callable[[TrainingState], None] = lambda state: None,
-    cancelled: Callable[[], bool] = lambda: False,
+    cancelled: Callable[[], bool] | None = None,
     patches: int | None = None,
-) -> VoxelNet:
-    """Take the state to `steps` steps; as `training.train`. The voxels are drawn first, anew by the seed.
+) -> Callable[[int], torch.Tensor]:
+    """The loss of a step by its number, on voxels that depend on (seed, step) alone; they are drawn from patches first.
 
-    patches: how many places they are drawn from; None: by the number of steps.
+    patches: how many; None: by the number of steps. Raises CancelledError once `cancelled` says so.
     """
     patches = patches or max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
-    device = next(state.network.parameters()).device
-    rows, labels, known = _bank(list(examples), np.random.default_rng([seed, 1]), state, steps, cancelled, patches)
-    state.network.train()
-    while state.step < steps:
-        if cancelled():
-            save(state)
-            raise _stopped(state, steps)
-        for part in state.optimiser.param_groups:
-            part["lr"] = _RATE * (0.01 + 0.99 * (1 + math.cos(math.pi * state.step / steps)) / 2)
-        pick = torch.from_numpy(state.rng.integers(len(rows), size=_BATCH))
-        logits = state.network.logits(rows[pick].float().to(device))
-        loss = voxel_loss(logits, labels[pick].float().to(device), known[pick].to(device))
-        state.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        state.optimiser.step()
-        state.step += 1
-        update_average(state.average, state.network, min(_AVERAGE, state.step / (state.step + 10)))
-        state.losses.append(round(float(loss.detach()), 5))
-        progress(state.step, state.losses[-1])
-        if state.step % (4 * SAVE_EVERY) == 0:
-            save(state)
-    return state.average.eval()
+    device = next(network.parameters()).device
+    rows, labels, known = _bank(list(examples), np.random.default_rng([seed, 1]), cancelled, patches)
+
+    def loss_of(step: int) -> torch.Tensor:
+        pick = torch.from_numpy(np.random.default_rng([seed, 2, step]).integers(len(rows), size=_BATCH))
+        torch.manual_seed(seed * 1_000_003 + step)  # of the dropout
+        logits = network.logits(rows[pick].float().to(device))
+        return voxel_loss(logits, labels[pick].float().to(device), known[pick].to(device))
+
+    return loss_of
 
 
 def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
@@ -176,9 +160,7 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
 def _bank(
     examples: list[TrainingCrop],
     rng: np.random.Generator,
-    state: TrainingState,
-    steps: int,
-    cancelled: Callable[[], bool],
+    cancelled: Callable[[], bool] | None,
     patches: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Rows (n, c), labels (n, s) and which of them are known (n, s), float16, of voxels of random patches."""
@@ -187,8 +169,8 @@ def _bank(
     sampler = PatchSampler(examples, (k, j, i), rng)
     rows, labels, known = [], [], []
     for _ in range(patches):
-        if cancelled():
-            raise _stopped(state, steps)
+        if cancelled is not None and cancelled():
+            raise CancelledError("stopped before the first step; run the same command to go on.")
         patch = sampler.draw()
         where = _chosen(patch, rng)
         blocks = block_means(patch.x, patch.labels.shape[1])
@@ -214,7 +196,3 @@ def _chosen(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
         if len(places):
             chosen.append(places[torch.from_numpy(rng.integers(len(places), size=count))])
     return torch.cat(chosen)
-
-
-def _stopped(state: TrainingState, steps: int) -> CancelledError:
-    return CancelledError(f"stopped at step {state.step} of {steps}; the same command goes on from there.")

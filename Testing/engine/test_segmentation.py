@@ -23,8 +23,8 @@ from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import prepare, read_examples
 from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
 from AnatomicalEmbedding.segmentation.segmenter import load_segmenter, new_network
-from AnatomicalEmbedding.segmentation.training import start
-from AnatomicalEmbedding.segmentation.voxels import train_voxels
+from AnatomicalEmbedding.segmentation.voxels import SETTINGS, voxel_losses
+from AnatomicalEmbedding.training.loop import TrainingLoop
 
 NAMES = ("liver", "kidney_left")
 ABDOMEN, HEAD = (140.0, 420.0), (600.0, 800.0)
@@ -139,7 +139,7 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work
 
 
 def test_the_command_trains_the_voxel_network_on_voxels(work, trained):
-    """The network of the run is the one that `train_voxels` makes of the same examples."""
+    """The network of the run is the one that `voxel_losses` makes of the same examples."""
     cpu = torch.device("cpu")
     steps = json.loads((trained / "run.json").read_text())["steps"]
     examples = read_examples(work / "examples")
@@ -147,7 +147,9 @@ def test_the_command_trains_the_voxel_network_on_voxels(work, trained):
     _, prepared = prepare(examples, load_model(segmenter.weights, "cpu", MapCache(work / "cache")), features=True)
     for n, network in enumerate(segmenter.networks):
         crops = [p.crops[n] for p in prepared if n in p.crops]
-        expected = train_voxels(start(new_network(network.spec, segmenter.start, 0), 0, cpu), crops, steps, 0)
+        loop = TrainingLoop(new_network(network.spec, segmenter.start, 0).train(), SETTINGS, steps)
+        loop.run(voxel_losses(loop.network, crops, steps, 0))
+        expected = loop.averaged
         for found, other in zip(network.parameters(), expected.parameters(), strict=True):
             assert torch.allclose(found, other, atol=1e-3)
 

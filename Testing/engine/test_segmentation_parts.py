@@ -16,6 +16,7 @@ from AnatomicalEmbedding.evaluation.segmentation import Measured, dice, hd95, in
 from AnatomicalEmbedding.scan.cropping import crop_voxels, paste_back
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.segmentation import training, voxels
 from AnatomicalEmbedding.segmentation.carrying import blend, contrast_of, guess_share, mean_guess
 from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_nifti, write_segments
 from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy, spacing_for
@@ -33,9 +34,10 @@ from AnatomicalEmbedding.segmentation.pretraining import (
     pretrain,
 )
 from AnatomicalEmbedding.segmentation.quality import doubt, signs
-from AnatomicalEmbedding.segmentation.training import segmentation_loss, start, train
-from AnatomicalEmbedding.segmentation.voxels import VoxelNet, block_means, context, train_voxels, voxel_loss
+from AnatomicalEmbedding.segmentation.training import patch_losses, segmentation_loss
+from AnatomicalEmbedding.segmentation.voxels import VoxelNet, block_means, context, voxel_loss, voxel_losses
 from AnatomicalEmbedding.structures.labelled_scans import read_names
+from AnatomicalEmbedding.training.loop import CHECKPOINT, TrainingLoop
 
 CPU = torch.device("cpu")
 OBLIQUE = np.array([[-0.9, 0.1, 0, 20], [0.1, 0.9, 0, -30], [0, 0, 2.5, 100], [0, 0, 0, 1.0]])
@@ -154,8 +156,9 @@ def test_context_of_a_voxel_reads_itself_its_neighbours_and_means():
 def test_voxels_of_one_example_correct_a_guess_that_is_off():
     truth = ball((32, 32, 32), (15, 17, 16), 7)[None]
     example = crop_with(truth)
-    state = start(VoxelNet(UNetSpec(INPUTS + 1, 1, prior=True)), 0, CPU)
-    network = train_voxels(state, [example], 60, 0)
+    loop = TrainingLoop(VoxelNet(UNetSpec(INPUTS + 1, 1, prior=True)).train(), voxels.SETTINGS, 60)
+    loop.run(voxel_losses(loop.network, [example], 60, 0))
+    network = loop.averaged.eval()
     guess = torch.from_numpy(np.roll(truth, 3, axis=2)).float()
     found = predict(network, example.crop, guess)
     assert found.shape[1:] == (1, 32, 32, 32)
@@ -166,45 +169,46 @@ def test_voxels_of_one_example_correct_a_guess_that_is_off():
 def test_the_unet_learns_from_patches():
     example = crop_with(ball((24, 24, 24), (12, 12, 12), 6)[None])
     torch.manual_seed(0)
-    state = start(UNet(UNetSpec(INPUTS + 1, 1, 0, (4, 8, 8, 8), prior=True)), 0, CPU)
+    network = UNet(UNetSpec(INPUTS + 1, 1, 0, (4, 8, 8, 8), prior=True)).train()
     patch = PatchSampler([example], (24, 24, 24), np.random.default_rng(1)).draw()
 
-    def loss() -> torch.Tensor:
-        return segmentation_loss(state.network(patch.x), patch.labels, patch.known)
+    def loss() -> float:
+        with torch.no_grad():
+            return float(segmentation_loss(network(patch.x), patch.labels, patch.known))
 
-    before = float(loss().detach())
-    for _ in range(25):
-        state.optimiser.zero_grad()
-        loss().backward()
-        state.optimiser.step()
-    assert float(loss().detach()) < 0.9 * before
-    network = train(state, [example], 2)
-    assert state.step == 2
-    assert all(torch.isfinite(p).all() for p in network.parameters())
+    before = loss()
+    loop = TrainingLoop(network, training.SETTINGS, 60)
+    loop.run(patch_losses(network, [example], 0))
+    assert loss() < 0.9 * before
+    assert all(torch.isfinite(p).all() for p in loop.averaged.parameters())
 
 
-def test_a_stopped_training_goes_on_to_the_same_weights():
+@pytest.mark.parametrize("kind", ["voxels", "patches"])
+def test_a_stopped_training_goes_on_to_the_same_weights(kind, tmp_path):
     example = crop_with(ball((24, 24, 24), (12, 12, 12), 6)[None])
-    spec = UNetSpec(INPUTS + 1, 1, prior=True)
+    spec = (
+        UNetSpec(INPUTS + 1, 1, prior=True)
+        if kind == "voxels"
+        else UNetSpec(INPUTS + 1, 1, 0, (4, 8, 8, 8), prior=True)
+    )
 
-    def begin():
+    def run(folder, cancelled=None):
+        folder.mkdir(exist_ok=True)
         torch.manual_seed(1)
-        return start(VoxelNet(spec), 1, CPU)
+        network = VoxelNet(spec).train() if kind == "voxels" else UNet(spec).train()
+        loop = TrainingLoop(network, voxels.SETTINGS if kind == "voxels" else training.SETTINGS, 6)
+        losses = voxel_losses(network, [example], 6, 1) if kind == "voxels" else patch_losses(network, [example], 1)
+        loop.resume(folder / CHECKPOINT)
+        loop.run(losses, folder, cancelled=cancelled)
+        return loop.averaged
 
-    saved = {}
-    asked = itertools.count()
-    with pytest.raises(CancelledError, match="the same command goes on"):
-        train_voxels(
-            begin(), [example], 12, 1, save=lambda s: saved.update(s.to_dict()), cancelled=lambda: next(asked) > 12
-        )
-    assert 0 < saved["step"] < 12
-    resumed = begin()
-    resumed.load(saved)
-    assert resumed.step == saved["step"]
-    assert resumed.losses == saved["losses"]
-    network = train_voxels(resumed, [example], 12, 1)
-    assert resumed.step == 12
-    assert all(torch.isfinite(p).all() for p in network.parameters())
+    whole = run(tmp_path / "whole")
+    asked = itertools.count(1)
+    with pytest.raises(CancelledError, match="run the same command"):
+        run(tmp_path / "halves", lambda: next(asked) > 2)
+    halves = run(tmp_path / "halves")
+    for one, other in zip(whole.parameters(), halves.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("kind", [PAPER, BODY])
