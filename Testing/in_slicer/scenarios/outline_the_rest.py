@@ -32,7 +32,7 @@ def run(user):
 
     assert ui.outlineTable.rowCount == 1
     assert ui.outlineTable.item(0, 0).text() == "Current"
-    assert 0 < float(ui.outlineTable.item(0, 3).text()) <= 1
+    assert float(ui.outlineTable.item(0, 2).text()) > 300, "ml of a liver"
     found = user.node("Current outlined")
     assert found.GetSegmentation().GetNthSegment(0).GetName() == "The liver"
 
