@@ -135,12 +135,6 @@ class EmbeddingMap:
         return self.image[None, None].float() / 255
 
     @cached_property
-    def body_descriptors(self) -> torch.Tensor:
-        """(n, l) unit mean of the local descriptors in each body cell."""
-        i, j, k = self.body_index.unbind(1)
-        return F.normalize(F.avg_pool3d(self.local[None].float(), 2)[0][:, k, j, i].T.contiguous(), dim=1)
-
-    @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Of the body cells' coordinates: the mean (3,), the rows less the mean (n, 3), half their squares (n,)."""
         cells = self.body_cells[1]

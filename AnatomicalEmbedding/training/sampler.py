@@ -40,8 +40,9 @@ class BatchSampler(Dataset):
         self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
         shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
         shares[0] = 1 - shares.sum()
-        shares *= np.isin(np.arange(len(ORIGINS)), self.origin)
-        self.shares = shares / shares.sum() if shares.any() else np.isin(np.arange(len(ORIGINS)), self.origin) * 1.0
+        held = np.isin(np.arange(len(ORIGINS)), self.origin).astype(float)
+        chances = shares * held if (shares * held).any() else held
+        self.shares = chances / chances.sum()
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
         self._check_heights()

@@ -38,7 +38,6 @@ _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # of an atlas of many, and what is added, ov
 _LEAST_SHARE = 0.02
 _FIT_MM, _FIT_REACH_MM, _FIT_NOISE_MM = 14.0, 90.0, 8.0
 _SCALE_SPREAD = 0.12
-_CUT_VOXELS = 40
 _FEWEST_DESCRIBED = 2  # bodies that a discriminant of descriptors is learnt from
 _FEWEST_POINTS, _MOST_POINTS = 5, 2000  # of one body, inside or about a structure
 _SPREAD = (

@@ -230,11 +230,6 @@ class EmbeddingNetwork(nn.Module):
         """Features of the finest level on the way up."""
         return self.decoder[-1](_join(self.up[-1](coarse), fine))
 
-    def local_about_content(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        """The local descriptor of appearance as inference computes it: zero far from all content."""
-        content = _Content.of(x, up)
-        return content.placed(self.local(content.cut(x), content.cut(up)))
-
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
         """The finest level on the way up: the coordinate, the local descriptor and the organs."""
         up = self.finish_body(coarse, fine)
