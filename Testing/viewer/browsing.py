@@ -98,15 +98,20 @@ class Running:
 
 
 class Page:
-    """The viewer's page. faults: errors of its script and refused requests."""
+    """The viewer's page. faults: errors of its script and refused requests, but for the calls of trame's script that
+    were under way when the socket closed (another page opened, the program ended): it rejects them with an object."""
 
     def __init__(self, browser, running: Running, size: tuple[int, int] = (1400, 860), density: float = 1.0) -> None:
         self.running, self.faults = running, []
         viewport = {"width": size[0], "height": size[1]}
         self.page = browser.new_page(viewport=viewport, device_scale_factor=density, accept_downloads=True)
         self.page.set_default_timeout(_WAIT_MS)
-        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("pageerror", self._note_fault)
         self.page.goto(running.url)
+
+    def _note_fault(self, error) -> None:
+        if str(error) != "Object":
+            self.faults.append(str(error))
 
     def close(self) -> None:
         self.page.close()

@@ -123,8 +123,6 @@ def test_the_page_comes_back_after_a_dropped_socket(page):
     assert page.points() == before
     page.add_point("scan0axial", 0.4, 0.5)
     assert len(page.points()) == 2
-    assert set(page.faults) <= {"Object"}  # what trame's script was waiting for when the socket closed
-    page.faults.clear()
 
 
 def test_the_demo_starts_cancels_and_ends_without_a_trace(browser, tmp_path):
