@@ -16,15 +16,15 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.panels import ModuleSettings
-from AnatomicalEmbeddingLib.panels.PackageSetup import installForTraining, missingForTraining
-from AnatomicalEmbeddingLib.panels.ParameterNodeBinding import ParameterNodeBinding
-from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.training.TrainingPanel import TrainingPanel
-from AnatomicalEmbeddingLib.scene.processes.EngineProcess import pythonCommand
-from AnatomicalEmbeddingLib.scene.training.TrainingCurves import TrainingCurves
-from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProcess
-from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import installForTraining, missingForTraining
+from AnatomicalEmbeddingLib.shared.panels.ParameterNodeBinding import ParameterNodeBinding
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
+from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
+from AnatomicalEmbeddingLib.training.TrainingPanel import TrainingPanel
+from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 _INTERVAL_MS = 200
 _LAST_SETTINGS = "training"  # key of the settings that a run was last started with on this computer

@@ -14,26 +14,26 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.panels.EngineWidget import EngineWidget
-from AnatomicalEmbeddingLib.panels.landmarks.CohortPanel import CohortPanel
-from AnatomicalEmbeddingLib.panels.landmarks.FindPanel import FindPanel
-from AnatomicalEmbeddingLib.panels.landmarks.MatchTable import MatchTable
-from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.panels.registration.AlignPanel import AlignPanel
-from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
-from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, offerLayouts, writeInViews
-from AnatomicalEmbeddingLib.scene.cohort.CohortHits import CohortHits
-from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import isAnswers
-from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.scene.landmarks.ResultsTable import writeResults
-from AnatomicalEmbeddingLib.scene.registration.AlignmentLogic import AlignmentLogic
-from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS
-from AnatomicalEmbeddingLib.scene.VolumeNodes import scans
-from AnatomicalEmbeddingLib.scene.words.WordSearch import WordSearch
+from AnatomicalEmbeddingLib.alignment.AlignmentLogic import AlignmentLogic
+from AnatomicalEmbeddingLib.alignment.AlignPanel import AlignPanel
+from AnatomicalEmbeddingLib.cohort.CohortHits import CohortHits
+from AnatomicalEmbeddingLib.cohort.CohortPanel import CohortPanel
+from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.landmarks.AnswerList import isAnswers
+from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.landmarks.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.landmarks.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.shared.panels.EngineWidget import EngineWidget
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.shared.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.shared.panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.ViewButtons import ViewButtons, offerLayouts, writeInViews
+from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
+from AnatomicalEmbeddingLib.shared.VolumeNodes import scans
+from AnatomicalEmbeddingLib.words.FindPanel import FindPanel
+from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
 
 _CROSSHAIR_KEY = "Ctrl+Shift+X"
 
@@ -319,8 +319,8 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
 
         patients = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
         volumes = [

@@ -16,28 +16,28 @@ from slicer.ScriptedLoadableModule import (
 )
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
-from AnatomicalEmbeddingLib.panels import ModuleSettings
-from AnatomicalEmbeddingLib.panels.boxes.BoxTable import BoxTable
-from AnatomicalEmbeddingLib.panels.boxes.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.panels.boxes.ExamplePanel import ExamplePanel
-from AnatomicalEmbeddingLib.panels.boxes.StructureList import StructureList
-from AnatomicalEmbeddingLib.panels.EngineWidget import EngineWidget
-from AnatomicalEmbeddingLib.panels.outlines.OutlinePanel import OutlinePanel
-from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.panels.ScanChoice import ScanChoice
-from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons
-from AnatomicalEmbeddingLib.panels.Widgets import StatusLines, connectPath
-from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic
-from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
-from AnatomicalEmbeddingLib.scene.outlines.OutlineLogic import OutlineLogic
-from AnatomicalEmbeddingLib.scene.processes.EngineProcess import pythonCommand
-from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL, ROWS
-from AnatomicalEmbeddingLib.scene.Views import show, viewsOf
-from AnatomicalEmbeddingLib.scene.VolumeNodes import SOURCE_ROLE
+from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic
+from AnatomicalEmbeddingLib.boxes.BoxTable import BoxTable
+from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.boxes.CoverageTable import CoverageTable
+from AnatomicalEmbeddingLib.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.boxes.ExamplePanel import ExamplePanel
+from AnatomicalEmbeddingLib.boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
+from AnatomicalEmbeddingLib.outlines.OutlinePanel import OutlinePanel
+from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
+from AnatomicalEmbeddingLib.shared.panels.EngineWidget import EngineWidget
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.shared.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.shared.panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.ViewButtons import ViewButtons
+from AnatomicalEmbeddingLib.shared.panels.Widgets import StatusLines, connectPath
+from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
+from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
+from AnatomicalEmbeddingLib.shared.Views import show, viewsOf
+from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
 _SMALL_WINDOW, _SPARE = 800, 150  # pixels: a window in which nothing may be higher than it must; else by how much
 
@@ -342,9 +342,9 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         import numpy as np
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import boxesIn
-        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.boxes.BoxNodes import boxesIn
+        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
 
         patient = make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
         volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")

@@ -13,27 +13,27 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.panels.EngineWidget import EngineWidget
-from AnatomicalEmbeddingLib.panels.followup.ExportPanel import ExportPanel
-from AnatomicalEmbeddingLib.panels.followup.ImportPanel import ImportPanel
-from AnatomicalEmbeddingLib.panels.followup.LesionActions import LesionActions
-from AnatomicalEmbeddingLib.panels.followup.LesionForm import LesionForm
-from AnatomicalEmbeddingLib.panels.followup.LesionTable import LesionTable
-from AnatomicalEmbeddingLib.panels.followup.PairingPanel import PairingPanel
-from AnatomicalEmbeddingLib.panels.followup.ResponsePanel import ResponsePanel
-from AnatomicalEmbeddingLib.panels.followup.StudySelectors import StudySelectors
-from AnatomicalEmbeddingLib.panels.followup.StudyTable import StudyTable
-from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.panels.ViewButtons import ViewButtons, offerLayouts
-from AnatomicalEmbeddingLib.panels.Widgets import letShrink
-from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice, nextStep
-from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
-from AnatomicalEmbeddingLib.scene.SampleScans import registerSampleData
-from AnatomicalEmbeddingLib.scene.SideBySide import ROWS
-from AnatomicalEmbeddingLib.scene.Views import showInstead
+from AnatomicalEmbeddingLib.followup.ExportPanel import ExportPanel
+from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.followup.ImportPanel import ImportPanel
+from AnatomicalEmbeddingLib.followup.LesionActions import LesionActions
+from AnatomicalEmbeddingLib.followup.LesionChoice import LesionChoice, nextStep
+from AnatomicalEmbeddingLib.followup.LesionForm import LesionForm
+from AnatomicalEmbeddingLib.followup.LesionTable import LesionTable
+from AnatomicalEmbeddingLib.followup.PairingPanel import PairingPanel
+from AnatomicalEmbeddingLib.followup.ResponsePanel import ResponsePanel
+from AnatomicalEmbeddingLib.followup.StudyOrder import patients
+from AnatomicalEmbeddingLib.followup.StudySelectors import StudySelectors
+from AnatomicalEmbeddingLib.followup.StudyTable import StudyTable
+from AnatomicalEmbeddingLib.shared.panels.EngineWidget import EngineWidget
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
+from AnatomicalEmbeddingLib.shared.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.ViewButtons import ViewButtons, offerLayouts
+from AnatomicalEmbeddingLib.shared.panels.Widgets import letShrink
+from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
+from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
+from AnatomicalEmbeddingLib.shared.Views import showInstead
 
 _LEAST_WIDTH = 340  # of the panel: more would push the views off a screen of 1280 pixels
 _TICKS_BETWEEN_LOOKS = 5  # at the subject hierarchy, which reports changes as many events at once
@@ -268,7 +268,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EngineWidget):
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.scene.followup.StudyOrder gives the
+    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.followup.StudyOrder gives the
     studies in order; `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps a patient's
     record, proposes places and shows them in the scene.
     """
@@ -294,9 +294,9 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
         from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.scene.followup.StudyOrder import setDate
-        from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
+        from AnatomicalEmbeddingLib.followup.StudyOrder import setDate
+        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
+        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
 
         scans = [make_phantom(71, (4.0, 4.0, 4.0), (150.0, 480.0)), make_phantom(71, (3.0, 3.0, 5.0), (200.0, 480.0))]
         for scan, day in zip(scans, ("2024-06-01", "2023-06-01"), strict=True):
@@ -333,7 +333,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.assertEqual(followUp.openPlaces(), [(lesion, current)])
 
     def test_LesionsMarkedApartArePaired(self):
-        from AnatomicalEmbeddingLib.scene.followup.Pairing import agree, offerPairing
+        from AnatomicalEmbeddingLib.followup.Pairing import agree, offerPairing
 
         followUp = self.followUp
         prior, current = followUp.volumes
@@ -345,7 +345,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.assertEqual(set(lesion.findings), {prior, current})
 
     def test_PointListBecomesLesions(self):
-        from AnatomicalEmbeddingLib.scene.followup.LesionImport import importPoints
+        from AnatomicalEmbeddingLib.followup.LesionImport import importPoints
 
         followUp = self.followUp
         points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Points")

@@ -14,9 +14,9 @@ from scans import make_store, patient
 
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.structures.examples import KnownStructure, phantom_structures
-from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic
-from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import boxesIn
-from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas
+from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic
+from AnatomicalEmbeddingLib.boxes.BoxNodes import boxesIn
+from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas
 from slicer_kit.scene import nodes_of_class
 
 

@@ -11,8 +11,8 @@ import slicer.util
 import vtk
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
-from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
+from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
 
 SEEDS = (71, 72, 73)  # no weights were trained on them
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProcess
-from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 _PRELUDE = """
 import json, os, signal, subprocess, sys, time

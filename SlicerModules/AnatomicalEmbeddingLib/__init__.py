@@ -1,8 +1,9 @@
 """What the modules of this extension share: logic on MRML nodes, and the parts of their panels.
 
 Importing it makes the engine importable: installed, `AnatomicalEmbedding` lies next to this package; in a source tree
-it lies next to SlicerModules. `scene` (no Qt) takes the scene and nodes as arguments and uses no application, so that
-it runs in Slicer, in the browser viewer and in tests alike; `panels` is the Qt part.
+it lies next to SlicerModules. One folder for each feature, its logic and its panels side by side, and `shared` for the
+parts that several need. The logic takes the scene and nodes as arguments and uses no application, so that it runs in
+Slicer, in the browser viewer and in tests alike; only files named *Panel.py, *Table.py or *Form.py use Qt.
 """
 
 import sys

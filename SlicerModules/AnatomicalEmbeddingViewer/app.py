@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 from .logic.session import Limits, ThreadedEngine
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 from .app import Options, run
 

@@ -7,7 +7,7 @@ from time import monotonic
 
 from trame.app import get_server
 
-from AnatomicalEmbeddingLib.scene.CtWindow import PRESETS
+from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS
 
 from .logic.boxes import Boxes
 from .logic.crosshair import Crosshair

@@ -39,7 +39,7 @@ def _clicks(kit, folder: str) -> list[float]:
     import vtk
 
     from AnatomicalEmbedding.phantom import make_phantom
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(folder)
     seeds = range(20_001, 20_002 + TARGETS)

@@ -59,7 +59,7 @@ def test_the_engine_finds_its_data(started: dict) -> None:
             "AnatomicalEmbedding/embedding/models/registry.py",
             "No module named 'AnatomicalEmbedding.embedding.models.registry'",
         ),
-        ("AnatomicalEmbeddingLib/scene/Signal.py", "No module named 'AnatomicalEmbeddingLib.scene.Signal'"),
+        ("AnatomicalEmbeddingLib/shared/Signal.py", "No module named 'AnatomicalEmbeddingLib.shared.Signal'"),
         ("Resources/UI", "Could not load UI file: file not found"),
         ("Resources/Models", "no such weights"),
     ],

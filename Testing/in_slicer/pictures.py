@@ -59,7 +59,7 @@ def run_boxes(user):
 
 
 def run_outlines(user):
-    from AnatomicalEmbeddingLib.scene.boxes.Segments import addSegment
+    from AnatomicalEmbeddingLib.boxes.Segments import addSegment
 
     scans = _two_scans()
     panel = _side_by_side(user, "AnatomicalROI")
@@ -120,7 +120,7 @@ def _side_by_side(user, module):
 
 
 def _tick(structures, organs):
-    from AnatomicalEmbeddingLib.scene.boxes.StructureNames import titled
+    from AnatomicalEmbeddingLib.boxes.StructureNames import titled
 
     wanted = set(map(titled, organs))
     for row in range(structures.count):
@@ -129,7 +129,7 @@ def _tick(structures, organs):
 
 
 def _go_to_kidney(scans):
-    from AnatomicalEmbeddingLib.scene.Views import jump
+    from AnatomicalEmbeddingLib.shared.Views import jump
 
     for number, scan in enumerate(scans):
         jump(slicer.mrmlScene, scan, _patient(number).points_ras["kidney_left_lower_pole"] + (0, 0, 40))

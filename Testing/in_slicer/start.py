@@ -78,7 +78,7 @@ class Run:
             assert not grown, "left behind: " + "; ".join(grown)
 
     def _check_packages(self) -> None:
-        from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+        from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 
         missing = missingForEngine()
         if missing and getattr(self.scenario, "NEEDS_PACKAGES", True):
@@ -89,7 +89,7 @@ class Run:
         slicer.util.selectModule("Data")
         slicer.mrmlScene.Clear()
         if modules:
-            from AnatomicalEmbeddingLib.panels.Session import sharedSession
+            from AnatomicalEmbeddingLib.shared.panels.Session import sharedSession
 
             wait(lambda: not sharedSession().store.busy, _IDLE_SECONDS, "the work that was under way ends")
         pause(1.5)  # a panel that nobody looks at is asked once a second

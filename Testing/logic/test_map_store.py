@@ -13,8 +13,8 @@ import slicer.util
 from scans import add_patient, finish, make_store
 
 from AnatomicalEmbedding.errors import CancelledError
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine, isImported
-from AnatomicalEmbeddingLib.scene.maps.MapStore import EMPTY, FAILED, READY, MapStore
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine, isImported
+from AnatomicalEmbeddingLib.shared.maps.MapStore import EMPTY, FAILED, READY, MapStore
 
 
 class SlowEngine(Engine):
@@ -290,7 +290,7 @@ def _matrix(node):
 
 
 def test_scans_that_wait_are_not_copied_yet(scene, slow, monkeypatch):
-    from AnatomicalEmbeddingLib.scene.maps import MapStore as module
+    from AnatomicalEmbeddingLib.shared.maps import MapStore as module
 
     copied, real = [], module.snapshot
     monkeypatch.setattr(module, "snapshot", lambda node: copied.append(node) or real(node))
@@ -311,7 +311,7 @@ def test_a_package_counts_as_imported_only_at_the_end_of_its_import(tmp_path, mo
     """It is in sys.modules from the first instant on."""
     name = "asks_while_it_is_imported"
     (tmp_path / f"{name}.py").write_text(
-        f"import sys\nfrom AnatomicalEmbeddingLib.scene.maps.Engine import isImported\n"
+        f"import sys\nfrom AnatomicalEmbeddingLib.shared.maps.Engine import isImported\n"
         f"seen = '{name}' in sys.modules, isImported('{name}')\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -14,7 +14,7 @@ import slicer.util
 from PIL import Image
 from sample_pair import SHOWN, make_pair
 
-from AnatomicalEmbeddingLib.scene.SampleScans import CATEGORY, registerSampleData, sampleSources
+from AnatomicalEmbeddingLib.shared.SampleScans import CATEGORY, registerSampleData, sampleSources
 
 # Slicer/Slicer, Modules/Scripted/SampleData/SampleData.py
 PUBLIC = {
@@ -29,7 +29,7 @@ def refuse(*_, **__):
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
 sys.modules["torch"] = None  # importing it raises ModuleNotFoundError
 from urllib.request import urlretrieve
-from AnatomicalEmbeddingLib.scene.SampleScans import sampleSources
+from AnatomicalEmbeddingLib.shared.SampleScans import sampleSources
 pair = sampleSources()[0]
 for uri, name in zip(pair["uris"], pair["fileNames"]):
     urlretrieve(uri, sys.argv[1] + "/" + name)

@@ -2,7 +2,7 @@
 
 import slicer
 
-from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
+from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
 
 
 def test_nodes_of_a_class_and_of_those_derived_from_it_in_order(scene):

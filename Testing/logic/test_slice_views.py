@@ -7,10 +7,10 @@ import slicer.util
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 from view_nodes import add_view
 
-from AnatomicalEmbeddingLib.scene import SideBySide, Views
-from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import AnswerList
-from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.landmarks.AnswerList import AnswerList
+from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.shared import SideBySide, Views
 from slicer_kit.scene import read_mrb, write_mrb
 
 

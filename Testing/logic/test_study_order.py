@@ -7,7 +7,7 @@ import pytest
 import slicer
 import slicer.util
 
-from AnatomicalEmbeddingLib.scene.followup.StudyOrder import DATE_ATTRIBUTE, patients, setDate, studyOf
+from AnatomicalEmbeddingLib.followup.StudyOrder import DATE_ATTRIBUTE, patients, setDate, studyOf
 
 
 def add_volume(name="CT"):

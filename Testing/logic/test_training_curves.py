@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import slicer.util
 
-from AnatomicalEmbeddingLib.scene.training.TrainingCurves import TrainingCurves
-from AnatomicalEmbeddingLib.scene.training.TrainingLog import LossCurve, Validations
+from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
+from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve, Validations
 from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb
 
 KINDS = ("vtkMRMLTableNode", "vtkMRMLPlotSeriesNode", "vtkMRMLPlotChartNode")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbeddingLib.scene.training.TrainingLog import LossCurve, Validations, signature
+from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve, Validations, signature
 
 HEADER = "step,loss,learning_rate,minutes\r\n"
 

@@ -11,9 +11,9 @@ import pytest
 from training_runs import Watched, fake_engine, group_is_empty, settings
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbeddingLib.scene.processes.EngineProcess import FAILED, FINISHED, STOPPED, stopReason
-from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProcess
-from AnatomicalEmbeddingLib.scene.training.TrainingRun import inspectRun
+from AnatomicalEmbeddingLib.shared.processes.EngineProcess import FAILED, FINISHED, STOPPED, stopReason
+from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.training.TrainingRun import inspectRun
 
 looks_at_processes = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="looks at the processes of a group in /proc"
@@ -107,7 +107,7 @@ def test_stop_lets_the_trainer_save(watch):
 
 @looks_at_processes
 def test_stop_while_scans_are_prepared_lets_the_trainer_end_the_processes_that_prepare_them(watch, monkeypatch):
-    monkeypatch.setattr("AnatomicalEmbeddingLib.scene.processes.EngineProcess._LINGER_SECONDS", 600)
+    monkeypatch.setattr("AnatomicalEmbeddingLib.shared.processes.EngineProcess._LINGER_SECONDS", 600)
     run = watch(
         """
 import multiprocessing
@@ -163,7 +163,7 @@ def test_a_run_that_is_killed_from_outside_is_a_failure_with_a_remedy(watch):
 
 @looks_at_processes
 def test_what_outlives_its_trainer_is_ended(watch, monkeypatch):
-    monkeypatch.setattr("AnatomicalEmbeddingLib.scene.processes.EngineProcess._LINGER_SECONDS", 0.2)
+    monkeypatch.setattr("AnatomicalEmbeddingLib.shared.processes.EngineProcess._LINGER_SECONDS", 0.2)
     run = watch(
         'subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\nsay("anatemb: x.")\nreturn 2'
     )
@@ -181,8 +181,8 @@ def test_the_trainer_saves_and_ends_when_the_application_dies(tmp_path):
     code = f"""
 import sys, time
 sys.path[:0] = {[p for p in sys.path if p]!r}
-from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProcess
-from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
+from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 process = TrainingProcess([sys.executable], {str(engine)!r})
 seen = []
 process.progressed.connect(seen.append)

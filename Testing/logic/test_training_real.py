@@ -12,9 +12,9 @@ from training_runs import Watched, group_is_empty, settings
 
 from AnatomicalEmbedding.embedding.models.registry import read_weights
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbeddingLib.scene.processes.EngineProcess import FAILED, FINISHED, STOPPED
-from AnatomicalEmbeddingLib.scene.training.TrainingLog import LossCurve
-from AnatomicalEmbeddingLib.scene.training.TrainingRun import UNFINISHED, inspectRun
+from AnatomicalEmbeddingLib.shared.processes.EngineProcess import FAILED, FINISHED, STOPPED
+from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve
+from AnatomicalEmbeddingLib.training.TrainingRun import UNFINISHED, inspectRun
 
 TINY = """
 name = "tiny"

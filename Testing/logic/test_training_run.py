@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from training_runs import settings
 
-from AnatomicalEmbeddingLib.scene.training.TrainingRun import (
+from AnatomicalEmbeddingLib.training.TrainingRun import (
     FINISHED,
     FOREIGN,
     NEW,

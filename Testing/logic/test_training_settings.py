@@ -7,7 +7,7 @@ import pytest
 from training_runs import settings
 
 from AnatomicalEmbedding.cli.main import build_parser
-from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings, differences, settingsProblem
+from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings, differences, settingsProblem
 
 
 def parsed(run: TrainingSettings):

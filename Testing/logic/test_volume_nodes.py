@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scans import add_patient, add_transform, patient, turned
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbeddingLib.scene import VolumeNodes
+from AnatomicalEmbeddingLib.shared import VolumeNodes
 
 
 def test_only_scalar_volumes_with_voxels_are_cts(scene):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from AnatomicalEmbedding.errors import CancelledError, VolumeError
-from AnatomicalEmbeddingLib.scene.maps.Worker import Worker, waitForEnded
+from AnatomicalEmbeddingLib.shared.maps.Worker import Worker, waitForEnded
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from driver.user import MODULES, User
 from driver.views import SliceViews
 from driver.waiting import pause
 
-from AnatomicalEmbeddingLib.scene.SideBySide import layoutOf, viewTag
+from AnatomicalEmbeddingLib.shared.SideBySide import layoutOf, viewTag
 
 _AT_START = 999  # layout: three views that show what is chosen last, as after a start of Slicer
 

@@ -8,7 +8,7 @@ from driver.log import complaints
 LOG = """[INFO][Python] 22.11.2026 10:00:00 [Python] (a.py:1) - AnatomicalEmbedding is loaded
 [WARNING][VTK] 22.11.2026 10:00:01 [] (unknown:0) - a view has no size
 [ERROR][Python] 22.11.2026 10:00:02 [Python] (unknown:0) - Traceback (most recent call last):
-[ERROR][Python] 22.11.2026 10:00:02 [Python] (unknown:0) -   File "x/AnatomicalEmbeddingLib/scene/Views.py", line 3
+[ERROR][Python] 22.11.2026 10:00:02 [Python] (unknown:0) -   File "x/AnatomicalEmbeddingLib/shared/Views.py", line 3
 [ERROR][Python] 22.11.2026 10:00:02 [Python] (unknown:0) - KeyError: 'red'
 [INFO][Stream] 22.11.2026 10:00:03 [] (unknown:0) - done
 [ERROR][Qt] 22.11.2026 10:00:04 [] (unknown:0) - of another module

@@ -43,7 +43,7 @@ def start(kit, tmp_path, map_folder, monkeypatch):
     _put_on_path(tmp_path / "bin" / "PythonSlicer", monkeypatch)
     from kit_user import KitUser
 
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     pictures = Path(__file__).resolve().parents[2] / "build" / "scenarios"
     pictures.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from AnatomicalEmbeddingViewer.logic import bundle
 from reading import read_bundle
 from trame_slicer.core import SlicerApp
 
-from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
+from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
 
 PLACES = {"Rib": (12.5, -30.25, 140.0), "Größe / 1": (-3.0, 4.0, 5.0)}
 MATRIX = np.array([[-2.0, 0, 0, 30], [0, -3.0, 0, 40], [0, 0, 4.0, -50], [0, 0, 0, 1]])

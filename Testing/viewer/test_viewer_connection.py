@@ -198,7 +198,7 @@ def test_a_page_that_closes_while_an_answer_is_on_its_way_is_no_error_in_the_log
     code = """
 import asyncio, logging, os, signal
 from AnatomicalEmbeddingViewer.app import Options, run
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 def closed(error):
     try:

@@ -113,9 +113,9 @@ def test_a_file_that_is_no_record_of_the_patient_is_refused(reading, tmp_path, c
 def test_slicer_finds_the_follow_up_in_the_exported_scene(reading, tmp_path):
     from reading import read_bundle
 
-    from AnatomicalEmbeddingLib.scene.followup.RecordNode import readRecord
-    from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
-    from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
+    from AnatomicalEmbeddingLib.followup.RecordNode import readRecord
+    from AnatomicalEmbeddingLib.followup.StudyOrder import patients
+    from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
 
     rows = reading.table(tmp_path)
     scene = read_bundle(reading.export("scene", tmp_path), tmp_path)

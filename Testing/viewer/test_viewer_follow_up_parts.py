@@ -16,7 +16,7 @@ from scans import patient
 from trame_slicer.core import SlicerApp
 
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
+from AnatomicalEmbeddingLib.followup.StudyOrder import patients
 
 MATRIX = np.diag([1.5, 1.5, 2.0, 1.0])
 

@@ -9,10 +9,10 @@ from mouse_views import MouseView
 from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MOVED, PROPOSED
-from AnatomicalEmbeddingLib.scene.followup.AxisLines import LONG, axisLines
-from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients, setDate
-from AnatomicalEmbeddingLib.scene.Views import isPlacing
+from AnatomicalEmbeddingLib.followup.AxisLines import LONG, axisLines
+from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.followup.StudyOrder import patients, setDate
+from AnatomicalEmbeddingLib.shared.Views import isPlacing
 
 PLACE = patient(0).points_ras["carina"]
 

@@ -8,9 +8,9 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 from mouse_views import MouseView
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 
-from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import MATCHED, MOVED
-from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.landmarks.AnswerList import MATCHED, MOVED
+from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 
 
 class Bench:

@@ -8,10 +8,10 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 from mouse_views import MouseView
 from scans import add_patient, add_points, finish, make_store, patient
 
-from AnatomicalEmbeddingLib.scene import Views
-from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import WHOLE, BoxNode, FoundBox
-from AnatomicalEmbeddingLib.scene.followup.Placing import LINE, Placing
-from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.boxes.BoxNodes import WHOLE, BoxNode, FoundBox
+from AnatomicalEmbeddingLib.followup.Placing import LINE, Placing
+from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.shared import Views
 
 PLACE = patient(0).points_ras["liver_dome"] - (0, 0, 20)
 ASIDE = PLACE + (30, 20, 0)

@@ -10,7 +10,7 @@ from scans import add_patient
 from vtk.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOImage import vtkPNGReader
 
-from AnatomicalEmbeddingLib.scene.words.PlaceRegion import Region, RegionNodes
+from AnatomicalEmbeddingLib.words.PlaceRegion import Region, RegionNodes
 
 HALF_MM = 40.0
 

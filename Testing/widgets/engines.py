@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import slicer.util
 
-from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
+from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
 
 def add_ct(name: str = "CT"):

@@ -12,7 +12,7 @@ _STEPS = 300
 @pytest.mark.skipif(os.name == "nt", reason="needs usleep of the C library")
 def test_the_background_gets_on_while_the_main_thread_keeps_pythons_lock(kit):
     from AnatomicalEmbedding.errors import CancelledError
-    from AnatomicalEmbeddingLib.panels.Session import Session
+    from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
     def work(progress, cancelled):
         for _ in range(_STEPS):  # as between the operations of a network: the lock is given away and wanted back

@@ -4,7 +4,7 @@ import numpy as np
 import slicer.util
 from scans import add_patient, patient
 
-from AnatomicalEmbeddingLib.scene import Views
+from AnatomicalEmbeddingLib.shared import Views
 
 
 def write_places(folder, count: int = 2) -> str:

@@ -11,7 +11,7 @@ from slicer_kit.hierarchy import hierarchy_of
 @pytest.fixture
 def panel(kit, map_folder, kept_finders):
     """The module on two scans, its maps kept from test to test."""
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")

@@ -12,7 +12,7 @@ CROSSHAIR_KEY = "Ctrl+Shift+X"
 @pytest.fixture
 def panel(kit, map_folder):
     """The module on three scans, its maps kept from test to test."""
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")
@@ -182,7 +182,7 @@ def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, m
 
 
 def test_missing_weights_are_a_sentence_in_the_panel(kit, panel):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setWeights("gone.safetensors")
     kit.click(panel.preparation.button)
@@ -239,7 +239,7 @@ def test_closing_the_scene_while_preparing_leaves_an_empty_working_panel(kit, pa
 
 
 def test_cancel_stops_and_a_second_press_goes_on(kit, panel, monkeypatch):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder("")
     monkeypatch.setenv("ANATEMB_CACHE", str(kit.settings_path.parent / "none"))
@@ -298,7 +298,7 @@ def test_closing_the_panel_stops_the_worker_and_frees_the_maps(kit, panel):
 
 
 def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):
-    from AnatomicalEmbeddingLib.scene.VolumeNodes import SOURCE_ROLE
+    from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
     crop = add_patient(1, "Crop")
     crop.SetNodeReferenceID(SOURCE_ROLE, node("Current").GetID())

@@ -13,7 +13,7 @@ def engine():
 
 @pytest.fixture
 def session(kit, engine):
-    from AnatomicalEmbeddingLib.panels.Session import Session
+    from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
     current = Session(kit.scene, engine)
     current.attach("panel")
@@ -25,7 +25,7 @@ def session(kit, engine):
 def bar(kit, session):
     import qt
 
-    from AnatomicalEmbeddingLib.panels.PreparationBar import PreparationBar
+    from AnatomicalEmbeddingLib.shared.panels.PreparationBar import PreparationBar
 
     place = qt.QWidget()
     made = PreparationBar(qt.QVBoxLayout(place), session)

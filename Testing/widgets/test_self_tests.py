@@ -35,7 +35,7 @@ def test_reload_and_test_runs_one_after_the_other(kit):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_on_a_computer_without_the_packages_they_are_skipped(kit, module, monkeypatch):
-    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
+    from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
     kit.load_module(module)
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))
@@ -48,7 +48,7 @@ def test_on_a_computer_without_the_packages_they_are_skipped(kit, module, monkey
 
 @pytest.mark.parametrize("module", MODULES)
 def test_reload_and_test_without_the_packages_is_a_sentence(kit, module, monkeypatch):
-    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
+    from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
     loaded = kit.load_module(module)
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))

@@ -9,7 +9,7 @@ from engines import HeldEngine, InstantEngine, add_ct, fresh
 
 @pytest.fixture
 def settings(kit):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     return ModuleSettings
 
@@ -17,7 +17,7 @@ def settings(kit):
 @pytest.fixture
 def session(kit, settings):
     """session(engine): of the kit's scene, with a panel attached; ended with the test."""
-    from AnatomicalEmbeddingLib.panels.Session import Session
+    from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
     made = []
 
@@ -40,7 +40,7 @@ def workers() -> list[str]:
 
 
 def test_without_settings_the_engine_s_defaults_hold(settings):
-    from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
+    from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
     assert settings.choice() == Choice()
     assert settings.wheelFolder() == ""
@@ -78,7 +78,7 @@ def test_settings_outlive_the_application(settings, kit):
 def test_what_cannot_be_used_counts_as_not_stored(settings, key, stored):
     import qt
 
-    from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
+    from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
     qt.QSettings().setValue(f"AnatomicalEmbedding/{key}", stored)
     assert settings.choice() == Choice()
@@ -125,14 +125,14 @@ def test_only_changes_are_reported(settings):
 
 
 def test_the_scene_has_one_session(kit, settings):
-    from AnatomicalEmbeddingLib.panels.Session import sharedSession
+    from AnatomicalEmbeddingLib.shared.panels.Session import sharedSession
 
     assert sharedSession() is sharedSession(kit.scene)
     assert sharedSession().scene is slicer.mrmlScene
 
 
 def test_the_timer_takes_over_what_the_thread_did(kit, session):
-    from AnatomicalEmbeddingLib.scene.maps.MapStore import READY
+    from AnatomicalEmbeddingLib.shared.maps.MapStore import READY
 
     current, ticks, volume = session(), [], add_ct("CT-1")
     current.ticked.connect(lambda: ticks.append(current.store.state(volume).status))
@@ -213,7 +213,7 @@ def test_the_real_engine_s_model_is_given_back(kit, settings):
     import gc
     import weakref
 
-    from AnatomicalEmbeddingLib.panels.Session import Session
+    from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
     settings.setDevice("cpu")
     current = Session(kit.scene)

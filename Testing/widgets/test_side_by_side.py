@@ -6,7 +6,7 @@ import slicer.util
 import vtk
 from scans import add_patient, add_transform, patient, turned
 
-from AnatomicalEmbeddingLib.scene import SideBySide, Views
+from AnatomicalEmbeddingLib.shared import SideBySide, Views
 from slicer_kit.scene import read_mrb
 
 
@@ -18,7 +18,7 @@ def window(kit):
 
 @pytest.fixture
 def panel(kit, window, map_folder):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene import SceneNodes
-from AnatomicalEmbeddingLib.scene.boxes.BoxLogic import BoxLogic, Cell
-from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
-from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
-from AnatomicalEmbeddingLib.scene.boxes.StructureNames import titled
+from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic, Cell
+from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
+from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.boxes.StructureNames import titled
+from AnatomicalEmbeddingLib.shared import SceneNodes
 
 if TYPE_CHECKING:
     from .session import Session

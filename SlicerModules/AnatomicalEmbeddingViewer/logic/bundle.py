@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 import slicer.util
 
-from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
-from AnatomicalEmbeddingLib.scene.VolumeNodes import hasVoxels, ijkToRas
+from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
+from AnatomicalEmbeddingLib.shared.VolumeNodes import hasVoxels, ijkToRas
 
 from .session import file_name
 

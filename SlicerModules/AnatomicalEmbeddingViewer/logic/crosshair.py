@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene import Views as SliceViews
-from AnatomicalEmbeddingLib.scene.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.shared import Views as SliceViews
 
 if TYPE_CHECKING:
     from .session import Session

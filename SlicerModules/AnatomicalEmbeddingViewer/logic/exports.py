@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import slicer.util
 
-from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import ABSENT, REMOVED
-from AnatomicalEmbeddingLib.scene.landmarks.ControlPoints import fromNode, worldOf
-from AnatomicalEmbeddingLib.scene.landmarks.ResultsTable import COLUMNS, rowOf
-from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas
+from AnatomicalEmbeddingLib.landmarks.AnswerList import ABSENT, REMOVED
+from AnatomicalEmbeddingLib.landmarks.ControlPoints import fromNode, worldOf
+from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
+from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas
 
 from . import bundle
 from .session import file_content, file_name

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene.followup import ActionRules as Rules
-from AnatomicalEmbeddingLib.scene.followup.AxisLines import axisLines
-from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.scene.followup.LesionChoice import LesionChoice
-from AnatomicalEmbeddingLib.scene.followup.LesionImport import importRecord
-from AnatomicalEmbeddingLib.scene.followup.Pairing import Pairing
-from AnatomicalEmbeddingLib.scene.followup.StudyOrder import Patient, patients, setDate
+from AnatomicalEmbeddingLib.followup import ActionRules as Rules
+from AnatomicalEmbeddingLib.followup.AxisLines import axisLines
+from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.followup.LesionChoice import LesionChoice
+from AnatomicalEmbeddingLib.followup.LesionImport import importRecord
+from AnatomicalEmbeddingLib.followup.Pairing import Pairing
+from AnatomicalEmbeddingLib.followup.StudyOrder import Patient, patients, setDate
 
 from .follow_up_page import page_of
 

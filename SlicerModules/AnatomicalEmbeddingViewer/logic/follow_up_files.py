@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from AnatomicalEmbeddingLib.scene.VolumeNodes import snapshot
+from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 
 from .origins import UNKNOWN
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from AnatomicalEmbedding.followup import response as recist
 from AnatomicalEmbedding.followup.trend_chart import trend_svg
-from AnatomicalEmbeddingLib.scene.Colours import DOUBTFUL, GOOD, NOTHING
-from AnatomicalEmbeddingLib.scene.followup import ActionRules as Rules
-from AnatomicalEmbeddingLib.scene.followup.LesionCells import categoryText, cellOf, lesionText, lesionTip, numberText
-from AnatomicalEmbeddingLib.scene.followup.LesionChoice import nextStep
+from AnatomicalEmbeddingLib.followup import ActionRules as Rules
+from AnatomicalEmbeddingLib.followup.LesionCells import categoryText, cellOf, lesionText, lesionTip, numberText
+from AnatomicalEmbeddingLib.followup.LesionChoice import nextStep
+from AnatomicalEmbeddingLib.shared.Colours import DOUBTFUL, GOOD, NOTHING
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.followup.record import FollowUp
-    from AnatomicalEmbeddingLib.scene.followup.Pairing import Pairing
+    from AnatomicalEmbeddingLib.followup.Pairing import Pairing
 
     from .follow_up import FollowUps
 

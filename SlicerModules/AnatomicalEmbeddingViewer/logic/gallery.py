@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from AnatomicalEmbeddingLib.scene import Views as SliceViews
+from AnatomicalEmbeddingLib.shared import Views as SliceViews
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.cohort.manifest import Row

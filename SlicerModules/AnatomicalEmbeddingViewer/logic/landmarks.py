@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene import SceneNodes
-from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import (
+from AnatomicalEmbeddingLib.landmarks.AnswerList import (
     ABSENT,
     SOURCE_ROLE,
     VOLUME_ROLE,
 )
-from AnatomicalEmbeddingLib.scene.landmarks.ControlPoints import worldOf
-from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
-from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY
-from AnatomicalEmbeddingLib.scene.MatchWords import STATUS_WORDS
-from AnatomicalEmbeddingLib.scene.SceneNodes import nodesOf
+from AnatomicalEmbeddingLib.landmarks.ControlPoints import worldOf
+from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY
+from AnatomicalEmbeddingLib.shared.MatchWords import STATUS_WORDS
+from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
 
 if TYPE_CHECKING:
     from .session import Session

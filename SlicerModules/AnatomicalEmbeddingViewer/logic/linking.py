@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from AnatomicalEmbeddingLib.scene.VolumeNodes import fromWorld, toWorld
+from AnatomicalEmbeddingLib.shared.VolumeNodes import fromWorld, toWorld
 
 if TYPE_CHECKING:
     from .session import Session

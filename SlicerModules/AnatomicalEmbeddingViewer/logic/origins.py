@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import slicer
 
-from AnatomicalEmbeddingLib.scene.followup.StudyOrder import setDate
-from AnatomicalEmbeddingLib.scene.SceneNodes import itemOf
+from AnatomicalEmbeddingLib.followup.StudyOrder import setDate
+from AnatomicalEmbeddingLib.shared.SceneNodes import itemOf
 
 if TYPE_CHECKING:
     from pydicom import Dataset

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene import SceneNodes
-from AnatomicalEmbeddingLib.scene.boxes.Segments import trimmed
-from AnatomicalEmbeddingLib.scene.boxes.StructureNames import readable, titled, weightsHash
-from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY, WAITING, WORKING
-from AnatomicalEmbeddingLib.scene.maps.Worker import Work, Worker
-from AnatomicalEmbeddingLib.scene.outlines import OutlineNodes
-from AnatomicalEmbeddingLib.scene.outlines.OutlineFolder import TABLE, fileNames
-from AnatomicalEmbeddingLib.scene.outlines.OutlineProcess import SECONDS_A_SCAN
-from AnatomicalEmbeddingLib.scene.VolumeNodes import snapshot
+from AnatomicalEmbeddingLib.boxes.Segments import trimmed
+from AnatomicalEmbeddingLib.boxes.StructureNames import readable, titled, weightsHash
+from AnatomicalEmbeddingLib.outlines import OutlineNodes
+from AnatomicalEmbeddingLib.outlines.OutlineFolder import TABLE, fileNames
+from AnatomicalEmbeddingLib.outlines.OutlineProcess import SECONDS_A_SCAN
+from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY, WAITING, WORKING
+from AnatomicalEmbeddingLib.shared.maps.Worker import Work, Worker
+from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 
 from .session import file_content
 

@@ -29,7 +29,7 @@ from trame_slicer.views import (
     ViewType,
 )
 
-from AnatomicalEmbeddingLib.scene.Signal import Signal
+from AnatomicalEmbeddingLib.shared.Signal import Signal
 
 from .scan_view import ScanView
 

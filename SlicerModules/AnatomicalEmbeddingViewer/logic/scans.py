@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import slicer.util
 
-from AnatomicalEmbeddingLib.scene import SceneNodes
-from AnatomicalEmbeddingLib.scene.maps.MapStore import FAILED, READY, WAITING, WORKING
-from AnatomicalEmbeddingLib.scene.maps.Worker import Worker
+from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY, WAITING, WORKING
+from AnatomicalEmbeddingLib.shared.maps.Worker import Worker
 
 from .origins import UNKNOWN, Origin, origin_in, place
 

@@ -13,9 +13,9 @@ import slicer
 import vtk
 from trame_slicer.core import SlicerApp
 
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice, Engine
-from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
-from AnatomicalEmbeddingLib.scene.Signal import Signal
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
+from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.shared.Signal import Signal
 
 from .origins import Origin
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import vtk
 from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 
-from AnatomicalEmbeddingLib.scene.CtWindow import PRESETS, CtWindows, setWindow
-from AnatomicalEmbeddingLib.scene.Signal import Signal
-from AnatomicalEmbeddingLib.scene.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews
-from AnatomicalEmbeddingLib.scene.VolumeNodes import huAt
+from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS, CtWindows, setWindow
+from AnatomicalEmbeddingLib.shared.Signal import Signal
+from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews
+from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt
 
 from .directions import edge_letters, height_words
 from .pictures import Painter, Picture, PictureFactory

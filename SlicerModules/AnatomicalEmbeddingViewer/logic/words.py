@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.scene.words.WordSearch import WordSearch
+from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
 
 if TYPE_CHECKING:
     from .crosshair import Crosshair

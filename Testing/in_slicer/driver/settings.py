@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def keep_no_maps() -> None:
     """Embed every scan anew: the scenario is about the time that this takes."""
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheLimitMb(0)

@@ -25,7 +25,7 @@ def run(user):
     assert ui.boxTable.rowCount == len(ORGANS)
     user.picture("boxes")
 
-    from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import boxesIn
+    from AnatomicalEmbeddingLib.boxes.BoxNodes import boxesIn
 
     ratios = []
     for number, scan in enumerate(scans):
@@ -79,7 +79,7 @@ def run(user):
 
 
 def tick_structures(user, ui, organs):
-    from AnatomicalEmbeddingLib.scene.boxes.StructureNames import titled
+    from AnatomicalEmbeddingLib.boxes.StructureNames import titled
 
     for organ in organs:
         ui.searchEdit.text = ""

@@ -15,8 +15,8 @@ def run(user):
     panel = user.open("AnatomicalROI")
     ui = panel.ui
     user.prepare(panel)
-    from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import absentIn, boxesIn
-    from AnatomicalEmbeddingLib.scene.boxes.StructureNames import titled
+    from AnatomicalEmbeddingLib.boxes.BoxNodes import absentIn, boxesIn
+    from AnatomicalEmbeddingLib.boxes.StructureNames import titled
 
     kidneys = ("kidney_left", "kidney_right")
     assert all(name in patient(0, ENDS_MM).label_names.values() for name in kidneys)

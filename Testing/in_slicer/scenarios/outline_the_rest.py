@@ -48,7 +48,7 @@ def segment_liver(scan):
     """A segmentation that was drawn on the first patient's scan."""
     import numpy as np
 
-    from AnatomicalEmbeddingLib.scene.boxes.Segments import addSegment
+    from AnatomicalEmbeddingLib.boxes.Segments import addSegment
 
     node = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Drawn by hand")
     node.CreateDefaultDisplayNodes()

@@ -7,7 +7,7 @@ RELOADS = True
 
 
 def run(user):
-    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
+    from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
     slicer.app.userSettings().setValue("Developer/SelfTestDisplayMessageDelay", 100)
     _reload_and_test(user)

@@ -9,7 +9,7 @@ NEEDS_PACKAGES = False
 
 def run(user):
     from AnatomicalEmbedding.resources import list_weights
-    from AnatomicalEmbeddingLib.panels.PackageSetup import missingForEngine
+    from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 
     panel = user.open("AnatomicalLandmarks")
     setup = panel.setupPanel

@@ -6,9 +6,9 @@ import slicer
 from scans import add_patient, add_transform, turned
 from view_nodes import add_view
 
-from AnatomicalEmbeddingLib.scene import Views
-from AnatomicalEmbeddingLib.scene.boxes.BoxLabels import BoxLabels
-from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import WHOLE, BoxNode, FoundBox
+from AnatomicalEmbeddingLib.boxes.BoxLabels import BoxLabels
+from AnatomicalEmbeddingLib.boxes.BoxNodes import WHOLE, BoxNode, FoundBox
+from AnatomicalEmbeddingLib.shared import Views
 
 SIZE = 40.0
 

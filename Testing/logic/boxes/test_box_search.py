@@ -10,8 +10,8 @@ from box_bench import rois
 from scans import add_patient, finish
 
 from AnatomicalEmbedding.resources import resource
-from AnatomicalEmbeddingLib.scene.boxes.StructureNames import readable
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
+from AnatomicalEmbeddingLib.boxes.StructureNames import readable
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
 

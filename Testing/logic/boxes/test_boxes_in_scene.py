@@ -8,8 +8,8 @@ from box_bench import add_roi, add_turned, corners, known_in, roi_corners_world,
 from scans import add_patient, add_transform, finish, patient, turned
 
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
-from AnatomicalEmbeddingLib.scene import SceneNodes
-from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import ABSENT, CUT, WHOLE
+from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, WHOLE
+from AnatomicalEmbeddingLib.shared import SceneNodes
 from slicer_kit.scene import read_mrb, write_mrb
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")

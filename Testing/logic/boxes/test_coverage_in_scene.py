@@ -7,7 +7,7 @@ from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.embedding.coverage import find_coverage
 from AnatomicalEmbedding.embedding.orientation import FAULTS
-from AnatomicalEmbeddingLib.scene.boxes.CoverageLogic import CoverageLogic
+from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
 
 
 class CoverageBench:

@@ -9,9 +9,9 @@ from box_bench import BoxBench, add_roi, add_turned, corners, share_inside, trut
 from scans import add_patient, add_transform, turned
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbeddingLib.scene import SceneNodes
-from AnatomicalEmbeddingLib.scene.boxes.CropLogic import CropLogic
-from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas
+from AnatomicalEmbeddingLib.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas
 
 
 class CropBench(BoxBench):

@@ -11,8 +11,8 @@ from scans import add_patient, add_points, add_transform, patient, turned
 
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
-from AnatomicalEmbeddingLib.scene.boxes.BoxNodes import WHOLE
-from AnatomicalEmbeddingLib.scene.boxes.StructureExamples import BOX, POINTS, SEGMENT, StructureExamples
+from AnatomicalEmbeddingLib.boxes.BoxNodes import WHOLE
+from AnatomicalEmbeddingLib.boxes.StructureExamples import BOX, POINTS, SEGMENT, StructureExamples
 from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb
 
 LIVER = "liver"

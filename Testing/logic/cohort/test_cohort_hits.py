@@ -9,10 +9,10 @@ from scans import patient
 from view_nodes import add_view
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbeddingLib.scene import Views
-from AnatomicalEmbeddingLib.scene.cohort.CohortHits import CohortHits
-from AnatomicalEmbeddingLib.scene.cohort.CohortPlaces import readPlaces
-from AnatomicalEmbeddingLib.scene.VolumeNodes import ctVolumes, ijkToRas
+from AnatomicalEmbeddingLib.cohort.CohortHits import CohortHits
+from AnatomicalEmbeddingLib.cohort.CohortPlaces import readPlaces
+from AnatomicalEmbeddingLib.shared import Views
+from AnatomicalEmbeddingLib.shared.VolumeNodes import ctVolumes, ijkToRas
 
 HEADER = "scan,status,probability,expected_error_mm,r,a,s\n"
 

@@ -7,11 +7,11 @@ import vtk
 
 from AnatomicalEmbedding.followup.lesions import NO_SIZE, Guess
 from AnatomicalEmbedding.followup.record import Proposal
-from AnatomicalEmbeddingLib.scene.followup.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients
-from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
-from AnatomicalEmbeddingLib.scene.maps.MapStore import MapStore
-from AnatomicalEmbeddingLib.scene.SceneNodes import removeNode
+from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.followup.StudyOrder import patients
+from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
+from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.shared.SceneNodes import removeNode
 
 LISTS, LINES = "vtkMRMLMarkupsFiducialNode", "vtkMRMLMarkupsLineNode"
 LONG = ((-10.0, 0.0, 0.0), (10.0, 0.0, 0.0))

@@ -7,7 +7,7 @@ from follow_up_bench import LINES, LISTS, LONG, SHORT, drag
 from scans import add_transform, turned
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MOVED, Measurement
-from AnatomicalEmbeddingLib.scene.SceneNodes import parentName
+from AnatomicalEmbeddingLib.shared.SceneNodes import parentName
 
 
 def hierarchy_path(scene, node):

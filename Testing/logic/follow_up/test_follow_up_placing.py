@@ -4,7 +4,7 @@ import pytest
 from follow_up_bench import LINES, LISTS, LONG, SHORT
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MOVED, Measurement
-from AnatomicalEmbeddingLib.scene.Views import isPlacing
+from AnatomicalEmbeddingLib.shared.Views import isPlacing
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_click_is_still_awaited_when_the_studies_are_looked_at_again(bench, pa
 
 
 def test_another_tool_that_takes_the_mouse_keeps_its_way_of_placing(scene):
-    from AnatomicalEmbeddingLib.scene.followup.Placing import POINT, Placing
+    from AnatomicalEmbeddingLib.followup.Placing import POINT, Placing
 
     mouse, selection = (scene.GetNodeByID(f"vtkMRML{name}NodeSingleton") for name in ("Interaction", "Selection"))
     mouse.SetPlaceModePersistence(0)

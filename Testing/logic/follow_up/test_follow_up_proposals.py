@@ -8,7 +8,7 @@ from follow_up_bench import LONG, SHORT, FollowUpBench
 from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED
-from AnatomicalEmbeddingLib.scene.Views import compositeOf
+from AnatomicalEmbeddingLib.shared.Views import compositeOf
 
 DAYS = ("20230101", "20230601", "20240101")
 

@@ -31,8 +31,8 @@ def test_redo_brings_a_study_back_whose_volume_is_gone(bench, pair):
 
 
 def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):
-    from AnatomicalEmbeddingLib.scene.followup.ActionRules import NEXT, whyNot
-    from AnatomicalEmbeddingLib.scene.followup.LesionChoice import nextStep
+    from AnatomicalEmbeddingLib.followup.ActionRules import NEXT, whyNot
+    from AnatomicalEmbeddingLib.followup.LesionChoice import nextStep
 
     prior, current = pair
     for place in ((1.0, 2.0, 3.0), (4.0, 5.0, 6.0)):

@@ -19,7 +19,7 @@ from AnatomicalEmbedding.followup.record_file import write_record
 
 @pytest.fixture
 def importing(scene):
-    from AnatomicalEmbeddingLib.scene.followup import LesionImport
+    from AnatomicalEmbeddingLib.followup import LesionImport
 
     return LesionImport
 

@@ -10,7 +10,7 @@ from AnatomicalEmbedding.followup.lesions import MARKED, MERGED
 
 @pytest.fixture
 def pairing(scene):
-    from AnatomicalEmbeddingLib.scene.followup import Pairing as Pairing
+    from AnatomicalEmbeddingLib.followup import Pairing as Pairing
 
     return Pairing
 
@@ -121,7 +121,7 @@ def test_why_lesions_cannot_be_paired(bench, pair, pairing):
 
 
 def test_an_offer_ends_with_the_order_of_the_studies(apart, pairing):
-    from AnatomicalEmbeddingLib.scene.followup.StudyOrder import patients, setDate
+    from AnatomicalEmbeddingLib.followup.StudyOrder import patients, setDate
 
     offer = pairing.offerPairing(apart.logic, *apart.keys)
     first = apart.logic.volumes[apart.keys[0]]

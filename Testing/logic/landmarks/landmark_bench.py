@@ -5,7 +5,7 @@ import slicer
 import vtk
 from scans import add_points, finish, make_store, patient
 
-from AnatomicalEmbeddingLib.scene.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 
 NAMES = ("liver_dome", "diaphragm_dome_right", "kidney_left_lower_pole")
 

@@ -6,7 +6,7 @@ import vtk
 from landmark_bench import NAMES, tell
 from scans import add_points, patient
 
-from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import MATCHED, MOVED, REMOVED
+from AnatomicalEmbeddingLib.landmarks.AnswerList import MATCHED, MOVED, REMOVED
 
 
 def test_the_mouse_goes_on_placing_in_the_templates_list(bench, pair, scene, logics):

@@ -4,8 +4,8 @@ import numpy as np
 import slicer
 from scans import add_patient, add_points, finish, patient
 
-from AnatomicalEmbeddingLib.scene.landmarks.AnswerList import MATCHED, REMOVED, AnswerList
-from AnatomicalEmbeddingLib.scene.landmarks.ResultsTable import COLUMNS, writeResults
+from AnatomicalEmbeddingLib.landmarks.AnswerList import MATCHED, REMOVED, AnswerList
+from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, writeResults
 from slicer_kit.scene import read_mrb, write_mrb
 
 

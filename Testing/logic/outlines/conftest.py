@@ -6,7 +6,7 @@ import pytest
 from box_bench import add_segmentation
 from scans import add_patient
 
-from AnatomicalEmbeddingLib.scene.outlines.OutlineLogic import OutlineLogic
+from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
 
 SEGMENTS = {"liver": "Liver", "kidney_left": "Left kidney"}
 

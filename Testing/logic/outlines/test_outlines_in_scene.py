@@ -12,12 +12,12 @@ from training_runs import fake_engine
 from view_nodes import add_view
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbeddingLib.scene.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
-from AnatomicalEmbeddingLib.scene.maps.Engine import Choice
-from AnatomicalEmbeddingLib.scene.outlines import OutlineNodes
-from AnatomicalEmbeddingLib.scene.outlines.OutlineExamples import outlinedScans
-from AnatomicalEmbeddingLib.scene.outlines.OutlineFolder import OutlineFolder, fileNames
-from AnatomicalEmbeddingLib.scene.VolumeNodes import snapshot
+from AnatomicalEmbeddingLib.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
+from AnatomicalEmbeddingLib.outlines import OutlineNodes
+from AnatomicalEmbeddingLib.outlines.OutlineExamples import outlinedScans
+from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder, fileNames
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
+from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 from slicer_kit.scene import nodes_of_class
 
 QUICK = Choice(device="cpu")

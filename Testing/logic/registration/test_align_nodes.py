@@ -6,8 +6,8 @@ import slicer
 from align_bench import HIGH, LOW, registration, through
 from scans import add_transform, turned
 
-from AnatomicalEmbeddingLib.scene.registration.AlignmentNodes import align, alignmentOf, undoAlignment, whyNotInto
-from AnatomicalEmbeddingLib.scene.VolumeNodes import fromWorld, toWorld
+from AnatomicalEmbeddingLib.alignment.AlignmentNodes import align, alignmentOf, undoAlignment, whyNotInto
+from AnatomicalEmbeddingLib.shared.VolumeNodes import fromWorld, toWorld
 from slicer_kit.scene import read_mrb, write_mrb
 
 LINE = np.column_stack([np.arange(60.0, 320.0, 0.5), np.full(520, 10.0), np.full(520, 100.0)])  # leaves LOW..HIGH

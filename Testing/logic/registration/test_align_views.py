@@ -4,8 +4,8 @@ import pytest
 from scans import add_patient
 from view_nodes import add_view
 
-from AnatomicalEmbeddingLib.scene.registration.AlignmentViews import areLaidOver, layOver, takeAway
-from AnatomicalEmbeddingLib.scene.Views import compositeOf, volumeIn
+from AnatomicalEmbeddingLib.alignment.AlignmentViews import areLaidOver, layOver, takeAway
+from AnatomicalEmbeddingLib.shared.Views import compositeOf, volumeIn
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import slicer.util
 from align_bench import bent_pair, through
 from scans import add_transform, turned
 
-from AnatomicalEmbeddingLib.scene.registration.AlignmentNodes import alignmentOf
-from AnatomicalEmbeddingLib.scene.VolumeNodes import ijkToRas, scans, toWorld
+from AnatomicalEmbeddingLib.alignment.AlignmentNodes import alignmentOf
+from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas, scans, toWorld
 
 
 def body_points(bench, fixed) -> np.ndarray:

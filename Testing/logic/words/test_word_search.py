@@ -9,9 +9,9 @@ import slicer
 from scans import add_transform, patient, turned
 
 from AnatomicalEmbedding.scan.volume import transform_points
-from AnatomicalEmbeddingLib.scene import VolumeNodes
-from AnatomicalEmbeddingLib.scene.boxes.Segments import extremesIn, segmentIds
-from AnatomicalEmbeddingLib.scene.words import WordSearch
+from AnatomicalEmbeddingLib.boxes.Segments import extremesIn, segmentIds
+from AnatomicalEmbeddingLib.shared import VolumeNodes
+from AnatomicalEmbeddingLib.words import WordSearch
 
 
 def labels_at(number: int, world) -> str:

@@ -2,7 +2,7 @@
 
 import time
 
-from AnatomicalEmbeddingLib.scene.words.WordSearch import WordSearch
+from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
 
 
 class WordBench:

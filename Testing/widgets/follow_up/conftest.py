@@ -9,7 +9,7 @@ from scans import add_patient
 @pytest.fixture
 def module(kit, map_folder):
     """The module, not opened yet; maps are kept from test to test."""
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")

@@ -184,7 +184,7 @@ def test_a_study_from_dicom_is_reported_and_the_others_are_reported(prepared, th
 def test_a_series_whose_files_are_gone_is_not_reported(prepared, three, monkeypatch):
     monkeypatch.setattr(slicer, "dicomDatabase", Database({"1.2": "/gone/1.dcm"}), raising=False)
     three[0].SetAttribute("DICOM.instanceUIDs", "1.2")
-    from AnatomicalEmbeddingLib.scene.followup.FollowUpExport import instanceFiles
+    from AnatomicalEmbeddingLib.followup.FollowUpExport import instanceFiles
 
     assert instanceFiles(three[0]) == []
 
@@ -202,8 +202,8 @@ def test_an_error_of_writing_is_reported(prepared, tmp_path):
 
 
 def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_path, monkeypatch):
-    from AnatomicalEmbeddingLib.panels.followup import ExportPanel
-    from AnatomicalEmbeddingLib.panels.PackageSetup import InstallError
+    from AnatomicalEmbeddingLib.followup import ExportPanel
+    from AnatomicalEmbeddingLib.shared.panels.PackageSetup import InstallError
 
     missing, asked = {"html": ["jinja2"]}, []
 
@@ -226,7 +226,7 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
 def test_what_reports_need_is_among_the_requirements(kit):
     from slicer.packaging import load_requirements
 
-    from AnatomicalEmbeddingLib.panels import PackageSetup
+    from AnatomicalEmbeddingLib.shared.panels import PackageSetup
 
     listed = {each.name for each in load_requirements(PackageSetup.REQUIREMENTS_FILE)}
     assert {"jinja2", "pillow", "highdicom"} <= listed

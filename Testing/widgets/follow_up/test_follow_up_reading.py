@@ -6,7 +6,7 @@ from follow_up_actions import choose
 from scans import patient
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PROPOSED
-from AnatomicalEmbeddingLib.scene.Views import isPlacing
+from AnatomicalEmbeddingLib.shared.Views import isPlacing
 
 
 def test_the_header_is_complete(module):

@@ -6,7 +6,7 @@ import slicer.util
 from follow_up_actions import Reader, choose, column, entries
 from scans import add_patient
 
-from AnatomicalEmbeddingLib.scene import Views
+from AnatomicalEmbeddingLib.shared import Views
 
 
 def test_studies_are_listed_by_date_and_first_and_last_are_chosen(panel, three):

@@ -37,7 +37,7 @@ def test_pairing_says_why_it_cannot_be_done(reader):
 
 
 def test_pairing_waits_for_the_scans(reader, tmp_path):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(tmp_path))  # no map is kept there: the last scan takes seconds
     reader.mark("carina")

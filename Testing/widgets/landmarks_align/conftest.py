@@ -7,7 +7,7 @@ from scans import add_patient
 @pytest.fixture
 def panel(kit, map_folder):
     """The module on three scans, its maps kept from test to test."""
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(map_folder))
     ModuleSettings.setDevice("cpu")

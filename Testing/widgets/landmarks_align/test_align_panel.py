@@ -150,7 +150,7 @@ def test_a_resampled_volume_is_made_if_ticked_and_becomes_no_target(kit, panel):
 
 
 def test_show_lays_the_moving_scan_over_the_fixed_one_and_takes_it_away(kit, panel):
-    from AnatomicalEmbeddingLib.scene.Views import compositeOf
+    from AnatomicalEmbeddingLib.shared.Views import compositeOf
 
     button = panel.ui.alignShowButton
     kit.click(button)

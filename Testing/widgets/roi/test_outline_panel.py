@@ -13,7 +13,7 @@ from training_runs import fake_engine
 from view_nodes import add_view
 
 from AnatomicalEmbedding.segmentation.files import write_segments
-from AnatomicalEmbeddingLib.scene.Views import volumeIn
+from AnatomicalEmbeddingLib.shared.Views import volumeIn
 
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 COPIES = """
@@ -115,7 +115,7 @@ def test_cancel_stops_the_process(kit, ready, tmp_path):
 
 
 def test_folder_and_examples_are_remembered(kit, ready, tmp_path):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     assert ModuleSettings.value("outlineFolder", "") == str(tmp_path / "out")
     assert list(ready._parameterNode.outlineExamples) == [node("Segmentation")]

@@ -8,8 +8,8 @@ from roi_actions import boxes, cells, find, node, tick
 from scans import add_patient
 from view_nodes import add_view
 
-from AnatomicalEmbeddingLib.scene.SideBySide import AXIAL
-from AnatomicalEmbeddingLib.scene.Views import volumeIn
+from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL
+from AnatomicalEmbeddingLib.shared.Views import volumeIn
 
 # -- scans
 

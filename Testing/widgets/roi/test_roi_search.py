@@ -6,7 +6,7 @@ import slicer.util
 from roi_actions import boxes, cells, find, node, tick
 from view_nodes import add_view
 
-from AnatomicalEmbeddingLib.scene.Views import volumeIn
+from AnatomicalEmbeddingLib.shared.Views import volumeIn
 
 # -- library
 
@@ -36,7 +36,7 @@ def test_the_library_is_listed_searched_and_ticked(panel):
 
 
 def test_weights_without_a_library_are_reported_and_those_with_one_bring_it_back(panel):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     tick(panel, "Liver")
     ModuleSettings.setWeights("ape-ct-v3")
@@ -170,7 +170,7 @@ def test_scans_that_cannot_be_used_are_named_below(kit, panel):
 
 
 def test_missing_packages_are_reported_in_a_sentence(kit, panel, monkeypatch):
-    from AnatomicalEmbeddingLib.scene.maps.Engine import Engine
+    from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
     monkeypatch.setattr(Engine, "missingPackages", staticmethod(lambda: ["torch"]))
     tick(panel, "Liver")

@@ -7,7 +7,7 @@ from engines import InstantEngine, fresh
 @pytest.fixture
 def settings(kit, tmp_path):
     """Settings whose folder of maps is the test's own."""
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setCacheFolder(str(tmp_path / "maps"))
     return ModuleSettings
@@ -21,7 +21,7 @@ def engine():
 
 @pytest.fixture
 def session(kit, settings, engine):
-    from AnatomicalEmbeddingLib.panels.Session import Session
+    from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
     current = Session(kit.scene, engine)
     current.attach("panel")
@@ -44,7 +44,7 @@ def place(kit):
 @pytest.fixture
 def open_panel(kit, session, place):
     """open_panel(): the set-up section as the user finds it. open_panel(True): opened by the user."""
-    from AnatomicalEmbeddingLib.panels.SetupPanel import SetupPanel
+    from AnatomicalEmbeddingLib.shared.panels.SetupPanel import SetupPanel
 
     panels = []
 

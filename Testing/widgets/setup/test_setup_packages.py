@@ -48,7 +48,7 @@ def test_states_are_words_in_colours(open_panel, engine):
 
 
 def test_an_old_torch_counts_as_missing(open_panel, monkeypatch):
-    from AnatomicalEmbeddingLib.panels import PackageSetup, SetupPanel
+    from AnatomicalEmbeddingLib.shared.panels import PackageSetup, SetupPanel
 
     for module in (PackageSetup, SetupPanel):
         monkeypatch.setattr(module, "installedVersion", lambda name: {"torch": "1.13.1+cpu"}.get(name, "1.0"))
@@ -176,7 +176,7 @@ def test_slicer_s_own_packages_are_never_installed(kit, open_panel, engine, sett
 def test_requirements_name_nothing_that_every_slicer_brings(kit):
     from packaging.requirements import Requirement
 
-    from AnatomicalEmbeddingLib.panels.PackageSetup import REQUIREMENTS_FILE
+    from AnatomicalEmbeddingLib.shared.panels.PackageSetup import REQUIREMENTS_FILE
 
     lines = [line for line in REQUIREMENTS_FILE.read_text().splitlines() if line and not line.startswith("#")]
     names = {Requirement(line).name for line in lines}
@@ -196,7 +196,7 @@ def test_with_a_folder_of_wheels_nothing_else_is_used(kit, open_panel, engine, t
 
 
 def test_a_folder_of_wheels_is_forgotten_when_its_field_is_emptied(open_panel, tmp_path):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     edit = open_panel().ui.wheelFolderEdit
     edit.currentPath = str(tmp_path)
@@ -223,7 +223,7 @@ def test_an_older_slicer_is_answered_with_the_one_needed(kit, open_panel, engine
 
 
 def test_so_is_one_who_installs_what_training_needs(kit, monkeypatch):
-    from AnatomicalEmbeddingLib.panels.PackageSetup import InstallError, installRequirements
+    from AnatomicalEmbeddingLib.shared.panels.PackageSetup import InstallError, installRequirements
 
     monkeypatch.setitem(sys.modules, "slicer.packaging", None)
     with pytest.raises(InstallError, match=r"Slicer 5\.12 or newer"):

@@ -120,7 +120,7 @@ def test_the_section_loads_no_torch(open_panel, engine, settings, refuse_torch):
 
 
 def test_the_warning_comes_once_torch_is_loaded(kit, open_panel, engine, monkeypatch):
-    from AnatomicalEmbeddingLib.panels import SetupPanel
+    from AnatomicalEmbeddingLib.shared.panels import SetupPanel
 
     engine.warning = "The GPU has 1.0 of 2.0 GB free."
     loaded = []
@@ -233,7 +233,7 @@ def test_the_panel_asks_nothing_of_torch_while_a_worker_imports_it(session, open
     """Whoever asks then waits for the worker, and Slicer with it."""
     import torch
 
-    from AnatomicalEmbeddingLib.panels import SetupPanel
+    from AnatomicalEmbeddingLib.shared.panels import SetupPanel
 
     asked = []
     monkeypatch.setattr(SetupPanel, "deviceProblem", lambda device: asked.append(device) or "")

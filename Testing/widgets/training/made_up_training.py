@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from AnatomicalEmbeddingLib.scene.Signal import Signal
-from AnatomicalEmbeddingLib.scene.training.TrainingProcess import TrainingProgress, TrainingResult
-from AnatomicalEmbeddingLib.scene.training.TrainingRun import rememberRun
-from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.shared.Signal import Signal
+from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProgress, TrainingResult
+from AnatomicalEmbeddingLib.training.TrainingRun import rememberRun
+from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 MODULE = "AnatomicalEmbeddingTraining"
 

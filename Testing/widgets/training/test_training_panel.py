@@ -3,9 +3,9 @@
 import numpy as np
 from made_up_training import leave_run
 
-from AnatomicalEmbeddingLib.scene.processes.EngineProcess import FAILED, FINISHED, STOPPED
-from AnatomicalEmbeddingLib.scene.training.TrainingLog import Validations
-from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.shared.processes.EngineProcess import FAILED, FINISHED, STOPPED
+from AnatomicalEmbeddingLib.training.TrainingLog import Validations
+from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 
 def test_a_new_panel_fine_tunes_and_says_what_is_missing(panel, tmp_path):
@@ -165,7 +165,7 @@ def test_a_run_that_cannot_be_started_says_why(ready, monkeypatch):
 
 
 def test_finished_run_hands_its_weights_to_the_other_modules(ready, tmp_path):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     settings = ready.panel.form.settings()
     ready.start()
@@ -215,7 +215,7 @@ def test_missing_packages_are_named_and_installed(ready, monkeypatch):
 
 
 def test_only_what_is_missing_is_installed_through_slicers_packaging(ready, monkeypatch):
-    from AnatomicalEmbeddingLib.panels import PackageSetup
+    from AnatomicalEmbeddingLib.shared.panels import PackageSetup
 
     real = PackageSetup.find_spec
     monkeypatch.setattr(PackageSetup, "find_spec", lambda name: None if name == "lightning_fabric" else real(name))

@@ -7,9 +7,9 @@ import numpy as np
 from made_up_training import choose_all, load_training, open_panel
 from training_runs import fake_engine
 
-from AnatomicalEmbeddingLib.scene.training.TrainingLog import Validations
-from AnatomicalEmbeddingLib.scene.training.TrainingProcess import STOPPED, TrainingProcess
-from AnatomicalEmbeddingLib.scene.training.TrainingSettings import TrainingSettings
+from AnatomicalEmbeddingLib.training.TrainingLog import Validations
+from AnatomicalEmbeddingLib.training.TrainingProcess import STOPPED, TrainingProcess
+from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 
 def test_parameter_node_mirrors_the_settings(panel):
@@ -57,7 +57,7 @@ def test_a_new_scene_starts_with_the_last_run_of_this_computer(ready, tmp_path):
 
 
 def test_damaged_stored_settings_are_defaults(kit, module):
-    from AnatomicalEmbeddingLib.panels import ModuleSettings
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setValue("training", "[1")
     panel = open_panel(kit, module)

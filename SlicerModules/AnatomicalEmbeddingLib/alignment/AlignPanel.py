@@ -1,0 +1,234 @@
+"""The section "Align volumes": what is laid on what and how, progress, the result in words, showing and undoing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+import qt
+from slicer.i18n import tr as _
+
+from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE, RIGID
+
+from ..shared.panels.Session import Session
+from ..shared.panels.Widgets import BAD, coloured, fillComboBox, showText
+from ..shared.Signal import Listener, Signal
+from ..shared.Views import fit, viewsOf
+from .AlignmentLogic import AlignmentLogic
+from .AlignmentNodes import alignmentOf
+from .AlignmentViews import areLaidOver, layOver, takeAway
+
+
+def _kinds() -> dict[str, tuple[str, str]]:
+    """Title and tool tip of each kind; times on a CPU, without preparing the scans."""
+    return {
+        RIGID: (_("Rigid"), _("Turns and shifts the scan, and bends nothing. One to three seconds.")),
+        AFFINE: (_("Affine"), _("Also stretches and shears it as a whole. One to three seconds.")),
+        COARSE: (_("Coarse"), _("Also bends it smoothly, to follow organs that have moved. One to three seconds.")),
+        DEFORMABLE: (
+            _("Deformable"),
+            _("Also compares the images, for the closest fit. Two to ten seconds."),
+        ),
+    }
+
+
+class _State(NamedTuple):
+    """All that is shown. fixed, moving: names, "" where these are not two volumes. progress: per cent and what is done,
+    None at rest. text: what came of it, or an error.
+    """
+
+    fixed: str
+    moving: str
+    kind: str
+    problem: str
+    progress: tuple[int, str] | None
+    laidOver: bool
+    aligned: bool
+    text: str
+    isError: bool
+
+
+class AlignPanel(Listener):
+    """kindChosen(kind): the user has chosen another kind. ui: holds alignFixedSelector, alignMovingSelector and the
+    other widgets named align...; selectors and the tick box are bound to parameters by the module.
+    """
+
+    def __init__(self, ui, logic: AlignmentLogic, session: Session) -> None:
+        self.ui, self.logic, self._session = ui, logic, session
+        self.kindChosen = Signal()
+        self._template, self._targets = None, []
+        self._said = ""
+        self._shown: _State | None = None
+        self._kinds = _kinds()
+        self._fillKinds(DEFORMABLE)
+        ui.alignKindComboBox.connect("currentIndexChanged(int)", self._onKind)
+        ui.alignButton.connect("clicked(bool)", self.onAlign)
+        ui.alignShowButton.connect("clicked(bool)", self.onShow)
+        ui.alignColoursCheckBox.connect("toggled(bool)", self._onColours)
+        ui.alignUndoButton.connect("clicked(bool)", self.onUndo)
+        ui.alignLabel.setTextFormat(qt.Qt.RichText)
+        self.listen(logic.reported, self._say)
+        session.addWork(self._isWorking)
+        self.atEnd(lambda: session.removeWork(self._isWorking))
+        self.listen(session.ticked, self._onTick)
+        self.update()
+
+    def show(self, kind: str, template, targets: Sequence) -> None:
+        """Bring the section in line with the parameters. template, targets: what is aligned unless chosen otherwise."""
+        known = kind if kind in self._kinds else DEFORMABLE  # a scene of another version may name another
+        if known != self._kind:
+            self._fillKinds(known)
+        self._template, self._targets = template, list(targets)
+        _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
+        _nameDefault(self.ui.alignMovingSelector, _("First other scan"), self._otherScan)
+        self.update()
+
+    def clear(self) -> None:
+        """The scene is closing."""
+        self.logic.cancel()
+        self._template, self._targets = None, []
+        self._said = ""
+
+    @property
+    def fixed(self):
+        """The volume that stays where it is: the chosen one, else the template."""
+        return self.ui.alignFixedSelector.currentNode() or self._template
+
+    @property
+    def moving(self):
+        """The volume that is laid on it: the chosen one, else the first that is not fixed."""
+        return self.ui.alignMovingSelector.currentNode() or self._otherScan
+
+    @property
+    def _otherScan(self):
+        return next((scan for scan in [self._template, *self._targets] if scan is not self.fixed), None)
+
+    # -- what the user does
+
+    def onAlign(self) -> None:
+        """Align, or stop."""
+        self._said = ""
+        if self.logic.busy:
+            self.logic.cancel()
+        else:
+            ui = self.ui
+            resample, transform = ui.alignResampleCheckBox.checked, ui.alignTransformSelector.currentNode()
+            self.logic.start(self.fixed, self.moving, self._kind, transform, resample)
+        self.update()
+
+    def onShow(self) -> None:
+        """Lay the moving volume over the fixed one in the views, or take it away."""
+        scene, fixed, moving = self._session.scene, self.fixed, self.moving
+        if areLaidOver(scene, fixed, moving):
+            takeAway(scene, fixed, moving)
+        else:
+            shown = bool(viewsOf(scene, fixed))
+            if not layOver(scene, fixed, moving, self.ui.alignColoursCheckBox.checked):
+                self._say(_("There are no slice views to show them in."))
+            elif not shown:
+                fit(scene, fixed)
+        self.update()
+
+    def _onColours(self, on: bool) -> None:
+        if areLaidOver(self._session.scene, self.fixed, self.moving):
+            layOver(self._session.scene, self.fixed, self.moving, on)
+
+    def onUndo(self) -> None:
+        """Put the moving volume back to where it was."""
+        self._said = ""
+        self.logic.undo(self.moving)
+        self.update()
+
+    def _onKind(self, index: int) -> None:
+        self._said = ""
+        self.kindChosen.emit(self._kind)
+
+    def _fillKinds(self, chosen: str) -> None:
+        combo = self.ui.alignKindComboBox
+        fillComboBox(combo, [(kind, title) for kind, (title, _tip) in self._kinds.items()], chosen)
+        for number, (_title, tip) in enumerate(self._kinds.values()):
+            combo.setItemData(number, tip, qt.Qt.ToolTipRole)
+
+    @property
+    def _kind(self) -> str:
+        return self.ui.alignKindComboBox.currentData
+
+    # -- showing
+
+    def _onTick(self) -> None:
+        self.logic.poll()
+        self.update()
+
+    def _isWorking(self) -> bool:
+        return self.logic.busy
+
+    def _say(self, sentence: str) -> None:
+        self._said = sentence
+
+    def update(self) -> None:
+        """Show the state as it is now; does nothing while nothing has changed."""
+        state = self._state()
+        if state != self._shown:
+            self._shown = state
+            self._show(state)
+
+    def _state(self) -> _State:
+        fixed, moving, logic = self.fixed, self.moving, self.logic
+        problem = logic.problem(fixed, moving, self._kind, self.ui.alignTransformSelector.currentNode())
+        both = fixed is not None and moving is not None and fixed is not moving
+        alignment = alignmentOf(moving)
+        share, what = logic.progress
+        return _State(
+            fixed.GetName() if both else "",
+            moving.GetName() if both else "",
+            self._kind,
+            problem,
+            (round(100 * share), what) if logic.busy else None,
+            both and areLaidOver(self._session.scene, fixed, moving),
+            alignment is not None,
+            self._said or ("" if alignment is None else alignment.GetDescription() or ""),
+            bool(self._said),
+        )
+
+    def _show(self, state: _State) -> None:
+        ui, busy = self.ui, state.progress is not None
+        names = {"fixed": state.fixed, "moving": state.moving}
+        ui.alignKindComboBox.toolTip = self._kinds[state.kind][1]
+        for widget in (
+            ui.alignFixedSelector,
+            ui.alignMovingSelector,
+            ui.alignKindComboBox,
+            ui.alignTransformSelector,
+            ui.alignResampleCheckBox,
+        ):
+            widget.enabled = not busy
+        lay = _("Lay {moving} on {fixed}; scans that are not prepared are prepared first.").format(**names)
+        stop = _("Stop; nothing is changed in the scene.")
+        ui.alignButton.text = _("Cancel") if busy else _("Align")
+        ui.alignButton.enabled = busy or not state.problem
+        ui.alignButton.toolTip = stop if busy else state.problem or lay
+        missing = "" if state.fixed else _("Choose two scans first.")
+        over = _("{moving} half transparent over {fixed}; the slider of the slice views mixes them.").format(**names)
+        alone = _("{fixed} alone in the views.").format(**names)
+        ui.alignShowButton.text = _("Show fixed alone") if state.laidOver else _("Show both")
+        ui.alignShowButton.enabled = not missing
+        ui.alignShowButton.toolTip = missing or (alone if state.laidOver else over)
+        ui.alignUndoButton.enabled = state.aligned and not busy
+        back = _("Put {moving} back to where it was; the transform stays in the scene.").format(**names)
+        ui.alignUndoButton.toolTip = back if state.aligned else _("The moving scan is not aligned.")
+        ui.alignProgressBar.setVisible(busy)  # whether the panel is shown or not, so `visible` cannot be asked
+        if busy:
+            ui.alignProgressBar.value = state.progress[0]
+            ui.alignProgressBar.format = f"{state.progress[1]}  %p%"
+        showText(ui.alignLabel, coloured(state.text, BAD) if state.isError else escape(state.text))
+
+
+def _nameDefault(selector, title: str, node) -> None:
+    """What an empty selector stands for. Setting it moves an empty selector to its first node."""
+    text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
+    if selector.noneDisplay != text:
+        chosen, blocked = selector.currentNode(), selector.blockSignals(True)
+        selector.noneDisplay = text
+        selector.setCurrentNode(chosen)
+        selector.blockSignals(blocked)

@@ -1,0 +1,120 @@
+"""Alignments in the scene: the transform that lays a moving volume on a fixed one, and the resampled volume.
+
+A registration maps points of the fixed scan to the moving one, in each scan's own RAS mm. A transform node below which
+the moving volume lies maps the other way, to its parent: so the registration is its transform FROM parent, and Slicer
+works out the inverse where it needs one. The node lies below the fixed volume's own parent transform, whatever that is;
+the moving volume's former one counts no more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import slicer
+import slicer.util
+import vtk
+from vtk.util.numpy_support import numpy_to_vtk
+
+from ..shared import SceneNodes
+from ..shared.VolumeNodes import SOURCE_ROLE, copyLooks, ctVolumes
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.registration.spline import SplineField
+    from AnatomicalEmbedding.registration.transform import Registration
+    from AnatomicalEmbedding.scan.volume import Volume
+
+FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
+_BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # what the moving volume lay below before it was aligned
+_LINEAR, _ANY = "vtkMRMLLinearTransformNode", "vtkMRMLTransformNode"
+
+
+def alignmentOf(volumeNode):
+    """The transform node that aligns the volume now, or None."""
+    node = None if volumeNode is None else volumeNode.GetParentTransformNode()
+    return node if node is not None and node.GetNodeReference(MOVING_ROLE) is volumeNode else None
+
+
+def whyNotInto(transformNode, fixedNode, movingNode, bending: bool) -> str:
+    """Why an alignment cannot be written to this transform node, a sentence with the remedy; "" where it can."""
+    name, other = transformNode.GetName(), "choose another transform, or a new one."
+    if transformNode.GetClassName() not in ((_ANY,) if bending else (_ANY, _LINEAR)):
+        return f"{name}: is for transforms of another sort; {other}"
+    above = fixedNode.GetParentTransformNode()
+    while above is not None:
+        if above is transformNode:
+            return f"{name}: moves {fixedNode.GetName()}, the fixed scan; {other}"
+        above = above.GetParentTransformNode()
+    if movingNode.GetParentTransformNode() is transformNode and alignmentOf(movingNode) is None:
+        return f"{name}: {movingNode.GetName()} lies below it already, and its content would be lost; {other}"
+    for volume in ctVolumes(fixedNode.GetScene()):
+        if volume is not movingNode and volume.GetParentTransformNode() is transformNode:
+            return f"{name}: {volume.GetName()} lies below it and would be moved too; {other}"
+    return ""
+
+
+def align(scene, registration: Registration, fixedNode, movingNode, transformNode=None):
+    """Put the moving volume below a transform that lays it on the fixed one, made where none is given; returns it."""
+    linear = registration.field is None
+    if transformNode is None:
+        name = SceneNodes.freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
+        transformNode = scene.AddNewNodeByClass(_LINEAR if linear else _ANY, name)
+    known = alignmentOf(movingNode)
+    before = movingNode.GetTransformNodeID() if known is None else known.GetNodeReferenceID(_BEFORE_ROLE)
+    with slicer.util.NodeModify(transformNode):
+        transformNode.SetAndObserveTransformFromParent(None)  # a node that holds a bending one takes no matrix
+        if linear:
+            transformNode.SetMatrixTransformFromParent(slicer.util.vtkMatrixFromArray(registration.affine))
+        else:
+            transformNode.SetAndObserveTransformFromParent(_splineTransform(registration.affine, registration.field))
+        transformNode.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
+        transformNode.SetNodeReferenceID(FIXED_ROLE, fixedNode.GetID())
+        transformNode.SetNodeReferenceID(MOVING_ROLE, movingNode.GetID())
+        transformNode.SetNodeReferenceID(_BEFORE_ROLE, before)
+    movingNode.SetAndObserveTransformNodeID(transformNode.GetID())
+    return transformNode
+
+
+def undoAlignment(volumeNode) -> None:
+    """Put an aligned volume back to where it was; the transform stays in the scene."""
+    volumeNode.SetAndObserveTransformNodeID(alignmentOf(volumeNode).GetNodeReferenceID(_BEFORE_ROLE))
+
+
+def addResampled(scene, resampled: Volume, fixedNode, movingNode):
+    """A new volume next to the fixed one, below the same parent transform, with the looks of the moving one."""
+    name = SceneNodes.freeName(scene, f"{movingNode.GetName()} on {fixedNode.GetName()}")
+    node = scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
+    node.SetNodeReferenceID(SOURCE_ROLE, movingNode.GetID())  # before anyone takes it for another CT
+    slicer.util.updateVolumeFromArray(node, resampled.voxels)
+    node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(resampled.ijk_to_ras))
+    node.SetVoxelValueQuantity(movingNode.GetVoxelValueQuantity())
+    node.SetVoxelValueUnits(movingNode.GetVoxelValueUnits())
+    node.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
+    copyLooks(movingNode, node)
+    SceneNodes.placeNextTo(scene, node, fixedNode)
+    return node
+
+
+def _splineTransform(affine: np.ndarray, field: SplineField):
+    """affine(x) + field(x) as a B-spline before an affine map, which is what transform files can hold.
+
+    Beyond the fixed scan's box the displacement dies away within three knots.
+    """
+    knots = field.coefficients.double().numpy()
+    moved = np.tensordot(np.linalg.inv(affine[:3, :3]), knots, axes=1)
+    grid = vtk.vtkImageData()
+    grid.SetDimensions(*reversed(knots.shape[1:]))
+    grid.SetOrigin(*(low - field.knot_mm for low in field.low))
+    grid.SetSpacing(*[field.knot_mm] * 3)
+    values = np.ascontiguousarray(np.moveaxis(moved, 0, -1).reshape(-1, 3))
+    grid.GetPointData().SetScalars(numpy_to_vtk(values, deep=True))
+    spline = slicer.vtkOrientedBSplineTransform()
+    spline.SetCoefficientData(grid)
+    spline.SetBorderModeToZero()  # as it will be once read from a file
+    linear = vtk.vtkTransform()
+    linear.SetMatrix(slicer.util.vtkMatrixFromArray(affine))
+    whole = vtk.vtkGeneralTransform()
+    whole.PostMultiply()
+    whole.Concatenate(spline)
+    whole.Concatenate(linear)
+    return whole

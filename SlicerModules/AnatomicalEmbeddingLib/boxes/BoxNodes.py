@@ -1,0 +1,236 @@
+"""Found boxes in the scene: an ROI node for each structure and volume, with what is known of the box kept on the node.
+
+The ROI lies below the volume's parent transform, so its own coordinates are the volume's RAS mm. Structures that a scan
+does not show have no ROI; that they were looked for is kept on the volume node.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import count
+
+import numpy as np
+from slicer.util import NodeModify
+
+from AnatomicalEmbedding.anatomy.names import canonical_name
+
+from ..shared import SceneNodes, Views
+from ..shared.SceneNodes import nodesOf
+from ..shared.VolumeNodes import ijkToRas
+from .RoiGeometry import boxIn, isDrawn, setBox, shape
+from .StructureNames import readable
+
+WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
+VOLUME_ROLE, STRUCTURE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.Structure"
+FOLDER = "Boxes"
+_FOUND, _WRITTEN, _ABSENT = "AnatomicalEmbedding.Box", "AnatomicalEmbedding.BoxWritten", "AnatomicalEmbedding.Absent"
+_CLASS = "vtkMRMLMarkupsROINode"
+_EDITED_MM = 1e-3
+_GOLDEN = 0.618033988749895  # steps of it around the circle of hues never come close to each other
+
+
+@dataclass(frozen=True)
+class FoundBox:
+    """What is known of a structure in a volume.
+
+    status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the share of the structure that its box should hold.
+    present: the share of its points that the scan shows. sigmaMm: likely error of each side. cut: sides beyond the
+    scan. byOwn: found by the user's own examples. madeFrom: the weights and the scan. times: volume of the box over
+    that of the structure's own box, as far as is known; 0 where it is not.
+    """
+
+    structure: str
+    status: str
+    recall: float
+    present: float
+    sigmaMm: tuple[float, ...]
+    cut: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    byOwn: bool = False
+    madeFrom: str = ""
+    times: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """As a sentence, for descriptions and tool tips."""
+        source = "by your examples" if self.byOwn else "by the library"
+        if self.status == ABSENT:
+            return f"absent: this scan does not seem to show it ({source})"
+        status = "perhaps cut by the scan's edge, perhaps elsewhere" if self.status == UNCERTAIN else self.status
+        where = f", beyond the scan at its {' and '.join(self.cut)} side" if self.cut else ""
+        error = f"likely error of a side {max(self.sigmaMm):.0f} mm"
+        remarks = "".join(f"; {remark}" for remark in self.remarks)
+        size = f", about {self.times:.1f} times the structure's own box" if self.times else ""
+        return f"{status}{where}; grown for a recall of {self.recall:g}{size}, {error} ({source}){remarks}"
+
+
+class BoxNode:
+    """A found box on its ROI node."""
+
+    def __init__(self, node) -> None:
+        self.node = node
+
+    @classmethod
+    def create(cls, scene, structure: str, volumeNode, colour: tuple[float, float, float]) -> BoxNode:
+        name = SceneNodes.freeName(scene, f"{readable(structure)} in {volumeNode.GetName()}")
+        with Views.keepingPlaceNode(scene):
+            node = scene.AddNewNodeByClass(_CLASS, name)
+        node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
+        node.SetAttribute(STRUCTURE, structure)
+        node.CreateDefaultDisplayNodes()
+        display = node.GetDisplayNode()
+        display.SetSelectedColor(*colour)
+        display.SetColor(*colour)
+        display.SetFillVisibility(False)  # a filled box looks like a label
+        display.SetFillOpacity(0.0)
+        display.SetPointLabelsVisibility(False)
+        display.SetPropertiesLabelVisibility(False)  # `BoxLabels` writes the names
+        SceneNodes.placeInFolder(scene, node, volumeNode, FOLDER)
+        found = cls(node)
+        found.setInteractive(False)
+        return found
+
+    @property
+    def structure(self) -> str:
+        return canonical_name(self.node.GetAttribute(STRUCTURE))
+
+    @property
+    def volumeNode(self):
+        return self.node.GetNodeReference(VOLUME_ROLE)
+
+    @property
+    def found(self) -> FoundBox | None:
+        """What was found, or None for a node that nothing was written on."""
+        text = self.node.GetAttribute(_FOUND)
+        return _fromText(text) if text else None
+
+    @property
+    def box(self) -> np.ndarray:
+        """(2, 3) in the volume's own RAS mm, as the ROI is now."""
+        return boxIn(self.volumeNode, self.node)
+
+    @property
+    def edited(self) -> bool:
+        """Has the ROI been changed since it was written?"""
+        text = self.node.GetAttribute(_WRITTEN)
+        if not text:
+            return True
+        written = json.loads(text)
+        moved = np.abs(np.array(shape(self.node)) - written["shape"]).max() > _EDITED_MM
+        elsewhere = self.node.GetTransformNodeID() != self.volumeNode.GetTransformNodeID()
+        return bool(moved or (elsewhere and self._sameGrid(written)))
+
+    def write(self, box: np.ndarray, found: FoundBox) -> None:
+        """Make the ROI a box (2, 3) of the volume's own RAS mm, and remember what is known of it."""
+        node, volume = self.node, self.volumeNode
+        grid = np.round(ijkToRas(volume), 6).ravel().tolist()
+        with NodeModify(node):
+            setBox(node, volume, box)
+            node.SetAttribute(_FOUND, json.dumps(asdict(found)))
+            node.SetAttribute(_WRITTEN, json.dumps({"shape": shape(node), "grid": grid}))
+            node.SetNthControlPointLabel(0, readable(found.structure))
+            node.SetNthControlPointDescription(0, found.text)  # a markups node's own is overwritten by MRML
+
+    def follow(self, transformId: str | None) -> None:
+        """Lie below this transform, the volume's new one, unless the volume's own coordinates have changed with it (a
+        hardened transform), which leaves the ROI where it is in the world.
+        """
+        text = self.node.GetAttribute(_WRITTEN)
+        if text and self._sameGrid(json.loads(text)):
+            self.node.SetAndObserveTransformNodeID(transformId)
+
+    def setInteractive(self, on: bool) -> None:
+        """Show or hide the handles by which the mouse changes the ROI; those of many hide the scan."""
+        display = self.node.GetDisplayNode()
+        if display is not None and bool(display.GetHandlesInteractive()) != on:
+            display.SetHandlesInteractive(on)
+
+    def showOnlyInOwnViews(self, scene) -> None:
+        if self.node.GetDisplayNode() is not None and self.volumeNode is not None:
+            Views.showOnlyIn(self.node.GetDisplayNode(), scene, self.volumeNode)
+
+    def _sameGrid(self, written: dict) -> bool:
+        return bool(np.allclose(written["grid"], ijkToRas(self.volumeNode).ravel(), atol=1e-5))
+
+
+def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
+    """Boxes in a volume by structure."""
+    return boxesByVolume(scene).get(volumeNode.GetID(), {})
+
+
+def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
+    """Boxes of the scene by volume ID and structure; none whose volume has gone or whose ROI was emptied."""
+    found: dict[str, dict[str, BoxNode]] = {}
+    for node in nodesOf(scene, _CLASS):
+        volume = node.GetNodeReference(VOLUME_ROLE) if node.GetAttribute(STRUCTURE) else None
+        if volume is not None and isDrawn(node):
+            # the first counts: a later one of the same name is a copy that the user made
+            found.setdefault(volume.GetID(), {}).setdefault(BoxNode(node).structure, BoxNode(node))
+    return found
+
+
+def removeEmptied(scene, volumeNode) -> None:
+    """Remove ROIs of found boxes in a volume whose point the user has deleted."""
+    for node in nodesOf(scene, _CLASS):
+        mine = node.GetAttribute(STRUCTURE) and node.GetNodeReference(VOLUME_ROLE) is volumeNode
+        if mine and not isDrawn(node):
+            SceneNodes.removeNode(scene, node)
+
+
+def absentIn(volumeNode) -> dict[str, FoundBox]:
+    """Structures that were looked for and that the volume does not seem to show."""
+    text = volumeNode.GetAttribute(_ABSENT)
+    return {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()} if text else {}
+
+
+def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
+    """Remember which structures are absent, and (None) which are not known to be; what is known of others stays."""
+    before = absentIn(volumeNode)
+    known = {name: found for name, found in {**before, **changes}.items() if found is not None}
+    if known == before:
+        return
+    if known:
+        volumeNode.SetAttribute(_ABSENT, json.dumps({name: asdict(found) for name, found in known.items()}))
+    else:
+        volumeNode.RemoveAttribute(_ABSENT)
+
+
+def _fromText(text: str) -> FoundBox:
+    return _fromValues(json.loads(text))
+
+
+def _fromValues(values: dict) -> FoundBox:
+    found = FoundBox(**values)
+    name = canonical_name(found.structure)  # scenes saved before have other spellings
+    return replace(
+        found, structure=name, sigmaMm=tuple(found.sigmaMm), cut=tuple(found.cut), remarks=tuple(found.remarks)
+    )
+
+
+class Palette:
+    """A distinct colour for each structure, the one that its boxes in the scene have."""
+
+    def __init__(self, scene) -> None:
+        self._colours: dict[str, tuple[float, float, float]] = {}
+        for boxes in boxesByVolume(scene).values():
+            for structure, box in boxes.items():
+                if box.node.GetDisplayNode() is not None:
+                    self._colours.setdefault(structure, box.node.GetDisplayNode().GetSelectedColor())
+
+    def colour(self, structure: str) -> tuple[float, float, float]:
+        """The structure's; of a new one, the first that is free."""
+        if structure not in self._colours:
+            used = {_rounded(colour) for colour in self._colours.values()}
+            self._colours[structure] = next(c for c in map(_colour, count()) if _rounded(c) not in used)
+        return self._colours[structure]
+
+
+def _rounded(colour: tuple[float, float, float]) -> tuple[float, ...]:
+    return tuple(round(part, 2) for part in colour)
+
+
+def _colour(number: int) -> tuple[float, float, float]:
+    return colorsys.hls_to_rgb((0.08 + number * _GOLDEN) % 1, (0.55, 0.68, 0.45)[number // 9 % 3], 0.85)

@@ -1,0 +1,46 @@
+"""The table of coverage: for each scan the part of the body that it holds, and how it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import qt
+from slicer.i18n import tr as _
+
+from ..shared.Colours import FAULT
+from ..shared.panels.Widgets import putCell, setColumns
+from .CoverageLogic import CoverageLogic
+
+
+class CoverageTable:
+    """Shows a CoverageLogic's rows of some volumes."""
+
+    def __init__(self, tableWidget, logic: CoverageLogic) -> None:
+        self.widget, self.logic = tableWidget, logic
+        self._volumes: list = []
+        self._shown: list | None = None
+        setColumns(tableWidget, [_("Scan"), _("Holds"), _("Orientation")])
+        tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
+        tableWidget.setWordWrap(True)
+        header = tableWidget.horizontalHeader()
+        header.setSectionResizeMode(0, qt.QHeaderView.ResizeToContents)
+        header.setSectionResizeMode(1, qt.QHeaderView.Stretch)
+        header.setSectionResizeMode(2, qt.QHeaderView.ResizeToContents)
+        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
+
+    def setVolumes(self, nodes: Sequence) -> None:
+        """The volumes of the rows."""
+        self._volumes = list(nodes)
+
+    def update(self) -> None:
+        """Show what is known now; does nothing while nothing has changed."""
+        self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.store.scene]
+        rows = [self.logic.row(node) for node in self._volumes]
+        if rows == self._shown:
+            return
+        self._shown = rows
+        self.widget.setRowCount(len(rows))
+        for n, row in enumerate(rows):
+            stored = "; ".join(row.faults) or (_("no fault found") if row.known else "")
+            for column, text in enumerate((row.name, row.holds, stored)):
+                putCell(self.widget, n, column, text, text, FAULT if row.faults and column == 2 else None)

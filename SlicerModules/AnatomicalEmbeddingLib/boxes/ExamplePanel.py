@@ -1,0 +1,186 @@
+"""The user's own examples: choosing what marks a structure, and the list of those that there are."""
+
+from __future__ import annotations
+
+import qt
+import slicer
+from slicer.i18n import tr as _
+
+from ..shared.Flag import Flag
+from ..shared.panels.Widgets import fillComboBox, setColumns
+from ..shared.Signal import Listener, Signal
+from .BoxNodes import STRUCTURE, VOLUME_ROLE
+from .Segments import segmentIds, segmentName
+from .StructureExamples import BOX, POINTS, SEGMENT, MarkedExample, StructureExamples
+from .StructureNames import readable, titled
+
+_ALL_SEGMENTS = "*"
+
+
+class ExamplePanel(Listener):
+    """reported(sentence): to be read. added(structures): examples of these were added. changed(): a structure was
+    ticked or unticked. ui: the module's widgets by name.
+    """
+
+    def __init__(self, ui, examples: StructureExamples) -> None:
+        self.ui, self.examples = ui, examples
+        self.reported, self.added, self.changed = Signal(), Signal(), Signal()
+        self._rows: list[MarkedExample] = []
+        self._chosen: set[str] = set()
+        self._filling = Flag()
+        self._kinds = {BOX: _("box"), SEGMENT: _("segment"), POINTS: _("six points")}
+        self.table = ui.exampleTable
+        setColumns(self.table, [_("Structure"), _("Marked by"), _("Scan")])
+        self.table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.Stretch)
+        self.table.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
+        self.table.connect("itemChanged(QTableWidgetItem*)", self._onItem)
+        self.table.connect("itemSelectionChanged()", self._showButtons)
+        ui.markingSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._onMarking)
+        ui.newBoxButton.connect("clicked(bool)", lambda: self._draw("vtkMRMLMarkupsROINode", _("Example box")))
+        ui.newPointsButton.connect("clicked(bool)", lambda: self._draw("vtkMRMLMarkupsFiducialNode", _("Six points")))
+        ui.exampleVolumeSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._showButtons)
+        ui.segmentSelector.connect("currentIndexChanged(int)", self._showButtons)
+        ui.structureEdit.connect("textChanged(QString)", self._showButtons)
+        ui.structureEdit.connect("returnPressed()", self._onReturn)
+        ui.addExampleButton.connect("clicked(bool)", self._onAdd)
+        ui.removeExampleButton.connect("clicked(bool)", self._onRemove)
+        self.listen(examples.changed, self.update)
+        self._onMarking(ui.markingSelector.currentNode())
+        self.update()
+
+    @property
+    def names(self) -> list[str]:
+        """Structures that have an example."""
+        return list(dict.fromkeys(example.structure for example in self._rows))
+
+    @property
+    def chosen(self) -> list[str]:
+        """Of these, the ones that are ticked."""
+        return [name for name in self.names if name in self._chosen]
+
+    def setChosen(self, names) -> None:
+        """Tick these structures and no others; `changed` is not emitted."""
+        if set(names) != self._chosen:
+            self._chosen = set(names)
+            self.update()
+
+    def update(self) -> None:
+        """Show the examples as they are now."""
+        self._rows = self.examples.all()
+        with self._filling:
+            self.table.setRowCount(len(self._rows))
+            for row, example in enumerate(self._rows):
+                marked = f"{example.name} ({self._kinds[example.kind]})"
+                for column, text in enumerate((titled(example.structure), marked, example.volumeNode.GetName())):
+                    item = qt.QTableWidgetItem(text)
+                    item.setToolTip(text)
+                    item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
+                    if column == 0:
+                        item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable)
+                        item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
+                    self.table.setItem(row, column, item)
+        count = len(self._rows)
+        title = _("My examples ({count})").format(count=count) if count else _("My examples")
+        self.ui.structureTabs.setTabText(self.ui.structureTabs.indexOf(self.ui.examplesTab), title)
+        self._showButtons()
+
+    def _onItem(self, item) -> None:
+        if self._filling or item.column() != 0 or item.row() >= len(self._rows):
+            return
+        structure = self._rows[item.row()].structure
+        if item.checkState() == qt.Qt.Checked:
+            self._chosen.add(structure)
+        else:
+            self._chosen.discard(structure)
+        self.update()
+        self.changed.emit()
+
+    def _onMarking(self, node) -> None:
+        """Another node marks the structure: take over what it knows of itself."""
+        ui = self.ui
+        isSegmentation = node is not None and node.IsA("vtkMRMLSegmentationNode")
+        ui.placeWidget.setCurrentNode(None if isSegmentation else node)
+        ui.placeWidget.enabled = node is not None and not isSegmentation
+        segments = [(_ALL_SEGMENTS, _("All segments, by their names"))] if isSegmentation else []
+        if isSegmentation:
+            segments += [(segmentId, segmentName(node, segmentId)) for segmentId in segmentIds(node)]
+        fillComboBox(ui.segmentSelector, segments, _ALL_SEGMENTS if segments else None)
+        ui.segmentLabel.visible = ui.segmentSelector.visible = isSegmentation
+        volume = self._volumeOf(node, isSegmentation)
+        if volume is not None:
+            ui.exampleVolumeSelector.setCurrentNode(volume)
+        if node is not None and node.GetAttribute(STRUCTURE):
+            ui.structureEdit.text = readable(node.GetAttribute(STRUCTURE))
+        self._showButtons()
+
+    def _volumeOf(self, node, isSegmentation: bool):
+        """The volume that the node was made for, where it states it."""
+        if node is None:
+            return None
+        if isSegmentation:
+            return node.GetNodeReference(node.GetReferenceImageGeometryReferenceRole())
+        return node.GetNodeReference(VOLUME_ROLE)
+
+    def _draw(self, className: str, name: str) -> None:
+        """A new node, to be drawn with the mouse at once."""
+        scene = slicer.mrmlScene
+        node = scene.AddNewNodeByClass(className, scene.GenerateUniqueName(name))
+        node.CreateDefaultDisplayNodes()
+        if node.IsA("vtkMRMLMarkupsROINode"):
+            node.GetDisplayNode().SetFillVisibility(False)
+        self.ui.markingSelector.setCurrentNode(node)
+        # a box is drawn once: while placing goes on, Slicer begins another box after each
+        self.ui.placeWidget.setPlaceModePersistency(not node.IsA("vtkMRMLMarkupsROINode"))
+        self.ui.placeWidget.setPlaceModeEnabled(True)
+
+    def _onReturn(self) -> None:
+        if self.ui.addExampleButton.enabled:
+            self._onAdd()
+
+    def _onAdd(self) -> None:
+        from AnatomicalEmbedding.errors import PointsError
+
+        node, volume = self.ui.markingSelector.currentNode(), self.ui.exampleVolumeSelector.currentNode()
+        segmentId = self.ui.segmentSelector.currentData or ""
+        self.ui.placeWidget.setPlaceModeEnabled(False)
+        self.ui.placeWidget.setPlaceModePersistency(False)
+        try:
+            if segmentId == _ALL_SEGMENTS:
+                added, refused = self.examples.addSegments(node, volume)
+            else:
+                added, refused = [self.examples.add(self.ui.structureEdit.text, node, volume, segmentId)], []
+        except PointsError as error:
+            self.reported.emit(str(error))
+            return
+        self._chosen |= {example.structure for example in added}
+        self.update()
+        for sentence in refused:
+            self.reported.emit(sentence)
+        if added:
+            names = ", ".join(readable(example.structure) for example in added)
+            self.reported.emit(_("Added in {scan}: {names}.").format(scan=volume.GetName(), names=names))
+            self.added.emit([example.structure for example in added])
+
+    def _onRemove(self) -> None:
+        rows = {item.row() for item in self.table.selectedItems()}
+        for example in [self._rows[row] for row in sorted(rows) if row < len(self._rows)]:
+            self.examples.remove(example)
+        self.changed.emit()
+
+    def _showButtons(self) -> None:
+        ui = self.ui
+        node, volume = ui.markingSelector.currentNode(), ui.exampleVolumeSelector.currentNode()
+        needsName = (ui.segmentSelector.currentData or "") != _ALL_SEGMENTS
+        ui.structureEdit.enabled = needsName
+        if volume is None:
+            missing = _("Choose the scan in which the structure is marked.")
+        elif node is None:
+            missing = _("Draw a box or six points, or choose what marks the structure.")
+        elif needsName and not ui.structureEdit.text.strip():
+            missing = _("Give the structure a name, such as liver.")
+        else:
+            missing = ""
+        ui.addExampleButton.enabled = not missing
+        ui.addExampleButton.toolTip = missing or _("Remember this as an example of the structure.")
+        ui.removeExampleButton.enabled = bool(self.table.selectedItems())
+        ui.removeExampleButton.toolTip = _("Forget the selected examples; what marks them stays in the scene.")

@@ -1,0 +1,212 @@
+"""A user's own examples of structures: marked on nodes of the scene, and kept there, so that scenes saved keep them.
+
+A box (ROI), a segment or six points say where the structure is in one volume. The marking node refers to the volume and
+holds the structures' names; what is marked is read when it is needed, so that corrections count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import vtk
+
+from AnatomicalEmbedding.anatomy.names import canonical_name, spelling_key
+
+from ..landmarks.ControlPoints import definedIds, fromNode
+from ..shared import Views
+from ..shared.SceneNodes import nodesOf
+from ..shared.Signal import Listener, Signal
+from ..shared.VolumeNodes import holds
+from .RoiGeometry import between, boxIn, isDrawn
+from .Segments import extremesIn, segmentIds, segmentName
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.structures.locating import Example
+
+BOX, SEGMENT, POINTS = "box", "segment", "points"
+_KINDS = {
+    "vtkMRMLMarkupsROINode": BOX,
+    "vtkMRMLSegmentationNode": SEGMENT,
+    "vtkMRMLMarkupsFiducialNode": POINTS,
+}
+MARKING_CLASSES = tuple(_KINDS)
+VOLUME_ROLE = "AnatomicalEmbedding.ExampleVolume"
+_ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID, or "" for other nodes -> structure
+
+
+@dataclass(frozen=True, eq=False)
+class MarkedExample:
+    """One structure, marked by a node (of a segmentation: by one segment) in a volume."""
+
+    structure: str
+    node: object
+    volumeNode: object
+    segmentId: str = ""
+
+    @property
+    def kind(self) -> str:
+        return _KINDS[self.node.GetClassName()]
+
+    @property
+    def name(self) -> str:
+        """Of the node or segment, as the user knows it."""
+        return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
+
+    def read(self) -> Marking:
+        """Where the structure is, now. Raises PointsError, whose sentence names the node, for what marks nothing."""
+        from AnatomicalEmbedding.errors import PointsError
+
+        box, extremes, points = {BOX: self._box, SEGMENT: self._segment, POINTS: self._points}[self.kind]()
+        if not holds(self.volumeNode, box.mean(axis=0, keepdims=True))[0]:
+            raise PointsError(
+                f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan that it was drawn in."
+            )
+        return Marking(self.structure, self.name, self.volumeNode.GetName(), box, extremes, points)
+
+    def _box(self) -> tuple[np.ndarray, None, None]:
+        from AnatomicalEmbedding.errors import PointsError
+
+        if not isDrawn(self.node):
+            raise PointsError(f"{self.name}: is not drawn yet; draw the box around the structure.")
+        return boxIn(self.volumeNode, self.node), None, None
+
+    def _segment(self) -> tuple[np.ndarray, np.ndarray, None]:
+        from AnatomicalEmbedding.errors import PointsError
+
+        found = extremesIn(self.volumeNode, self.node, self.segmentId)
+        if found is None:
+            raise PointsError(f"{self.name or self.node.GetName()}: is empty; segment the structure first.")
+        return *found, None
+
+    def _points(self) -> tuple[np.ndarray, None, np.ndarray]:
+        from AnatomicalEmbedding.errors import PointsError
+
+        ids = definedIds(self.node)
+        if len(ids) != 6:
+            raise PointsError(
+                f"{self.name}: has {len(ids)} points; place six, where the structure reaches furthest to the left, "
+                "right, front, back, top and bottom."
+            )
+        points = between(self.node, self.volumeNode, np.array([fromNode(self.node, pointId) for pointId in ids]))
+        return np.stack([points.min(axis=0), points.max(axis=0)]), None, points
+
+
+@dataclass(frozen=True, eq=False)
+class Marking:
+    """What an example says, as plain values that a background thread may read; mm in the volume's own RAS.
+
+    box: (2, 3). extremes: (6, 3) points on its sides, or None. points: the (6, 3) clicked ones, or None.
+    """
+
+    structure: str
+    name: str
+    scan: str
+    box: np.ndarray
+    extremes: np.ndarray | None
+    points: np.ndarray | None
+
+    def example(self, embedding: EmbeddingMap) -> Example:
+        """For the engine, from the volume's map. Raises PointsError and MapError as `localization.make_example`."""
+        from AnatomicalEmbedding.structures.locating import example_from_points, make_example
+
+        if self.points is not None:
+            return example_from_points(embedding, self.points)
+        return make_example(embedding, self.box, self.extremes)
+
+
+class StructureExamples(Listener):
+    """The examples of a scene. changed(): one was added, renamed or removed, or its node or volume has gone."""
+
+    def __init__(self, scene) -> None:
+        self.scene = scene
+        self.changed = Signal()
+        self.observe(scene, scene.NodeRemovedEvent, self._onRemoved)
+
+    def all(self) -> list[MarkedExample]:
+        """By structure, then in the scene's order; without those whose volume or segment has gone."""
+        nodes = [node for name in MARKING_CLASSES for node in nodesOf(self.scene, name)]
+        found = [example for node in nodes for example in _examplesOn(node)]
+        return sorted(found, key=lambda example: example.structure)
+
+    def structures(self) -> list[str]:
+        return list(dict.fromkeys(example.structure for example in self.all()))
+
+    def of(self, structures: Sequence[str]) -> list[MarkedExample]:
+        """The examples of some structures."""
+        return [example for example in self.all() if example.structure in structures]
+
+    def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
+        """Remember what a node marks in a volume; an example that it marked before gets the new name and volume.
+
+        segmentId: of a segmentation. Raises PointsError, whose sentence says what to mend, for what marks nothing.
+        """
+        from AnatomicalEmbedding.errors import PointsError
+
+        if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
+            raise PointsError("Choose the scan, and the box, segment or six points that mark the structure in it.")
+        if not spelling_key(structure):
+            raise PointsError(f"{node.GetName()}: give the structure a name, such as liver.")
+        if _KINDS[node.GetClassName()] == SEGMENT and not segmentName(node, segmentId):
+            raise PointsError(f"{node.GetName()}: choose one of its segments.")
+        example = MarkedExample(canonical_name(structure), node, volumeNode, segmentId)
+        example.read()
+        known = _namesOn(node)
+        known[segmentId] = example.structure
+        node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
+        node.SetAttribute(_ATTRIBUTE, json.dumps(known))
+        if node.GetDisplayNode() is not None:
+            Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
+        self.changed.emit()
+        return example
+
+    def addSegments(self, node, volumeNode) -> tuple[list[MarkedExample], list[str]]:
+        """All segments of a segmentation, by their names. Also gives a sentence for each that cannot be one."""
+        from AnatomicalEmbedding.errors import PointsError
+
+        added, refused = [], []
+        for segmentId in segmentIds(node):
+            try:
+                added.append(self.add(segmentName(node, segmentId), node, volumeNode, segmentId))
+            except PointsError as error:
+                refused.append(str(error))
+        return added, refused
+
+    def remove(self, example: MarkedExample) -> None:
+        """Forget an example; its node stays in the scene."""
+        known = _namesOn(example.node)
+        if known.pop(example.segmentId, None) is None:
+            return
+        if known:
+            example.node.SetAttribute(_ATTRIBUTE, json.dumps(known))
+        else:
+            example.node.RemoveAttribute(_ATTRIBUTE)
+            example.node.RemoveNodeReferenceIDs(VOLUME_ROLE)
+        self.changed.emit()
+
+    @vtk.calldata_type(vtk.VTK_OBJECT)
+    def _onRemoved(self, caller, event: str, node=None) -> None:
+        if node is not None and (node.GetClassName() in _KINDS or node.IsA("vtkMRMLScalarVolumeNode")):
+            self.changed.emit()
+
+
+def _examplesOn(node) -> list[MarkedExample]:
+    volumeNode = node.GetNodeReference(VOLUME_ROLE)
+    if volumeNode is None:
+        return []
+    isSegmentation = _KINDS[node.GetClassName()] == SEGMENT
+    return [
+        MarkedExample(structure, node, volumeNode, segmentId)
+        for segmentId, structure in _namesOn(node).items()
+        if not isSegmentation or segmentName(node, segmentId)
+    ]
+
+
+def _namesOn(node) -> dict[str, str]:
+    text = node.GetAttribute(_ATTRIBUTE)
+    stored = json.loads(text) if text else {}
+    return {segmentId: canonical_name(structure) for segmentId, structure in stored.items()}

@@ -1,0 +1,152 @@
+"""Scans of a cohort in the scene: each is read in the background when it is asked for, and shown at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import slicer.util
+
+from ..shared import Views
+from ..shared.maps.Worker import Event, Worker
+from ..shared.Marker import addMarker
+from ..shared.SceneNodes import freeName
+from ..shared.Signal import Listener, Signal
+from ..shared.VolumeNodes import ctVolumes, toWorld
+from .CohortPlaces import CohortPlace, readPlaces
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.scan.volume import Volume
+
+_SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume: the scan that it was read from
+_ACROSS_MM = 250.0  # that a view shows at most
+_COLOUR = (1.0, 0.82, 0.2)
+
+
+class CohortHits(Listener):
+    """Lives on the main thread; `poll` must be called a few times a second.
+
+    layOut(volumeNode): lays it out beside what the user sees; False where the user sees nothing, or there is no window.
+    places: those of the table that was opened, without scans that do not hold the place; absent: how many these are.
+    changed(): other places, or a scan has been shown. reported(sentence): something to read.
+    """
+
+    def __init__(self, scene) -> None:
+        self.scene = scene
+        self.places: list[CohortPlace] = []
+        self.absent = 0
+        self.changed, self.reported = Signal(), Signal()
+        self._worker = Worker()
+        self._loading: CohortPlace | None = None
+        self._shown = None  # the volume that the last one replaces in the views
+        self._markers: dict[str, str] = {}  # by volume ID
+        self._views: list = []
+        self.layOut: Callable[[object], bool] = lambda _volumeNode: False
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
+        self.atEnd(self._worker.end, self._forget)
+
+    @property
+    def loading(self) -> CohortPlace | None:
+        """What is being read."""
+        return self._loading
+
+    def open(self, path: str | Path) -> None:
+        """Take the places of a table; where it cannot be read, `reported` says why and the former ones stay."""
+        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+        try:
+            every = readPlaces(path)
+        except AnatomicalEmbeddingError as error:
+            self.reported.emit(str(error))
+            return
+        self._worker.cancel()
+        self._loading = None
+        self.places = [each for each in every if each.place is not None]
+        self.absent = len(every) - len(self.places)
+        self.changed.emit()
+
+    def show(self, hit: CohortPlace) -> None:
+        """Show a scan at its place; it is read first where the scene does not hold it."""
+        self._worker.cancel()
+        self._loading = None
+        node = next((each for each in ctVolumes(self.scene) if each.GetAttribute(_SCAN) == hit.scan), None)
+        if node is not None:
+            self._goTo(node, hit)
+            return
+        self._loading = hit
+        self._worker.submit(hit.scan, lambda *_: _read(hit.scan))
+        self.changed.emit()
+
+    def _forget(self) -> None:
+        """The scans go with the scene; the places stay."""
+        self._worker.cancel()
+        self._loading = self._shown = None
+        markers = [self.scene.GetNodeByID(nodeId) for nodeId in self._markers.values()]
+        self._markers = {}
+        for node in markers:
+            if node is not None:
+                self.scene.RemoveNode(node)
+        self.changed.emit()
+
+    def poll(self) -> None:
+        """Take over what was read; marks follow their scans into other views."""
+        for event in self._worker.poll():
+            self._onEvent(event)
+        now = Views.backgrounds(self.scene) if self._markers else []
+        if now != self._views:
+            self._views = now
+            for volumeId in self._markers:
+                self._showMark(volumeId)
+
+    def _onEvent(self, event: Event) -> None:
+        hit, self._loading = self._loading, None
+        if event.kind == "done":
+            self._goTo(self._added(hit, event.result), hit)
+        else:
+            self.changed.emit()
+            self.reported.emit(event.what)
+
+    def _added(self, hit: CohortPlace, volume: Volume):
+        node = self.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", freeName(self.scene, hit.name))
+        slicer.util.updateVolumeFromArray(node, volume.voxels)
+        node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(volume.ijk_to_ras))
+        node.SetAttribute(_SCAN, hit.scan)
+        node.CreateDefaultDisplayNodes()
+        return node
+
+    def _goTo(self, node, hit: CohortPlace) -> None:
+        """Into the views of the scan shown before, or into new ones beside what the user sees, and there to the place,
+        which is marked.
+        """
+        if not Views.viewsOf(self.scene, node):
+            before = self._shown
+            if before is not None and before.GetScene() is self.scene and Views.viewsOf(self.scene, before):
+                Views.show(self.scene, node, before)
+            elif not self.layOut(node):
+                Views.show(self.scene, node)
+        self._shown = node
+        world = toWorld(node, hit.place)[0]
+        Views.jump(self.scene, node, world, atMostMm=_ACROSS_MM)
+        if self.marker(node) is None:
+            self._markers[node.GetID()] = addMarker(self.scene, "Place in a cohort", _COLOUR).GetID()
+        self.marker(node).SetNthControlPointPositionWorld(0, *world)
+        self._showMark(node.GetID())
+        self.changed.emit()
+
+    def marker(self, volumeNode):
+        """The mark in a scan, or None."""
+        return self.scene.GetNodeByID(self._markers.get(volumeNode.GetID(), ""))
+
+    def _showMark(self, volumeId: str) -> None:
+        volume, marker = (self.scene.GetNodeByID(each) for each in (volumeId, self._markers[volumeId]))
+        if marker is not None and volume is not None:
+            Views.showOnlyIn(marker.GetDisplayNode(), self.scene, volume)
+        elif marker is not None:
+            marker.GetDisplayNode().SetVisibility(False)  # its scan was deleted
+
+
+def _read(scan: str) -> Volume:
+    from AnatomicalEmbedding.scan.sources import read_scan
+
+    return read_scan(scan)

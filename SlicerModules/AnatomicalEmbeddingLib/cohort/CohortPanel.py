@@ -1,0 +1,83 @@
+"""The section "Cohort": the places that `anatemb cohort find` has written, and their scans loaded by a double click."""
+
+from __future__ import annotations
+
+from html import escape
+
+import qt
+from slicer.i18n import tr as _
+
+from ..shared.Colours import DOUBTFUL, GOOD
+from ..shared.panels.Session import Session
+from ..shared.panels.Widgets import WARNING, askForFile, coloured, putCell, setColumns, showText
+from ..shared.Signal import Listener
+from .CohortHits import CohortHits
+from .CohortPlaces import CohortPlace
+
+_FOLDER = "cohortFolder"  # setting: where places were opened last
+_MOST = 2000  # places that are listed; they come with the most probable first
+_COLOURS = {"matched": GOOD, "uncertain": DOUBTFUL}
+
+
+class CohortPanel(Listener):
+    """ui: holds cohortButton, cohortTable and cohortLabel."""
+
+    def __init__(self, ui, hits: CohortHits, session: Session) -> None:
+        self.ui, self.hits, self._session = ui, hits, session
+        self._sentence = ""  # what went wrong last
+        self._listed: list[CohortPlace] = []
+        table = ui.cohortTable
+        setColumns(table, [_("Scan"), _("Probability"), _("Error")])
+        table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
+        table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
+        table.horizontalHeader().setSectionResizeMode(0, qt.QHeaderView.Stretch)
+        table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
+        ui.cohortButton.connect("clicked(bool)", self._onButton)
+        self.listen(hits.changed, self.update)
+        self.listen(hits.reported, self._onReported)
+        session.addWork(self._isWorking)
+        self.atEnd(lambda: session.removeWork(self._isWorking))
+        self.update()
+
+    def update(self) -> None:
+        """Show what is known now."""
+        hits, table = self.hits, self.ui.cohortTable
+        if self._listed != hits.places[:_MOST]:
+            self._listed = hits.places[:_MOST]
+            table.setRowCount(len(self._listed))
+            for row, hit in enumerate(self._listed):
+                chance = _("unknown") if hit.probability is None else f"{hit.probability:.0%}"
+                error = "" if hit.errorMm is None else f"{hit.errorMm:.1f} mm"
+                putCell(table, row, 0, hit.name, hit.scan)
+                putCell(table, row, 1, chance, hit.status, _COLOURS.get(hit.status))
+                putCell(table, row, 2, error)
+        table.visible = bool(self._listed)
+        showText(self.ui.cohortLabel, coloured(self._sentence, WARNING) if self._sentence else escape(self._summary()))
+
+    def _summary(self) -> str:
+        hits = self.hits
+        if hits.loading is not None:
+            return _("Reading {name} ...").format(name=hits.loading.name)
+        if not hits.places and not hits.absent:
+            return ""
+        text = _("{count} scans hold the place, {absent} do not. Double click: load one there.")
+        more = _(" The first {most} are listed.").format(most=_MOST) if len(hits.places) > _MOST else ""
+        return text.format(count=len(hits.places), absent=hits.absent) + more
+
+    def _isWorking(self) -> bool:
+        return self.hits.loading is not None
+
+    def _onButton(self) -> None:
+        path = askForFile(self.ui.cohortButton, _("Places in a cohort"), _("Places (*.csv)"), _FOLDER)
+        if path:
+            self._sentence = ""
+            self.hits.open(path)
+
+    def _onDoubleClick(self, row: int, column: int) -> None:
+        if row < len(self._listed):
+            self._sentence = ""
+            self.hits.show(self._listed[row])
+
+    def _onReported(self, sentence: str) -> None:
+        self._sentence = sentence
+        self.update()

@@ -1,0 +1,105 @@
+"""Which files of a follow-up are written, where, and how much in them nobody has looked at."""
+
+from __future__ import annotations
+
+import qt
+import slicer
+from slicer.i18n import tr as _
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+from ..shared.panels import ModuleSettings
+from ..shared.panels.PackageSetup import InstallError, install, missingForReport
+from ..shared.panels.Widgets import GOOD, WARNING, coloured, showText
+from ..shared.Signal import Listener
+from .FollowUpExport import exportFollowUp, instanceFiles, whyNoReports
+from .FollowUpLogic import FollowUpLogic
+
+_FOLDER = "followUpFolder"  # setting: where files were written last
+
+
+class ExportPanel(Listener):
+    """ui: holds a check box for each kind, exportButton, exportLabel and exportedLabel."""
+
+    def __init__(self, ui, logic: FollowUpLogic) -> None:
+        self.ui, self.logic = ui, logic
+        self._patient = ""
+        self._boxes = {"csv": ui.csvBox, "html": ui.reportBox, "sr": ui.srBox, "record": ui.recordBox}
+        for box in self._boxes.values():
+            box.connect("toggled(bool)", self._showButton)
+        ui.exportButton.connect("clicked(bool)", self._onExport)
+        ui.exportedLabel.visible = False
+        self.listen(logic.changed, self.update)
+        self.update()
+
+    def update(self, *_arguments: object) -> None:
+        """What can be written, and what of it is not confirmed."""
+        ui, record = self.ui, self.logic.record
+        patient = "" if self.logic.patient is None else self.logic.patient.key
+        if patient != self._patient:  # what was written is of another patient
+            self._patient = patient
+            self._say([])
+        reason = whyNoReports(self.logic.volumes.values())
+        ui.srBox.enabled = not reason
+        ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")
+        ui.exportLabel.text = self._sentence(len(record.unreviewed())) if record.lesions else ""
+        ui.exportLabel.visible = bool(record.lesions)
+        self._showButton()
+
+    def _showButton(self) -> None:
+        missing = "" if self._kinds() else _("Choose a kind of file first.")
+        missing = missing if self.logic.record.lesions else _("Mark a lesion first.")
+        self.ui.exportButton.enabled = not missing
+        self.ui.exportButton.toolTip = missing or _("Choose a folder; files of the same names are replaced.")
+
+    def _kinds(self) -> list[str]:
+        return [kind for kind, box in self._boxes.items() if box.enabled and box.checked]
+
+    def _sentence(self, todo: int) -> str:
+        if todo:
+            text = _("Proposed and not looked at: {count}. CSV and report flag them, DICOM SR has none of them.")
+            return coloured(text.format(count=todo), WARNING)
+        return coloured(_("A person has looked at every place."), GOOD)
+
+    def _onExport(self) -> None:
+        before = ModuleSettings.value(_FOLDER, "")
+        folder = qt.QFileDialog.getExistingDirectory(self.ui.exportButton, _("Folder for the files"), before)
+        if not folder:
+            return
+        ModuleSettings.setValue(_FOLDER, folder)
+        kinds, notes = self._installed(self._kinds())
+        if kinds:
+            notes = [*self._written(folder, kinds), *notes]
+        self._say(notes)
+
+    def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
+        """The kinds whose packages are there, once the user was asked to install what is missing; and why not."""
+        ready, notes = [], []
+        for kind in kinds:
+            missing, reason = missingForReport(kind), ""
+            if missing:
+                try:
+                    install(missing, ModuleSettings.wheelFolder())
+                except InstallError as error:
+                    reason = str(error)
+                missing = missingForReport(kind)
+            if missing:
+                text = _("{kind} was not written: it needs {names}. {reason}")
+                names = ", ".join(missing)
+                notes.append(text.format(kind=self._boxes[kind].text, names=names, reason=reason).rstrip())
+            else:
+                ready.append(kind)
+        return ready, notes
+
+    def _written(self, folder: str, kinds: list[str]) -> list[str]:
+        """Write files; a sentence for each, and for what could not be written."""
+        files = {study: instanceFiles(volume) for study, volume in self.logic.volumes.items()}
+        try:
+            with slicer.util.WaitCursor():
+                done = exportFollowUp(self.logic, folder, kinds, files)
+        except AnatomicalEmbeddingError as error:
+            return [str(error)]
+        return [_("Written: {path}").format(path=path) for path in done.written] + list(done.notes)
+
+    def _say(self, sentences: list[str]) -> None:
+        showText(self.ui.exportedLabel, "\n".join(sentences))

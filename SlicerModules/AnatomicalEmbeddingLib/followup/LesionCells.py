@@ -1,0 +1,149 @@
+"""What the table lesion x study says: words, sizes, the error to expect, and a colour of each cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicer.i18n import tr as _
+
+from AnatomicalEmbedding.followup import response as recist
+from AnatomicalEmbedding.followup import status as words
+from AnatomicalEmbedding.followup.lesions import (
+    CONFIRMED,
+    MARKED,
+    MERGED,
+    MOVED,
+    NOT_VISIBLE,
+    OUTSIDE,
+    PROPOSED,
+    Finding,
+    Lesion,
+    Measurement,
+)
+from AnatomicalEmbedding.followup.record import FollowUp
+
+from ..shared.Colours import DOUBTFUL, GOOD, NOTHING
+from ..shared.MatchWords import errorText
+
+_SEEN, _LOOK, _GONE = "\u2713", "\u25cb", "\u2715"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """colour: of the background, None: the theme's."""
+
+    text: str
+    tip: str = ""
+    colour: str | None = None
+
+
+def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
+    """What is known of a lesion in a study."""
+    found = record.finding(lesion, study)
+    if found is None:
+        return Cell("", _("Nothing is known here yet: prepare the scans, or mark the lesion."))
+    status = words.status_of(record, lesion, study)
+    sign, colour = _look(found, status)
+    first = f"{sign} {statusText(status)}"
+    if found.state == MERGED:
+        first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
+    # the error is the place's: behind the size it would read as the size's
+    second = " ".join(text for text in (_errorText(found), sizeText(found.size)) if text)
+    return Cell(f"{first}\n{second}" if second else first, _tip(record, found, status), colour)
+
+
+def statusText(status: str) -> str:
+    """A status in the user's language."""
+    return {
+        words.BASELINE: _("baseline"),
+        words.NEW: _("new"),
+        words.MAYBE_NEW: _("new?"),
+        words.SPLIT: _("split off"),
+        words.UNCERTAIN: _("uncertain"),
+        words.ABSENT: _("not in scan"),
+        words.DISAPPEARED: _("disappeared"),
+        MARKED: _("marked"),
+        PROPOSED: _("proposed"),
+        CONFIRMED: _("confirmed"),
+        MOVED: _("moved"),
+        NOT_VISIBLE: _("not visible"),
+        OUTSIDE: _("outside scan"),
+        MERGED: _("merged"),
+    }[status]
+
+
+def sizeText(size: Measurement) -> str:
+    """Long by short axis; in brackets while nobody has accepted them."""
+    lengths = [f"{length:.0f}" for length in (size.long_mm, size.short_mm) if length is not None]
+    if not lengths:
+        return ""
+    text = "\u2009\u00d7\u2009".join(lengths)
+    return f"{text} mm" if size.confirmed else f"({text})"
+
+
+def lesionText(lesion: Lesion) -> str:
+    """What a lesion is called, and what kind it is, on two lines."""
+    kind = _("target") if lesion.target else _("non-target")
+    if lesion.nodal:
+        kind = _("{kind} node").format(kind=kind)
+    return f"{lesion.label}\n{kind}"
+
+
+def lesionTip(lesion: Lesion) -> str:
+    """Where a lesion is, and where it comes from."""
+    site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
+    split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
+    return " ".join(part for part in (site, split) if part)
+
+
+def categoryText(category: str) -> str:
+    """A category of RECIST 1.1 in words."""
+    return {
+        recist.COMPLETE: _("Complete response"),
+        recist.PARTIAL: _("Partial response"),
+        recist.STABLE: _("Stable disease"),
+        recist.PROGRESSIVE: _("Progressive disease"),
+        recist.BASELINE: _("Baseline"),
+        recist.NOT_EVALUABLE: _("Not evaluable"),
+    }[category]
+
+
+def numberText(value: float | None, form: str) -> str:
+    """A number written as `form` has it; a dash where there is none."""
+    return "\u2013" if value is None else form.format(value)
+
+
+def _errorText(found: Finding) -> str:
+    error = None if found.guess is None or found.reviewed else found.guess.error_mm
+    return "" if error is None else f"\u00b1{error:.0f} mm"
+
+
+def _look(found: Finding, status: str) -> tuple[str, str | None]:
+    if not found.reviewed:
+        return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(status, (_LOOK, None))
+    if found.visible:
+        return _SEEN, GOOD
+    return (_SEEN if found.state == MERGED else _GONE), NOTHING
+
+
+def _tip(record: FollowUp, found: Finding, status: str) -> str:
+    sentences = []
+    if not found.reviewed:
+        sentences.append(_("Nobody has reviewed this place."))
+        sentences += _guessSentences(record, found, status)
+    axes = [axis for axis in (found.size.long_axis, found.size.short_axis) if axis is not None]
+    if axes and not found.size.confirmed:
+        sentences.append(_("The axes are carried over and count for nothing until you accept or draw them."))
+    return " ".join(sentences)
+
+
+def _guessSentences(record: FollowUp, found: Finding, status: str) -> list[str]:
+    guess = found.guess
+    if guess is None:
+        return []
+    source = next((study.label for study in record.studies if study.key == guess.source), "")
+    sentences = [_("It was found from {study}.").format(study=source)] if source else []
+    if status == words.ABSENT:
+        return [*sentences, _("The scan does not seem to show it: press Outside, or Move it to where you see it.")]
+    error = errorText(guess.expected_error_mm, guess.probability)
+    return [*sentences, f"{error[0].upper()}{error[1:]}."]

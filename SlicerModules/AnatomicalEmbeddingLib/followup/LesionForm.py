@@ -1,0 +1,59 @@
+"""Name, site and kind of the lesion that the user is at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slicer.i18n import tr as _
+
+from ..shared.Flag import Flag
+from ..shared.panels.Widgets import fillComboBox
+from ..shared.Signal import Listener
+from .FollowUpLogic import FollowUpLogic
+from .LesionChoice import LesionChoice
+
+
+class LesionForm(Listener):
+    """ui: holds nameEdit, siteEdit, targetCheckBox, nodalCheckBox and splitSelector."""
+
+    def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice) -> None:
+        self.ui, self.logic, self.choice = ui, logic, choice
+        self._filling = Flag()
+        self._lesion = ""
+        for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
+            textEdit.connect("editingFinished()", self._writer(name, textEdit))
+            textEdit.connect("returnPressed()", textEdit.clearFocus)  # the next key is one of the panel's
+        ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
+        ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
+        ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
+        self.listen(logic.changed, self.update)
+        self.listen(choice.changed, self.update)
+        self.update()
+
+    def update(self) -> None:
+        """Show the lesion as it is now."""
+        ui, record = self.ui, self.logic.record
+        lesion = next((each for each in record.lesions if each.id == self.choice.lesion), None)
+        with self._filling:
+            ui.formArea.setEnabled(lesion is not None)
+            ui.formArea.setToolTip("" if lesion is not None else _("Choose a lesion in the table first."))
+            for edit, text in ((ui.nameEdit, lesion and lesion.name), (ui.siteEdit, lesion and lesion.site)):
+                isHalfWritten = edit.modified and self._lesion == self.choice.lesion
+                if edit.text != (text or "") and not isHalfWritten:
+                    edit.text = text or ""
+            ui.targetCheckBox.checked = lesion is not None and lesion.target
+            ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
+            others = [(each.id, each.label) for each in record.lesions if lesion is not None and each is not lesion]
+            fillComboBox(ui.splitSelector, [("", _("no other")), *others], lesion.split_from if lesion else "")
+        self._lesion = self.choice.lesion
+
+    def _writer(self, name: str, textEdit) -> Callable[[], None]:
+        def write() -> None:
+            textEdit.modified = False  # no draft any more: an undo may replace it
+            self._describe(**{name: textEdit.text.strip()})
+
+        return write
+
+    def _describe(self, **changes) -> None:
+        if not self._filling and self.choice.lesion:
+            self.logic.describe(self.choice.lesion, **changes)

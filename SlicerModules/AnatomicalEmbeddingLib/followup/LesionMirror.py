@@ -1,0 +1,151 @@
+"""A follow-up as nodes of the scene, and what the user does to them in the views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from AnatomicalEmbedding.followup.record import FollowUp
+
+from ..landmarks.ListObserver import ListObserver
+from ..shared import Views
+from ..shared.Flag import Flag
+from ..shared.SceneNodes import removeNode
+from ..shared.Signal import Signal
+from .AxisLines import LONG, SHORT, AxisLine, showAxes
+from .LesionPoints import LesionPoints
+
+
+class LesionMirror:
+    """placed(study, place, lesion or None for a new one), renamed(lesion, name), measured(lesion, study, long axis,
+    short axis): by the user's hand in a view or in Slicer's own tools; places in the volume's own RAS mm, an axis None
+    where there is none. reported(sentence): what the user has deleted was put back.
+    """
+
+    def __init__(self, scene) -> None:
+        self.scene = scene
+        self.placed, self.measured, self.renamed, self.reported = Signal(), Signal(), Signal(), Signal()
+        self._record, self._volumes, self._shown = FollowUp(), {}, {}
+        self._points: dict[str, LesionPoints] = {}
+        self._lines: list[AxisLine] = []
+        self._observers: dict[str, ListObserver] = {}  # by node ID
+        self._writing, self._edited = Flag(), False
+        self._ownViews = Views.OwnViews(scene)
+
+    def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
+        """volumes: by study key, those whose lesions are points; shown: of them, those whose axes are lines. While the
+        user drags a point everything waits for `poll`: the view works on the node.
+        """
+        self._record, self._volumes, self._shown = record, dict(volumes), dict(shown)
+        if self._inHand():
+            self._edited = True
+            return
+        with self._writing:
+            known = {study: each for study, each in self._points.items() if self._isHere(each.node)}
+            self._points = {}
+            for leftover in LesionPoints.leftovers(self.scene):
+                removeNode(self.scene, leftover)
+            for study, volume in self._volumes.items():
+                if study in known and known[study].volumeNode is volume:
+                    self._points[study] = known[study]
+                elif any(study in lesion.findings for lesion in record.lesions):
+                    self._points[study] = LesionPoints.of(self.scene, volume)
+            for study, points in self._points.items():
+                points.show(record, study)
+            self._lines = showAxes(self.scene, record, self._shown)
+            self._observe()
+        self.restrict()
+
+    def restrict(self) -> None:
+        """Each node only in the views of its volume."""
+        for each in (*self._points.values(), *self._lines):
+            if each.node.GetDisplayNode() is not None:
+                Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
+
+    def poll(self) -> None:
+        """To be called a few times a second: additions and new names are reported, deleted points are put back, and
+        views that show another volume now get its nodes.
+        """
+        if self._inHand():
+            return
+        self._ownViews.follow()
+        nodes = [each.node for each in (*self._points.values(), *self._lines)]
+        typed = [observer.takeDirty() for observer in self._observers.values()]
+        if self._edited or any(typed) or not all(map(self._isHere, nodes)):
+            self._edited = False
+            self._report()
+
+    def stop(self) -> None:
+        """Forget the nodes; they stay in the scene."""
+        for observer in self._observers.values():
+            observer.stop()
+        self._record, self._volumes, self._shown = FollowUp(), {}, {}
+        self._points, self._lines, self._observers = {}, [], {}
+        self._edited = False
+
+    def _report(self) -> None:
+        """What the user has done to the nodes with Slicer's own tools. A list that is gone reports nothing."""
+        record = self._record
+        lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
+        gone = [(_pointBack(lesion),) for study, points in lists for lesion in points.missing(record, study)]
+        gone += [(_axisBack(line),) for line in self._lines if not self._isHere(line.node) or line.axis is None]
+        added = [(study, place, None) for study, points in lists for place in points.unknownPoints()]
+        renamed = [change for study, points in lists for change in points.renamed(record, study)]
+        moved = [
+            (study, place, lesion) for study, points in lists for lesion, place in points.movedByHand(record, study)
+        ]
+        self.show(record, self._volumes, self._shown)
+        for signal, changes in ((self.reported, gone), (self.placed, [*added, *moved]), (self.renamed, renamed)):
+            for change in changes:
+                signal.emit(*change)
+
+    def _inHand(self) -> bool:
+        return any(observer.inHand and self.scene.GetNodeByID(i) for i, observer in self._observers.items())
+
+    def _observe(self) -> None:
+        nodes = {each.node.GetID(): each for each in (*self._points.values(), *self._lines)}
+        for nodeId in self._observers.keys() - nodes.keys():
+            self._observers.pop(nodeId).stop()
+        for nodeId in nodes.keys() - self._observers.keys():
+            each = nodes[nodeId]
+            moved = self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved
+            self._observers[nodeId] = self._observer(each, moved)
+
+    def _observer(self, each: LesionPoints | AxisLine, moved) -> ListObserver:
+        def changed(index: int) -> None:
+            moved(each, index)
+
+        return ListObserver(each.node, self._onEdited, changed, None, self._onEdited, lambda: self._writing)
+
+    def _onEdited(self, index: int | None = None) -> None:
+        self._edited = True  # seen to in `poll`: the view that did it still works on the node
+
+    def _onPointMoved(self, points: LesionPoints, index: int) -> None:
+        lesion = points.lesionAt(index)
+        if lesion:
+            place = tuple(points.node.GetNthControlPointPosition(index))
+            self.placed.emit(self._studyOf(points.volumeNode), place, lesion)
+
+    def _onLineMoved(self, line: AxisLine, index: int) -> None:
+        study = self._studyOf(line.volumeNode)
+        found = self._record.finding(line.lesion, study)
+        if line.axis is None or found is None:
+            return
+        axes = {LONG: found.size.long_axis, SHORT: found.size.short_axis, line.kind: line.axis}
+        self.measured.emit(line.lesion, study, axes[LONG], axes[SHORT])
+
+    def _studyOf(self, volumeNode) -> str:
+        return next(study for study, volume in self._volumes.items() if volume is volumeNode)
+
+    def _isHere(self, node) -> bool:
+        return node.GetScene() is self.scene
+
+
+def _pointBack(lesion: str) -> str:
+    return (
+        f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, or "
+        "Remove to take it out of all studies."
+    )
+
+
+def _axisBack(line: AxisLine) -> str:
+    return f"{line.lesion}: its {line.kind} axis was put back. Draw it anew, or press Undo if you drew it last."

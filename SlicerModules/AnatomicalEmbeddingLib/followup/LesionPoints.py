@@ -1,0 +1,184 @@
+"""The lesions of one study as a point list of the scene: green where a person has looked, amber where nobody has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import vtk
+
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Point
+from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
+
+from ..landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
+from ..shared.Colours import AMBER, GREEN
+from ..shared.MatchWords import errorText
+from ..shared.SceneNodes import nodesOf
+from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
+
+_CLASS = "vtkMRMLMarkupsFiducialNode"
+_TIMES = " \u00d7 "
+_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What is shown of a lesion in a study."""
+
+    lesion: str
+    label: str
+    place: Point
+    reviewed: bool
+    text: str
+    suffix: str  # of the label: what is not the lesion's number and name
+
+
+class LesionPoints:
+    """The list `node` of the lesions in the study of `volumeNode`."""
+
+    def __init__(self, node, volumeNode) -> None:
+        self.node, self.volumeNode = node, volumeNode
+
+    @classmethod
+    def of(cls, scene, volumeNode) -> LesionPoints:
+        """The list that the scene holds, made if there is none."""
+        for node in nodesOf(scene, _CLASS):
+            if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is volumeNode:
+                return cls(node, volumeNode)
+        node = addStudyNode(scene, _CLASS, f"Lesions in {volumeNode.GetName()}", volumeNode)
+        node.SetAttribute(_ATTRIBUTE, "{}")
+        display = node.GetDisplayNode()
+        display.SetSelectedColor(*GREEN)
+        display.SetColor(*AMBER)
+        display.SetGlyphTypeFromString("Cross2D")  # the lesion below stays in sight
+        return cls(node, volumeNode)
+
+    @staticmethod
+    def leftovers(scene) -> list:
+        """Lists whose volumes are gone."""
+        lists = [node for node in nodesOf(scene, _CLASS) if isLesionList(node)]
+        return [node for node in lists if node.GetNodeReference(VOLUME_ROLE) is None]
+
+    def show(self, record: FollowUp, study: str) -> None:
+        """Points as the record says; those that nothing says anything of go."""
+        followVolume(self.node, self.volumeNode)
+        wanted = [shown for lesion in record.lesions if (shown := _shown(record, lesion.id, study)) is not None]
+        with _oneEvent(self.node):
+            if list(self._lesions().values()) != [each.lesion for each in wanted]:
+                self._begin(wanted)
+            for index, each in enumerate(wanted):
+                self._write(index, each)
+
+    def lesionAt(self, index: int) -> str:
+        """The lesion of a control point; "" for a point that is none of ours."""
+        return self._lesions().get(self.node.GetNthControlPointID(index), "")
+
+    def unknownPoints(self) -> list[Point]:
+        """Places of points that the user has added to the list."""
+        added = [pointId for pointId, lesion in self._lesions().items() if not lesion]
+        return [tuple(float(x) for x in fromNode(self.node, pointId)) for pointId in added]
+
+    def movedByHand(self, record: FollowUp, study: str) -> list[tuple[str, Point]]:
+        """(lesion, place) of points that are elsewhere than the record says: their coordinates were typed."""
+        return [
+            (shown.lesion, place)
+            for index, shown in self._known(record, study)
+            if (place := tuple(self.node.GetNthControlPointPosition(index))) != shown.place
+        ]
+
+    def renamed(self, record: FollowUp, study: str) -> list[tuple[str, str]]:
+        """(lesion, name) of points whose labels the user has changed."""
+        return [
+            (shown.lesion, _nameIn(label, shown))
+            for index, shown in self._known(record, study)
+            if (label := self.node.GetNthControlPointLabel(index)) != shown.label
+        ]
+
+    def _known(self, record: FollowUp, study: str) -> list[tuple[int, _Shown]]:
+        """Index of each point that is ours, and what it should show."""
+        lesions = {each.id for each in record.lesions}
+        found = []
+        for pointId, lesion in self._lesions().items():
+            shown = _shown(record, lesion, study) if lesion in lesions else None
+            if shown is not None:
+                found.append((self.node.GetControlPointIndexByID(pointId), shown))
+        return found
+
+    def missing(self, record: FollowUp, study: str) -> list[str]:
+        """Lesions whose points the user has deleted from the list."""
+        here = set(self._lesions().values())
+        return [each.id for each in record.lesions if each.id not in here and _shown(record, each.id, study)]
+
+    def _lesions(self) -> dict[str, str]:
+        """Point ID -> lesion of the points that have a place, in their order; "" for those that are none of ours."""
+        lesions = json.loads(self.node.GetAttribute(_ATTRIBUTE))
+        return {pointId: lesions.get(pointId, "") for pointId in definedIds(self.node)}
+
+    def _begin(self, wanted: Iterable[_Shown]) -> None:
+        """New points: others, or in another order, than there are."""
+        self.node.RemoveAllControlPoints()
+        for each in wanted:
+            self.node.AddControlPoint(vtk.vtkVector3d(*each.place), each.label)
+        makeIdsUnique(self.node)
+        ids = {self.node.GetNthControlPointID(n): each.lesion for n, each in enumerate(wanted)}
+        self.node.SetAttribute(_ATTRIBUTE, json.dumps(ids))
+
+    def _write(self, index: int, each: _Shown) -> None:
+        node = self.node
+        if tuple(node.GetNthControlPointPosition(index)) != each.place:
+            node.SetNthControlPointPosition(index, *each.place)
+        if node.GetNthControlPointLabel(index) != each.label:
+            node.SetNthControlPointLabel(index, each.label)
+        if node.GetNthControlPointDescription(index) != each.text:
+            node.SetNthControlPointDescription(index, each.text)
+        if bool(node.GetNthControlPointSelected(index)) != each.reviewed:
+            node.SetNthControlPointSelected(index, each.reviewed)
+        if node.GetNthControlPointAssociatedNodeID(index) != self.volumeNode.GetID():
+            node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
+
+
+def isLesionList(node) -> bool:
+    """Does a point list show lesions of a follow-up?"""
+    return node.GetAttribute(_ATTRIBUTE) is not None
+
+
+def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
+    """None where there is no place to show: none known, or the scan does not seem to hold it."""
+    found = record.finding(lesionId, study)
+    status = status_of(record, lesionId, study)
+    if found is None or found.point_ras is None or status == ABSENT:
+        return None
+    suffix = "" if found.reviewed else f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
+    lengths = [f"{mm:.1f}" for mm in (found.size.long_mm, found.size.short_mm) if mm is not None]
+    if lengths:
+        suffix += f" {_TIMES.join(lengths)} mm"
+    label = record.lesion(lesionId).label + suffix
+    return _Shown(lesionId, label, found.point_ras, found.reviewed, _text(status, found), suffix)
+
+
+def _nameIn(label: str, shown: _Shown) -> str:
+    """The name that the user meant with a label: all but the lesion's number, state and lengths."""
+    text = label.strip().removesuffix(shown.suffix)
+    if not shown.reviewed:
+        text = text.removesuffix(UNCERTAIN).removesuffix(PROPOSED).rstrip()
+    number, _, name = text.partition(" ")
+    return name.strip() if number == shown.lesion else text
+
+
+def _text(status: str, found: Finding) -> str:
+    guess = found.guess
+    if found.reviewed or guess is None or guess.error_mm is None:
+        return status
+    return f"{status}: {errorText(guess.error_mm)}"
+
+
+@contextmanager
+def _oneEvent(node):
+    before = node.StartModify()
+    try:
+        yield
+    finally:
+        node.EndModify(before)

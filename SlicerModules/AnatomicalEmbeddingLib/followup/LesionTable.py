@@ -1,0 +1,95 @@
+"""The table of lesions: a row for each, a column for each study in order of time."""
+
+from __future__ import annotations
+
+import qt
+from slicer.i18n import tr as _
+
+from ..shared.Flag import Flag
+from ..shared.panels.Widgets import putCell, setColumns
+from ..shared.Signal import Listener, Signal
+from .FollowUpLogic import FollowUpLogic
+from .LesionCells import cellOf, lesionText, lesionTip
+from .LesionChoice import LesionChoice
+
+_MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
+_LEAST_ROWS, _MOST_ROWS = 3, 10
+_ROW_PX = 36
+
+
+class LesionTable(Listener):
+    """Shows a record; the current cell is the choice. opened(lesion, study): a cell was double clicked."""
+
+    def __init__(self, parentLayout, logic: FollowUpLogic, choice: LesionChoice) -> None:
+        self.logic, self.choice = logic, choice
+        self.opened = Signal()
+        self.roles: dict[str, str] = {}
+        self._filling = Flag()
+        self.widget = qt.QTableWidget()
+        self.widget.setObjectName("lesionTable")
+        self.widget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
+        self.widget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
+        self.widget.setWordWrap(False)
+        self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
+        self.widget.setToolTip(_("Double click: show the lesion in that study, next to the prior."))
+        self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
+        self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
+        parentLayout.addWidget(self.widget)
+        self.listen(logic.changed, self.update)
+        self.listen(choice.changed, self._showChoice)
+        self.update()
+
+    def setRoles(self, prior: str, current: str) -> None:
+        """The studies shown side by side, named in the headers."""
+        self.roles = {prior: _("prior"), current: _("current")}
+        self.update()
+
+    def update(self) -> None:
+        """Show what the logic knows now."""
+        record, table = self.logic.record, self.widget
+        with self._filling:
+            setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
+            table.setRowCount(len(record.lesions))
+            for row, lesion in enumerate(record.lesions):
+                putCell(table, row, 0, lesionText(lesion), lesionTip(lesion))
+                for column, study in enumerate(record.studies, start=1):
+                    cell = cellOf(record, lesion.id, study.key)
+                    putCell(table, row, column, cell.text, cell.tip, cell.colour)
+            fitColumns(table)
+            rows = min(max(len(record.lesions), _LEAST_ROWS), _MOST_ROWS)
+            table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
+        self._showChoice()
+
+    def _header(self, study) -> str:
+        role = self.roles.get(study.key) if study.key in self.logic.volumes else _("not loaded")
+        return f"{study.label}\n{role or ''}"
+
+    def _showChoice(self) -> None:
+        record = self.logic.record
+        lesions, studies = [each.id for each in record.lesions], [each.key for each in record.studies]
+        with self._filling:
+            if self.choice.lesion in lesions and self.choice.study in studies:
+                self.widget.setCurrentCell(lesions.index(self.choice.lesion), studies.index(self.choice.study) + 1)
+            else:
+                self.widget.setCurrentItem(None)
+
+    def _onCurrent(self, row: int, column: int, _rowBefore: int, _columnBefore: int) -> None:
+        if not self._filling and row >= 0:
+            self.choice.choose(*self._at(row, column))
+
+    def _onDoubleClick(self, row: int, column: int) -> None:
+        self.opened.emit(*self._at(row, column))
+
+    def _at(self, row: int, column: int) -> tuple[str, str]:
+        record = self.logic.record
+        return record.lesions[row].id, record.studies[column - 1].key if column else ""
+
+
+def fitColumns(table) -> None:
+    """The first column as wide as its text, studies alike, over the panel's width where there are few."""
+    header = table.horizontalHeader()
+    stretched = table.columnCount <= _MOST_STRETCHED + 1
+    header.setSectionResizeMode(qt.QHeaderView.Stretch if stretched else qt.QHeaderView.ResizeToContents)
+    if table.columnCount:
+        header.setSectionResizeMode(0, qt.QHeaderView.Fixed)
+        table.setColumnWidth(0, 98)

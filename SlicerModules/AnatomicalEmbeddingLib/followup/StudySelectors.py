@@ -1,0 +1,78 @@
+"""Which patient is read, and which two of the studies are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slicer.i18n import tr as _
+
+from ..shared.panels.Widgets import WARNING, coloured, fillComboBox
+from ..shared.Signal import Signal
+from .StudyOrder import Patient, Study, patients
+
+
+class StudySelectors:
+    """ui: holds patientSelector, priorSelector, currentSelector, noteLabel and showButton.
+
+    chosen(prior, current): volumes that the user has chosen; None for one that is left open, or has just gone.
+    """
+
+    def __init__(self, ui, scene) -> None:
+        self.ui, self.scene = ui, scene
+        self.chosen = Signal()
+        self._prior = self._current = None
+        ui.patientSelector.connect("activated(int)", self._onPatient)
+        ui.priorSelector.connect("activated(int)", self._onPrior)
+        ui.currentSelector.connect("activated(int)", self._onCurrent)
+
+    def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
+        """The patients there are, the one that is read (None: none of them), and the two studies of theirs."""
+        ui, self._prior, self._current = self.ui, prior, current
+        names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
+        fillComboBox(ui.patientSelector, names, patient.key if patient is not None else None)
+        fillComboBox(ui.priorSelector, _studyEntries(patient.studies if patient is not None else []), _idOf(prior))
+        others = patient.after(prior) if patient is not None else []
+        fillComboBox(ui.currentSelector, _studyEntries(others), _idOf(current))
+        notes = _notesOn(patient)
+        ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
+        ui.noteLabel.visible = bool(notes)
+        ui.showButton.enabled = None not in (prior, current)
+        ui.showButton.toolTip = (
+            _("A row of views for the prior and one for the current study.")
+            if ui.showButton.enabled
+            else _("Load two studies of a patient first.")
+        )
+
+    def _onPatient(self, index: int) -> None:
+        key = self.ui.patientSelector.itemData(index)
+        patient = next((each for each in patients(self.scene) if each.key == key), None)
+        self.chosen.emit(None if patient is None else patient.volumes[0], None)
+
+    def _onPrior(self, index: int) -> None:
+        self.chosen.emit(self._volumeAt(self.ui.priorSelector, index), self._current)
+
+    def _onCurrent(self, index: int) -> None:
+        self.chosen.emit(self._prior, self._volumeAt(self.ui.currentSelector, index))
+
+    def _volumeAt(self, selector, index: int):
+        """What an entry means; None where it has left the scene since."""
+        return self.scene.GetNodeByID(selector.itemData(index))
+
+
+def _studyEntries(studies: Sequence[Study]) -> list[tuple[str, str]]:
+    """Studies for a combo box: the volume's ID, and date and name."""
+    return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.volume.GetName()}") for s in studies]
+
+
+def _notesOn(patient: Patient | None) -> list[str]:
+    """What the user should do about the studies, a sentence each."""
+    if patient is None:
+        return [_("Load CTs of a patient: two studies or more.")]
+    notes = [study.note for study in patient.studies if study.note]
+    if len(patient.studies) < 2:
+        notes.append(_("Load another study of this patient, or move its volume to the patient in the Data module."))
+    return notes
+
+
+def _idOf(volumeNode) -> str | None:
+    return None if volumeNode is None else volumeNode.GetID()

@@ -1,0 +1,119 @@
+"""The table of matches: a row for each landmark, a column for each scan, with what each answer is worth."""
+
+from __future__ import annotations
+
+import qt
+from slicer.i18n import tr as _
+
+from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
+from ..shared.Flag import Flag
+from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING
+from ..shared.MatchWords import STATUS_WORDS
+from ..shared.panels.Widgets import putCell, setColumns
+from ..shared.Signal import Listener
+from .AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
+from .LandmarkLogic import LandmarkLogic
+from .LandmarkMatcher import Row
+
+_LOOKS = {  # sign, background
+    MATCHED: ("\u2713", GOOD),
+    UNCERTAIN: ("?", DOUBTFUL),
+    ABSENT: ("\u2013", NOTHING),
+    MOVED: ("\u270e", BY_HAND),
+    REMOVED: ("\u270e", NOTHING),
+}
+
+
+class MatchTable(Listener):
+    """Shows a LandmarkLogic's rows. Double click: all views jump there. Labels are edited in place. A right click on an
+    answer offers what can be done with it.
+    """
+
+    def __init__(self, parentLayout, logic: LandmarkLogic) -> None:
+        self.logic = logic
+        self.widget = qt.QTableWidget()
+        self.widget.setObjectName("matchTable")
+        self.widget.setSelectionBehavior(qt.QAbstractItemView.SelectItems)
+        self.widget.setContextMenuPolicy(qt.Qt.CustomContextMenu)
+        self.widget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
+        self.widget.setMinimumHeight(140)
+        self.widget.setToolTip(_("Double click: show the point in all scans. Right click: more."))
+        self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
+        self.widget.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
+        self.widget.connect("customContextMenuRequested(QPoint)", self._onMenu)
+        parentLayout.addWidget(self.widget)
+        self._rows: list[Row] = []
+        self._filling = Flag()
+        self.listen(logic.changed, self.update)
+        self.update()
+
+    def update(self) -> None:
+        """Show what the logic knows now."""
+        self._rows, targets = self.logic.rows(), self.logic.targets
+        headers = [_("Landmark"), *(node.GetName() for node in targets)]
+        with self._filling:
+            table = self.widget
+            setColumns(table, headers)
+            table.setRowCount(len(self._rows))
+            for r, row in enumerate(self._rows):
+                outside = "" if row.inside else _("This point lies outside the template's scan.")
+                putCell(table, r, 0, row.label, outside, None if row.inside else DOUBTFUL, editable=True)
+                for c, node in enumerate(targets, start=1):
+                    text, tip, colour = self._shown(row, node)
+                    putCell(table, r, c, text, tip, colour)
+
+    def menuFor(self, row: int, column: int):
+        """The menu of a cell."""
+        menu = qt.QMenu(self.widget)
+        menu.setAttribute(qt.Qt.WA_DeleteOnClose)
+        pointId = self._rows[row].pointId
+        node = self.logic.targets[column - 1] if column else None
+        actions = [(_("Show in all scans"), lambda: self.logic.jumpTo(pointId))]
+        if node is not None:
+            actions += [
+                (_("Not visible in this scan"), lambda: self.logic.setNotVisible(pointId, node)),
+                (_("Match again, discarding what was set by hand"), lambda: self._matchAgain(pointId, node)),
+            ]
+        else:
+            actions.append((_("Delete this landmark"), lambda: self.logic.deletePoint(pointId)))
+        for text, slot in actions:
+            menu.addAction(text).connect("triggered()", slot)
+        return menu
+
+    def _matchAgain(self, pointId: str, node) -> None:
+        self.logic.matchAgain([pointId], node, corrections=True)
+
+    def _shown(self, row: Row, node) -> tuple[str, str, str | None]:
+        """Text, tool tip and background of an answer, or of the lack of one."""
+        answer = row.answers.get(node.GetID())
+        if answer is not None:
+            sign, colour = _LOOKS[answer.status]
+            colour = DOUBTFUL if answer.outdated else colour
+            return f"{sign} {self._brief(answer)}", answer.text, colour
+        state = self.logic.store.state(node)
+        if state.status == FAILED:
+            return _("failed"), state.sentence, None
+        if state.status in (WAITING, WORKING):
+            return f"{100 * state.share:.0f} %", _("This scan is being prepared."), None
+        if state.status == READY and not row.inside:
+            return _("outside"), _("The point lies outside the template's scan."), None
+        return "\u2026", _("Not matched yet: prepare the scans."), None
+
+    def _brief(self, answer: Answer) -> str:
+        if answer.byHand or answer.status == ABSENT:
+            words = STATUS_WORDS[answer.status]
+            return _("{words}, check").format(words=words) if answer.outdated else words
+        return _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
+
+    def _onDoubleClick(self, row: int, column: int) -> None:
+        if row < len(self._rows) and column > 0:
+            self.logic.jumpTo(self._rows[row].pointId)
+
+    def _onEdited(self, item) -> None:
+        if not self._filling and item.column() == 0 and item.row() < len(self._rows):
+            self.logic.renamePoint(self._rows[item.row()].pointId, item.text())
+
+    def _onMenu(self, position) -> None:
+        item = self.widget.itemAt(position)
+        if item is not None and item.row() < len(self._rows):
+            self.menuFor(item.row(), item.column()).popup(self.widget.viewport().mapToGlobal(position))

@@ -1,0 +1,159 @@
+"""The section "Segment the rest like these": examples are ticked, the rest is outlined, the doubtful come first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import qt
+from slicer.i18n import tr as _
+
+from ..boxes.StructureNames import titled
+from ..shared.Colours import NOTHING
+from ..shared.Flag import Flag
+from ..shared.maps.Engine import Choice
+from ..shared.panels import ModuleSettings
+from ..shared.panels.Widgets import StatusLines, connectPath, putCell, setColumns
+from ..shared.SceneNodes import nodesOf
+from ..shared.Signal import Listener, Signal
+from . import OutlineNodes
+from .OutlineLogic import OutlineLogic
+from .OutlineProcess import expectedMinutes
+
+_FOLDER = "outlineFolder"  # key of the setting
+_YIELD_SECONDS = 0.01
+
+
+class OutlinePanel(Listener):
+    """ui: the widgets by name. choice(): weights, device and folder of maps.
+
+    changed(): the user has ticked other examples.
+    """
+
+    def __init__(self, ui, logic: OutlineLogic, choice: Callable[[], Choice]) -> None:
+        self.ui, self.logic, self._choice = ui, logic, choice
+        self.changed = Signal()
+        self._volumes: list = []
+        self._rows: list[OutlineNodes.OutlineRow] = []
+        self._showing = Flag()
+        self._status = StatusLines(ui.outlineStatusLabel)
+        table = ui.outlineTable
+        setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Remark")])
+        table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
+        table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
+        table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
+        table.horizontalHeader().setStretchLastSection(True)
+        table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
+        ui.outlineFolderEdit.currentPath = self.folder
+        connectPath(ui.outlineFolderEdit, lambda path: ModuleSettings.setValue(_FOLDER, path.strip()))
+        ui.outlineExamplesSelector.connect("checkedNodesChanged()", self._onChecked)
+        ui.outlineButton.connect("clicked(bool)", self.onSegment)
+        self.listen(logic.reported, self._status.say)
+        self.listen(logic.changed, self.update)
+        self.update()
+
+    @property
+    def folder(self) -> str:
+        """For files: the one that was last chosen on this computer."""
+        return ModuleSettings.value(_FOLDER, "") or str(Path.home() / "AnatomicalEmbedding" / "outlines")
+
+    @property
+    def examples(self) -> list:
+        """Segmentations that are ticked."""
+        return list(self.ui.outlineExamplesSelector.checkedNodes())
+
+    def setVolumes(self, nodes: Sequence) -> None:
+        """The scans that are chosen in the module."""
+        self._volumes = list(nodes)
+        self.update()
+
+    def setExamples(self, nodes: Sequence) -> None:
+        """Tick these segmentations."""
+        selector = self.ui.outlineExamplesSelector
+        with self._showing:
+            for node in nodesOf(self.logic.scene, "vtkMRMLSegmentationNode"):
+                state = qt.Qt.Checked if node in nodes else qt.Qt.Unchecked
+                if selector.checkState(node) != state:
+                    selector.setCheckState(node, state)
+        self.update()
+
+    def onSegment(self) -> None:
+        """Learn and outline, or stop."""
+        if self.logic.busy:
+            self.logic.cancel()
+        else:
+            self._status.clear()
+            self.logic.start(self.examples, self._volumes, self.folder, self._choice())
+        self.update()
+
+    def poll(self) -> None:
+        """Go on; call it a few times a second."""
+        if self.logic.process.running:
+            time.sleep(_YIELD_SECONDS)  # the threads that read what it prints need Python's lock; see Session.tick
+        self.logic.poll()
+        self._showProgress()
+        if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
+            self.update()
+
+    def update(self) -> None:
+        """Show the state as it is now."""
+        self._rows = OutlineNodes.rowsIn(self.logic.scene)
+        table = self.ui.outlineTable
+        table.setRowCount(len(self._rows))
+        table.setVisible(bool(self._rows))
+        for n, row in enumerate(self._rows):
+            for column, text in enumerate(_texts(row)):
+                putCell(table, n, column, text, row.remark, NOTHING if row.doubt is None and column == 3 else None)
+        self._showButton()
+        self._showProgress()
+
+    def _showButton(self) -> None:
+        from AnatomicalEmbedding.errors import PointsError
+
+        button, busy, missing, rest = self.ui.outlineButton, self.logic.busy, "", []
+        if not self.examples:
+            missing = _("Tick the segmentations that show what to segment.")
+        else:
+            try:
+                rest = self.logic.rest(self.examples, self._volumes)
+                missing = "" if rest else _("The chosen scans are all examples; choose others at the top.")
+            except PointsError as error:
+                missing = str(error)
+        if busy:
+            button.text = _("Cancel")
+        elif missing:
+            button.text = _("Segment")
+        else:
+            minutes = expectedMinutes(len(rest))
+            some = _("Segment {count} scans, about {minutes} min")
+            text = _("Segment 1 scan, about {minutes} min") if len(rest) == 1 else some
+            button.text = text.format(count=len(rest), minutes=minutes)
+        button.enabled = busy or not missing
+        ready = _("In the background; you can go on working. A run that was stopped goes on.")
+        button.toolTip = _("Stop; what is done stays.") if busy else missing or ready
+
+    def _showProgress(self) -> None:
+        bar, busy = self.ui.outlineProgressBar, self.logic.busy
+        bar.setVisible(busy)
+        if busy:
+            share, what = self.logic.progress
+            bar.value = round(100 * share)
+            bar.format = f"{what}  %p%"
+
+    def _onChecked(self) -> None:
+        if not self._showing:
+            self.changed.emit()
+            self._showButton()
+
+    def _onDoubleClick(self, row: int, _column: int) -> None:
+        if row < len(self._rows):
+            OutlineNodes.jumpTo(self.logic.scene, self._rows[row])
+
+
+def _texts(row: OutlineNodes.OutlineRow) -> tuple[str, ...]:
+    absent = row.doubt is None
+    remark = row.remark or (_("cut by the border of the scan") if row.status == OutlineNodes.CUT else "")
+    if absent:
+        remark = _("not there: {reason}").format(reason=remark)
+    return row.volume.GetName(), titled(row.structure), "" if absent else f"{row.volumeMl:.1f}", remark

@@ -1,1 +1,0 @@
-"""Panels of boxes and crops."""

@@ -1,1 +1,0 @@
-"""The table of points and their answers."""

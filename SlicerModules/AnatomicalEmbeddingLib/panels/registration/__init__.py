@@ -1,1 +1,0 @@
-"""The panel that aligns volumes."""

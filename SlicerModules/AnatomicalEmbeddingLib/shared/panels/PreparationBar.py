@@ -1,0 +1,122 @@
+"""How far the embedding of some scans is, and the button that starts and stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+import qt
+from slicer.i18n import tr as _
+
+from ..maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
+from ..Signal import Listener
+from .Session import Session
+from .Widgets import BAD, GOOD, WARNING, coloured
+
+
+class PreparationBar(Listener):
+    """Progress of a list of volume nodes. The list is the caller's; nodes that leave the scene leave the list."""
+
+    def __init__(self, parentLayout, session: Session) -> None:
+        self.session = session
+        self._volumes: list = []
+        self._shown: list | None = None
+        self.widget = qt.QWidget()
+        self.progressBar = qt.QProgressBar()
+        self.progressBar.setRange(0, 100)
+        self.button = qt.QPushButton()
+        self.button.objectName = "prepareButton"
+        self.button.connect("clicked(bool)", self._onClicked)
+        self.label = qt.QLabel()
+        self.label.objectName = "preparationLabel"
+        self.label.wordWrap = True
+        self.label.setTextFormat(qt.Qt.RichText)
+        row = qt.QHBoxLayout()
+        row.addWidget(self.progressBar, 1)
+        row.addWidget(self.button)
+        column = qt.QVBoxLayout(self.widget)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(row)
+        column.addWidget(self.label)
+        parentLayout.addWidget(self.widget)
+        self.listen(session.ticked, self.update)
+        self.update()
+
+    def setVolumes(self, nodes: Iterable) -> None:
+        """The scans whose state is shown; None among them is passed over."""
+        self._volumes = list(dict.fromkeys(node for node in nodes if node is not None))
+        self.update()
+
+    def update(self) -> None:
+        """Show the state as it is now; does nothing while nothing has changed."""
+        self._volumes = [node for node in self._volumes if node.GetScene() is self.session.scene]
+        states = [(node.GetName(), self.session.store.state(node)) for node in self._volumes]
+        summary = [(name, s.status, round(s.share, 2), s.what, s.sentence, _notes(s)) for name, s in states]
+        if summary != self._shown:
+            self._shown = summary
+            self._show(states)
+
+    @property
+    def _working(self) -> bool:
+        return any(self.session.store.state(node).status in (WAITING, WORKING) for node in self._volumes)
+
+    def _show(self, states: list[tuple[str, MapState]]) -> None:
+        share = sum(state.share for _name, state in states) / len(states) if states else 0.0
+        ready = sum(state.status == READY for _name, state in states)
+        self.progressBar.value = round(100 * share)
+        self.progressBar.visible = ready < len(states)
+        self.button.visible = ready < len(states) or not states  # what is done needs no room
+        self.button.text = _("Cancel") if self._working else _("Prepare scans")
+        self.button.enabled = ready < len(states)
+        self.button.toolTip = self._toolTip(states)
+        self.label.text = "<br>".join([*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)])
+
+    def _toolTip(self, states: list[tuple[str, MapState]]) -> str:
+        if not states:
+            return _("Choose scans first.")
+        if self._working:
+            return _("Stop preparing; scans that are ready stay ready.")
+        return _("Embed the scans, which matching needs; done once a scan, in the background.")
+
+    def _onClicked(self) -> None:
+        if self._working:
+            self.session.store.cancel(self._volumes)
+        else:
+            self.session.store.request(self._volumes)
+        self.update()
+
+
+def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
+    if not states:
+        return [_("No scans chosen.")]
+    if ready == len(states):
+        text = _("The scan is ready.") if ready == 1 else _("All {count} scans are ready.").format(count=ready)
+        return [coloured(text, GOOD)]
+    counted = _("{ready} of {count} scans ready").format(ready=ready, count=len(states))
+    now = next(((name, state) for name, state in states if state.status == WORKING), None)
+    if now is None:
+        return [counted]
+    current = _("{name}: {what} {percent} %").format(name=now[0], what=now[1].what, percent=round(100 * now[1].share))
+    return [escape(f"{current} ({counted})")]
+
+
+def _notes(state: MapState) -> tuple[str, ...]:
+    """What a user should know of a scan: a gantry tilt straightened, left and right swapped by its anatomy."""
+    return () if state.embedding is None else (*state.embedding.notes, *state.embedding.faults)
+
+
+def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
+    return [coloured(f"{name}: {'; '.join(_notes(state))}.", WARNING) for name, state in states if _notes(state)]
+
+
+def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
+    """A line for each sentence, with the scans that it is true of, unless it names them itself."""
+    sentences: dict[str, list[str]] = {}
+    for name, state in states:
+        if state.status == FAILED:
+            sentences.setdefault(state.sentence, []).append(name)
+    lines = []
+    for sentence, names in sentences.items():
+        line = sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}"
+        lines.append(coloured(line, BAD))
+    return lines

@@ -1,0 +1,263 @@
+"""The set-up section that the modules show at the top: packages, weights, device and the maps kept on disk.
+
+Closed while all is ready, open while something is missing. What is wrong is stated in the panel; the only questions
+asked are those before an installation.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import qt
+import slicer.util
+from slicer.i18n import tr as _
+
+from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
+
+from ... import moduleResource
+from ..maps.Engine import isImported
+from ..Signal import Listener
+from . import ModuleSettings
+from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
+from .Session import Session
+from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, letShrink, showText
+
+
+class SetupPanel(Listener):
+    """Shows and changes `ModuleSettings`; several panels of one application follow each other."""
+
+    def __init__(self, parentLayout, session: Session) -> None:
+        self.session = session
+        self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingSetup.ui")))
+        self.ui = slicer.util.childWidgetVariables(self.widget)
+        letShrink(self.widget)
+        parentLayout.addWidget(self.widget)
+        self._ready: bool | None = None
+        self._torchWasLoaded = isImported("torch")
+        self._fillDevices()
+        self._connect()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show everything as it is now. To be called when the module is entered; changes of settings call it."""
+        self._showPackages()
+        self._showWeights()
+        self._showDevice()
+        self._showCache()
+        self._openOrClose()
+
+    def _connect(self) -> None:
+        ui = self.ui
+        ui.installButton.connect("clicked(bool)", self._onInstall)
+        connectPath(ui.wheelFolderEdit, ModuleSettings.setWheelFolder)
+        ui.weightsSelector.connect("activated(int)", self._onWeights)
+        ui.chooseWeightsButton.connect("clicked(bool)", self._onChooseWeights)
+        ui.deviceSelector.connect("activated(int)", self._onDevice)
+        ui.openCacheButton.connect("clicked(bool)", self._onOpenCache)
+        ui.chooseCacheButton.connect("clicked(bool)", self._onChooseCache)
+        ui.clearCacheButton.connect("clicked(bool)", self._onClearCache)
+        ui.cacheLimitSpinBox.connect("valueChanged(int)", ModuleSettings.setCacheLimitMb)
+        self.widget.connect("contentsCollapsed(bool)", self._onCollapsed)
+        self.listen(self.session.chosen, self._onSettings)
+        self.listen(self.session.ticked, self._onTick)
+
+    # -- packages ----------------------------------------------------------------------------------------------------
+
+    def _missing(self) -> list[str]:
+        return missingForEngine(self.session.store.engine)
+
+    def _showPackages(self, message: str = "") -> None:
+        missing = self._missing()
+        others = [name for name in missing if name != "torch"]
+        self.ui.torchStatus.text = _torchText("torch" in missing)
+        if others:
+            text = coloured(_("Not installed: {names}").format(names=", ".join(others)), BAD)
+        else:
+            text = coloured(_("Installed: safetensors {version}").format(version=installedVersion("safetensors")), GOOD)
+        self.ui.packagesStatus.text = text
+        self.ui.installButton.enabled = bool(missing)
+        self.ui.installButton.toolTip = (
+            _("Install what is missing. Uses the network, unless a folder of wheels is chosen.")
+            if missing
+            else _("Everything is installed.")
+        )
+        folder = ModuleSettings.wheelFolder()
+        if self.ui.wheelFolderEdit.currentPath != folder:
+            self.ui.wheelFolderEdit.currentPath = folder
+        self._say(message or (self.session.store.engine.problem() or "" if missing else ""))
+
+    def _say(self, problem: str) -> None:
+        showText(self.ui.messageLabel, coloured(problem, BAD) if problem else "")
+
+    def _onInstall(self) -> None:
+        before = self._missing()
+        try:
+            install(before, ModuleSettings.wheelFolder())
+            message = ""
+        except InstallError as error:
+            message = str(error)
+        left = self._missing()
+        if left and not message:
+            message = _("{names}: still not there; restart Slicer and look again.").format(names=", ".join(left))
+        self.refresh()
+        self._showPackages(message)
+
+    # -- weights -----------------------------------------------------------------------------------------------------
+
+    def _showWeights(self) -> None:
+        from AnatomicalEmbedding.resources import DEFAULT_MODEL, list_weights
+
+        chosen = ModuleSettings.choice().weights
+        entries = [("auto", _("Automatic ({name})").format(name=DEFAULT_MODEL))]
+        entries += [(name, name) for name in list_weights()]
+        if chosen not in [value for value, _text in entries]:
+            entries.append((chosen, Path(chosen).name))
+        fillComboBox(self.ui.weightsSelector, entries, chosen)
+        path = self.session.store.engine.weightsPath()
+        self.ui.weightsSelector.toolTip = str(path)
+        if path.is_file():
+            text = coloured(
+                _("Found: {name} ({size})").format(name=path.name, size=_sizeText(path.stat().st_size)), GOOD
+            )
+            card = path.with_suffix(".md")
+            if card.is_file():
+                text += f' &nbsp;<a href="{card.as_uri()}">{_("data and licence")}</a>'
+        else:
+            text = coloured(_("Missing: {path}. Choose other weights.").format(path=path), BAD)
+        self.ui.weightsStatus.text = text
+
+    def _onWeights(self, index: int) -> None:
+        ModuleSettings.setWeights(self.ui.weightsSelector.itemData(index))
+
+    def _onChooseWeights(self) -> None:
+        path = qt.QFileDialog.getOpenFileName(
+            self.widget, _("Weights"), "", _("Weights (*.safetensors)") + ";;" + _("All files (*)")
+        )
+        if path:
+            ModuleSettings.setWeights(path)
+
+    # -- device ------------------------------------------------------------------------------------------------------
+
+    def _fillDevices(self) -> None:
+        names = {"auto": _("Automatic"), "cpu": _("Processor (CPU)"), "cuda": _("NVIDIA GPU (CUDA)")}
+        names["mps"] = _("Apple GPU (MPS)")
+        fillComboBox(self.ui.deviceSelector, [(device, names[device]) for device in ModuleSettings.DEVICES], "auto")
+
+    def _showDevice(self) -> None:
+        """Asks torch only where it is loaded already: loading it takes seconds."""
+        device = ModuleSettings.choice().device
+        self.ui.deviceSelector.setCurrentIndex(ModuleSettings.DEVICES.index(device))
+        text = ""
+        if isImported("torch"):
+            problem = deviceProblem(device)
+            warning = None if problem else self.session.store.engine.memoryWarning()
+            text = coloured(problem, BAD) if problem else coloured(warning, WARNING) if warning else ""
+        showText(self.ui.deviceStatus, text)
+
+    def _onDevice(self, index: int) -> None:
+        device = self.ui.deviceSelector.itemData(index)
+        if device in ("cuda", "mps") and "torch" not in self._missing():
+            deviceProblem(device)  # loads torch, so that the panel can say so
+        ModuleSettings.setDevice(device)
+        self._showDevice()
+
+    # -- maps on disk ------------------------------------------------------------------------------------------------
+
+    def _maps(self) -> MapCache:
+        folder = ModuleSettings.cacheFolder()
+        return MapCache(Path(folder) if folder else default_folder())
+
+    def _showCache(self) -> None:
+        maps = self._maps()
+        count = maps.count()
+        self.ui.cacheStatus.text = _("{count} maps, {size}").format(count=count, size=_sizeText(maps.size_bytes()))
+        self.ui.cacheStatus.toolTip = str(maps.folder)
+        self.ui.clearCacheButton.enabled = count > 0
+        blocked = self.ui.cacheLimitSpinBox.blockSignals(True)
+        self.ui.cacheLimitSpinBox.value = ModuleSettings.cacheLimitMb()
+        self.ui.cacheLimitSpinBox.blockSignals(blocked)
+        self.ui.cacheMessage.visible = bool(self.ui.cacheMessage.text)
+
+    def _onOpenCache(self) -> None:
+        folder = self._maps().folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._sayOfCache(
+                _("{folder}: cannot be made ({error}); choose another folder.").format(
+                    folder=folder, error=error.strerror
+                )
+            )
+            return
+        qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(folder)))
+
+    def _onChooseCache(self) -> None:
+        folder = qt.QFileDialog.getExistingDirectory(self.widget, _("Folder of maps"), str(self._maps().folder))
+        if folder:
+            ModuleSettings.setCacheFolder(folder)
+            self._sayOfCache(_("Maps are kept in {folder} from now on.").format(folder=folder))
+
+    def _onClearCache(self) -> None:
+        maps = self._maps()
+        before = maps.size_bytes()
+        removed = maps.shrink(0)
+        freed = _sizeText(before - maps.size_bytes())
+        text = _("Removed {count} maps, freed {size}.").format(count=removed, size=freed)
+        left = maps.count()
+        if left:
+            text += " " + _("{count} are in use and stay; try again later.").format(count=left)
+        self._sayOfCache(text)
+
+    def _sayOfCache(self, text: str) -> None:
+        self.ui.cacheMessage.text = text
+        self._showCache()
+
+    # -- what changes by itself --------------------------------------------------------------------------------------
+
+    def _openOrClose(self) -> None:
+        """Only when the state changes: a user who opens or closes the section is left alone."""
+        ready = not self._missing() and self.session.store.engine.problem() is None
+        if ready != self._ready:
+            self._ready = ready
+            self.widget.collapsed = ready
+        self.widget.text = _("Set-up") if ready else _("Set-up: something is missing")
+
+    def _onSettings(self, key: str) -> None:
+        self.refresh()
+
+    def _onCollapsed(self, collapsed: bool) -> None:
+        if not collapsed:
+            self.refresh()
+
+    def _onTick(self) -> None:
+        if not self._torchWasLoaded and isImported("torch"):
+            self._torchWasLoaded = True
+            self._showDevice()
+
+
+def deviceProblem(device: str) -> str:
+    """Why a device cannot be used, as a sentence; "" where it can. Loads torch."""
+    from AnatomicalEmbedding.embedding.device import choose_device
+    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+    try:
+        choose_device(device)
+    except AnatomicalEmbeddingError as error:
+        return str(error)
+    return ""
+
+
+def _torchText(missing: bool) -> str:
+    found = installedVersion("torch")
+    if not missing:
+        return coloured(_("Installed: {version}").format(version=found), GOOD)
+    if found and torchIsTooOld():
+        return coloured(_("Too old: {version}; 2.4 or newer is needed").format(version=found), WARNING)
+    return coloured(_("Not installed"), BAD)
+
+
+def _sizeText(size: int) -> str:
+    """Bytes in words: "340 MB", "2.1 GB"."""
+    if size >= 10**9:
+        return f"{size / 10**9:.1f} GB"
+    return f"{size / 10**6:.0f} MB" if size >= 10**6 or size == 0 else f"{max(round(size / 1000), 1)} kB"

@@ -1,0 +1,169 @@
+"""Buttons that lay scans out in the window and give them a CT window, and what else needs the window's slice views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import qt
+import slicer
+import vtk
+from slicer.i18n import tr as _
+
+from ...followup.StudyOrder import patients
+from .. import SideBySide, Views
+from ..CtWindow import PRESETS, CtWindows, setWindow
+from ..Signal import Signal
+
+_MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # scans: more would make views too small to see anything
+
+_WIDE = 1500  # pixels
+
+
+class ViewButtons:
+    """laidOut(sentence): scans were shown side by side; what to know about it, or "".
+
+    parentLayout: gets a row with the usual CT windows. volumes(): the scans, in their order.
+    """
+
+    def __init__(self, parentLayout, scene, volumes: Callable[[], Sequence]) -> None:
+        self.scene, self._volumes = scene, volumes
+        self.laidOut = Signal()
+        self._windows = CtWindows(self._ofOnePatient)
+        parentLayout.addWidget(qt.QLabel(_("Window:")))
+        self.windowButtons = {}
+        for name, title in _titles().items():
+            button = qt.QPushButton(title)
+            button.setObjectName(f"window{name.replace(' ', '')}Button")
+            button.setToolTip(_("Show all scans with window {window:g} and level {level:g} HU.").format(**_hu(name)))
+            button.setMinimumWidth(1)
+            button.connect("clicked(bool)", self._setter(name))
+            parentLayout.addWidget(button)
+            self.windowButtons[name] = button
+
+    def update(self) -> None:
+        """Scans have come or gone."""
+        for button in self.windowButtons.values():
+            button.enabled = bool(self._volumes())
+
+    def poll(self) -> None:
+        """To be called a few times a second: scans just loaded are shown as soft tissue, one patient's scans alike."""
+        self._windows.poll(self._volumes())
+
+    def layOutWith(self, node) -> bool:
+        """Show one more scan side by side with those that can be seen now; False where none can."""
+        seen = _seen(self.scene)
+        if seen:
+            self._layOut([*seen, node], SideBySide.ROWS)
+        return bool(seen)
+
+    def layOut(self, number: int = SideBySide.ROWS) -> None:
+        """Show the scans side by side, in ROWS of views or one AXIAL view each; all of each is seen.
+
+        Views are made, put into the window and drawn one by one: Slicer lives on in between.
+        """
+        self._layOut(list(self._volumes()), number)
+
+    def _layOut(self, volumes: list, number: int) -> None:
+        nodes, wide = volumes[: _MOST[number]], _isWindowWide()
+        made = 0
+        for _view in SideBySide.makeViews(self.scene, len(nodes), number, wide):
+            made += 1
+            _processEvents()
+        with _drawingAtTheEnd():
+            shown = SideBySide.showSideBySide(self.scene, nodes, number, wide, _processEvents if made else None)
+            _processEvents()  # views that are new in the window take their size, and offset 0
+            for node in nodes:
+                Views.fit(self.scene, node)
+        if not shown:
+            self.laidOut.emit(_("There are no views to lay out."))
+            return
+        left = len(volumes) - len(nodes)
+        text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
+        self.laidOut.emit(text if left else "")
+
+    def _setter(self, name: str) -> Callable[[], None]:
+        return lambda: setWindow(self._volumes(), *PRESETS[name])
+
+    def _ofOnePatient(self, volumes: Sequence) -> list[list]:
+        return [[node for node in patient.volumes if node in volumes] for patient in patients(self.scene)]
+
+
+def offerLayouts() -> None:
+    """Make our layouts known at the start of the application."""
+    SideBySide.offerLayouts(slicer.mrmlScene, _drawSliceViewsSoon, _isWindowWide)
+
+
+def _isWindowWide() -> bool:
+    """Has the main window room for three slice views beside a panel?"""
+    manager = slicer.app.layoutManager()
+    return manager is None or manager.viewport().window().width >= _WIDE
+
+
+def _processEvents() -> None:
+    slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
+
+
+@contextmanager
+def _drawingAtTheEnd() -> Iterator[None]:
+    """Slice views draw nothing inside; each once at the end, with events in between."""
+    manager = slicer.app.layoutManager()
+    names = manager.sliceViewNames() if manager is not None else []
+    views = [manager.sliceWidget(name).sliceView() for name in names]
+    for view in views:
+        view.pauseRender()
+    try:
+        yield
+    finally:
+        for view in views:
+            view.forceRender()  # before it resumes, which would draw what was asked for meanwhile
+            view.resumeRender()
+            _processEvents()
+
+
+def _seen(scene) -> list:
+    """The volumes in slice views that can be seen, in their order."""
+    manager = slicer.app.layoutManager()
+    views = [] if manager is None else [manager.sliceWidget(name) for name in manager.sliceViewNames()]
+    found = [Views.volumeIn(scene, view.mrmlSliceNode()) for view in views if view.visible]
+    return list(dict.fromkeys(volume for volume in found if volume is not None))
+
+
+def writeInViews(scene, texts: Mapping[str, str]) -> None:
+    """Write a text at the top of the slice views of each volume, by its ID; views of others get none."""
+    manager = slicer.app.layoutManager()
+    if manager is None:  # no main window
+        return
+    for node in Views.sliceNodes(scene):
+        widget = manager.sliceWidget(node.GetLayoutName())
+        volume = Views.volumeIn(scene, node)
+        if widget is None:
+            continue
+        corners, text = widget.sliceView().cornerAnnotation(), texts.get("" if volume is None else volume.GetID(), "")
+        if (corners.GetText(vtk.vtkCornerAnnotation.UpperEdge) or "") != text:
+            corners.SetText(vtk.vtkCornerAnnotation.UpperEdge, text)  # Slicer's own texts are in the corners
+            widget.sliceView().scheduleRender()
+
+
+def _drawSliceViewsSoon(again: Callable[[], None]) -> None:
+    """Let all slice views draw themselves at the places that again() shows, once the events under way are processed:
+    those of a scene just loaded stay black until someone asks.
+    """
+    qt.QTimer.singleShot(0, lambda: _drawSliceViews(again))
+
+
+def _drawSliceViews(again: Callable[[], None]) -> None:
+    _processEvents()
+    again()
+    manager = slicer.app.layoutManager()
+    if manager is not None:
+        for name in manager.sliceViewNames():
+            manager.sliceWidget(name).sliceView().scheduleRender()
+
+
+def _titles() -> dict[str, str]:
+    return {"Soft tissue": _("Soft tissue"), "Lung": _("Lung"), "Bone": _("Bone"), "Brain": _("Brain")}
+
+
+def _hu(name: str) -> dict[str, float]:
+    return dict(zip(("window", "level"), PRESETS[name], strict=True))

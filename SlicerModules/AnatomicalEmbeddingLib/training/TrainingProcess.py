@@ -1,0 +1,108 @@
+"""The headless trainer as a child process, with its progress and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..shared.processes.EngineProcess import FAILED, FINISHED, STOPPED, EngineProcess, stopReason
+from ..shared.Signal import Signal
+from .TrainingLog import LossCurve, Validations, signature
+from .TrainingRun import rememberRun
+from .TrainingSettings import TrainingSettings
+
+_USER_ERROR = 2  # exit code of the command line: what was wrong is on stderr
+_SAVED = "run the same command to go on"  # what the trainer says when it stopped because it was asked to
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """After a step. loss: running mean over about 50 steps. share: of the run, 0..1, by steps or by time."""
+
+    step: int
+    steps: int
+    loss: float
+    secondsPerStep: float
+    secondsLeft: float
+    share: float
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a run ended: FINISHED with weights, STOPPED (it can go on), or FAILED. sentence: the reason of a failure."""
+
+    outcome: str
+    weights: Path | None = None
+    steps: int = 0
+    sentence: str = ""
+
+
+class TrainingProcess(EngineProcess):
+    """One run at a time. Signals, emitted by `poll` and `kill`: logged(line), progressed(TrainingProgress),
+    validated(Validations) with all rows so far, finished(TrainingResult).
+    """
+
+    settings: TrainingSettings | None = None
+
+    def start(self, settings: TrainingSettings, finishNow: bool = False) -> None:
+        """Begin a run, or go on with the one in its folder; finishNow: for one more step, so that there are weights.
+
+        Raises AnatomicalEmbeddingError when the process cannot be started or the folder not be written to.
+        """
+        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+        self.requireReady()
+        try:
+            rememberRun(settings)
+            self.settings = settings
+            self._budget = replace(settings, minutes=0) if finishNow else settings
+            self._before = LossCurve.read(settings.runFolder)
+            self._firstStep: int | None = None
+            self._result: dict | None = None
+            self._validationSeen = signature(self._validationFile)
+            self.begin(self._budget.arguments(), settings.runFolder)
+        except OSError as error:
+            reason = (error.strerror or "cannot be used").lower()
+            raise AnatomicalEmbeddingError(f"{settings.runFolder}: {reason}; choose another folder.") from None
+
+    def onValues(self, values: dict) -> None:
+        if "weights" in values:
+            self._result = values
+        elif "step" in values:
+            self.progressed.emit(self._progress(**values))
+
+    def onPoll(self) -> None:
+        now = signature(self._validationFile)
+        if now != self._validationSeen:
+            self._validationSeen = now
+            found = Validations.read(self.settings.runFolder)
+            if len(found):
+                self.validated.emit(found)
+
+    def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
+        self.onPoll()
+        if code == 0 and self._result is not None:
+            result = TrainingResult(FINISHED, Path(self._result["weights"]), self._result["steps"])
+        elif stopped and (code != _USER_ERROR or any(_SAVED in line for line in lines)):
+            result = TrainingResult(STOPPED, steps=LossCurve.read(self.settings.runFolder).last)
+        else:
+            result = TrainingResult(FAILED, sentence=stopReason(code, lines))
+        self.finished.emit(result)
+
+    def _newSignals(self) -> None:
+        super()._newSignals()
+        self.progressed, self.validated, self.finished = Signal(), Signal(), Signal()
+
+    @property
+    def _validationFile(self) -> Path:
+        return Path(self.settings.runFolder) / "validation.csv"
+
+    def _progress(self, step: int, steps: int, loss: float, seconds_per_step: float) -> TrainingProgress:
+        if self._firstStep is None:
+            self._firstStep = step
+        spent = 60 * self._before.minutes + seconds_per_step * (step - self._firstStep + 1)
+        left = min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent)
+        left = max(left, 0.0)
+        share = spent / (spent + left) if spent > 0 else 0.0
+        return TrainingProgress(step, steps, loss, seconds_per_step, left, share)

@@ -1,0 +1,115 @@
+"""The section "Find by words": what is typed, or a sentence of a report, shown in all scans."""
+
+from __future__ import annotations
+
+from html import escape
+
+import qt
+from slicer.i18n import tr as _
+
+from ..shared.panels.Session import Session
+from ..shared.panels.Widgets import WARNING, askForFile, coloured, showText
+from ..shared.Signal import Listener
+from .WordSearch import WordSearch
+
+_FOLDER = "reportFolder"  # setting: where a report was opened last
+
+
+class FindPanel(Listener):
+    """ui: holds findEdit, findLabel, reportEdit, reportButton, reportFileButton and reportList."""
+
+    def __init__(self, ui, search: WordSearch, session: Session) -> None:
+        self.ui, self.search, self._session = ui, search, session
+        self._sentence = ""  # what went wrong last
+        self._offers = qt.QStringListModel()
+        self.completer = qt.QCompleter()
+        self.completer.setModel(self._offers)
+        self.completer.setCompletionMode(qt.QCompleter.UnfilteredPopupCompletion)
+        self.completer.connect("activated(QString)", self._onChosen)
+        ui.findEdit.setCompleter(self.completer)
+        ui.findEdit.connect("textEdited(QString)", self._onEdited)
+        ui.findEdit.connect("textChanged(QString)", self._onChanged)
+        ui.findEdit.connect("returnPressed()", self._onEnter)
+        ui.reportButton.connect("clicked(bool)", lambda: search.readReport(ui.reportEdit.plainText))
+        ui.reportFileButton.connect("clicked(bool)", self._onFile)
+        ui.reportList.connect("itemClicked(QListWidgetItem*)", self._onSentence)
+        ui.reportList.visible = False
+        self.listen(search.changed, self.update)
+        self.listen(search.reported, self._onReported)
+        self.listen(search.reportRead, self._showReport)
+        session.addWork(self._isWorking)
+        self.atEnd(lambda: session.removeWork(self._isWorking))
+        self.update()
+
+    def clear(self) -> None:
+        """Begin anew: the scene is being closed."""
+        self._sentence = ""
+        self.ui.findEdit.clear()
+        self.ui.reportEdit.clear()
+        self._showReport()
+        self.update()
+
+    def update(self) -> None:
+        """Show what the search knows now."""
+        ui, search = self.ui, self.search
+        ready = bool(search.volumes)
+        ui.findEdit.enabled = ui.reportButton.enabled = ui.reportFileButton.enabled = ready
+        lines = [coloured(self._sentence, WARNING)] if self._sentence else []
+        if search.title:
+            onward = _(" \u2013 Enter: the next") if len(search.steps) > 1 else ""
+            lines = [f"<b>{escape(search.title)}</b>{escape(onward)}"]
+            lines += [escape(f"{name}: {text}") for name, text in search.answers()]
+        showText(ui.findLabel, "<br>".join(lines))
+
+    def _isWorking(self) -> bool:
+        return self.search.busy
+
+    def _onEdited(self, text: str) -> None:
+        self._offers.setStringList(self.search.offers(text))
+
+    def _onChanged(self, text: str) -> None:
+        if not text.strip():
+            self._find("")
+
+    def _onChosen(self, text: str) -> None:
+        self._find(text)
+
+    def _onEnter(self) -> None:
+        text = self.ui.findEdit.text
+        self.completer.popup().hide()
+        if self.search.steps and text.strip() == self.search.text:
+            self.search.step()
+        else:
+            self._find(text)
+
+    def _find(self, text: str) -> None:
+        self._sentence = ""
+        self.search.find(text)
+        self.update()
+
+    def _onReported(self, sentence: str) -> None:
+        self._sentence = sentence
+        self.update()
+
+    def _onFile(self) -> None:
+        path = askForFile(self.ui.reportFileButton, _("A report"), _("Reports (*.txt *.dcm)"), _FOLDER)
+        if path:
+            self.search.openReport(path)
+
+    def _showReport(self) -> None:
+        """The sentences; those that name no place are grey."""
+        sentences = self.ui.reportList
+        sentences.clear()
+        for each in self.search.sentences:
+            item = qt.QListWidgetItem(" ".join(each.text.split()))
+            item.setFlags(qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable if each.mentions else qt.Qt.NoItemFlags)
+            sentences.addItem(item)
+        sentences.visible = bool(self.search.sentences)
+
+    def _onSentence(self, item) -> None:
+        row = self.ui.reportList.row(item)
+        if row < len(self.search.sentences) and self.search.sentences[row].mentions:
+            text = " ".join(self.search.sentences[row].text.split())
+            self.ui.findEdit.text = text  # Enter goes on through its places
+            self._sentence = ""
+            self.search.findMentions(text, self.search.sentences[row].mentions)

@@ -1,0 +1,113 @@
+"""The region of a place as a segmentation over its scan: shown for a while, never saved, offered nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import slicer
+import slicer.util
+from vtk.util.numpy_support import numpy_to_vtk
+from vtk.util.vtkConstants import VTK_UNSIGNED_CHAR
+
+from ..shared import SceneNodes, Views
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.words import Place
+
+_FINER = 2  # voxels a cell of the place's grid: edges are then smooth
+_SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))  # of the chance; colour, opacity of the inside
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """masks: (k, j, i) uint8, the smallest regions that hold a half and nine tenths of the chance. origin: (3,) of the
+    first voxel, step: (3,), in the scan's own RAS mm.
+    """
+
+    masks: tuple[np.ndarray, ...]
+    origin: np.ndarray
+    step: np.ndarray
+
+
+def regionOf(place: Place) -> Region | None:
+    """What to shade; None where the scan does not show the place. May run in a background thread."""
+    if place.point_ras is None or place.region.total <= 0:
+        return None
+    import torch
+
+    values = torch.from_numpy(np.pad(place.region.values, 1))[None, None]
+    fine = torch.nn.functional.interpolate(values, scale_factor=_FINER, mode="trilinear", align_corners=False)[0, 0]
+    masks = tuple((fine.numpy() >= place.least_chance(share)).astype(np.uint8) for share, _colour, _inside in _SHARES)
+    step = np.asarray(place.grid.step, dtype=np.float64) / _FINER
+    first = np.asarray(place.grid.origin) + place.grid.step * (np.array(place.region.first) - 1)
+    return Region(masks, first - (_FINER - 1) / 2 * step, step)
+
+
+class RegionNodes:
+    """At most one segmentation a scan; all are removed by `clear`, and nothing of them is saved."""
+
+    def __init__(self, scene) -> None:
+        self.scene = scene
+        self._nodes: dict[str, str] = {}
+        self._ownViews = Views.OwnViews(scene)
+
+    def node(self, volumeNode):
+        """The segmentation over a scan, or None."""
+        return self.scene.GetNodeByID(self._nodes.get(volumeNode.GetID(), ""))
+
+    def show(self, volumeNode, title: str, region: Region | None) -> None:
+        """Shade a region instead of the one before; None: shade nothing."""
+        self.drop(volumeNode.GetID())
+        if region is None:
+            return
+        node = self.scene.CreateNodeByClass("vtkMRMLSegmentationNode")
+        node.UnRegister(None)
+        node.SetName(title)
+        node.SetHideFromEditors(True)
+        node.SetSaveWithScene(False)
+        self.scene.AddNode(node)
+        SceneNodes.addHiddenItem(self.scene, node)
+        node.CreateDefaultDisplayNodes()
+        display = node.GetDisplayNode()
+        display.SetSaveWithScene(False)
+        display.SetVisibility3D(False)  # a surface would have to be made for it
+        node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
+        for mask, (share, colour, inside) in zip(region.masks, _SHARES, strict=True):
+            name = f"{title}, {share:.0%} of its probability"
+            segmentId = node.AddSegmentFromBinaryLabelmapRepresentation(_image(mask, region), name, colour)
+            display.SetSegmentOpacity2DFill(segmentId, inside)
+            display.SetSegmentVisibility3D(segmentId, False)
+        self._nodes[volumeNode.GetID()] = node.GetID()
+        Views.showOnlyIn(display, self.scene, volumeNode)
+
+    def follow(self) -> None:
+        """Stay where the scans are, in the views that show them."""
+        for volumeId in list(self._nodes):
+            volume, node = self.scene.GetNodeByID(volumeId), self.scene.GetNodeByID(self._nodes[volumeId])
+            if volume is None or node is None:
+                self.drop(volumeId)
+            elif node.GetTransformNodeID() != volume.GetTransformNodeID():
+                node.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
+        self._ownViews.follow()
+
+    def drop(self, volumeId: str) -> None:
+        """Shade nothing in a scan."""
+        node = self.scene.GetNodeByID(self._nodes.pop(volumeId, ""))
+        if node is not None:
+            SceneNodes.removeNode(self.scene, node)
+
+    def clear(self) -> None:
+        """Remove all of them."""
+        for volumeId in list(self._nodes):
+            self.drop(volumeId)
+
+
+def _image(mask: np.ndarray, region: Region):
+    image = slicer.vtkOrientedImageData()
+    image.SetDimensions(*mask.shape[::-1])
+    image.SetOrigin(*region.origin)
+    image.SetSpacing(*region.step)
+    image.GetPointData().SetScalars(numpy_to_vtk(mask.ravel(), deep=True, array_type=VTK_UNSIGNED_CHAR))
+    return image
