@@ -1,1 +1,1 @@
-"""The parts of the modules that are of no one feature: nodes of the scene, views, signals; no Qt outside of `panels`."""
+"""The parts of the modules that belong to no one feature: nodes of the scene, views, signals, maps, panels."""
