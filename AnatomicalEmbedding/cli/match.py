@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..embedding.calibration import ABSENT
 from ..errors import AnatomicalEmbeddingError, PointsError
+from ..matching.status import ABSENT
 from ..scan.points import PointList, parse_point, read_points, write_markups
 from . import console
 

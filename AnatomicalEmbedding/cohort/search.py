@@ -12,12 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ..embedding.calibration import ABSENT, MATCHED, UNCERTAIN
 from ..embedding.inference import volume_hash
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
+from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from ..structures.locating import Example, locate
@@ -38,7 +38,6 @@ _FIT_REACH_MM = 84.0  # what matching by coordinates reads about its first cell:
 _BLOCK_REACH_MM = 132.0  # and with descriptors: two searches, and the blocks about them
 _AT_ONCE = 100  # scans that are matched in one batch
 _ABSENT_PROBABILITY = 0.01
-_LIKELY = 0.5
 _FRAME_POINTS = 6  # of a place in the atlas, that scans are first compared with
 _RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
 
@@ -139,8 +138,8 @@ class Search:
             if located.status == "absent":
                 found[found.index(each)] = _absent(each.row)
                 continue
-            status = _status(located.present)
             error = float(np.sqrt(np.square(located.sigma_mm).mean()))
+            status = str(decide(located.present, error))
             found[found.index(each)] = replace(
                 each, status=status, probability=located.present, expected_error_mm=error,
                 point_ras=located.in_scan(located.box_ras).mean(axis=0),
@@ -231,13 +230,9 @@ def _of_match(row: Row, answer: Matches) -> Found:
 def _of_words(row: Row, place: Place) -> Found:
     if place.status == OUTSIDE or place.point_ras is None:
         return replace(_absent(row), probability=max(1 - float(place.probability), _ABSENT_PROBABILITY))
-    return Found(
-        row, _status(place.probability), float(place.probability), _error_mm(place), np.asarray(place.point_ras)
-    )
-
-
-def _status(probability: float) -> str:
-    return MATCHED if probability >= _LIKELY else UNCERTAIN
+    error = _error_mm(place)
+    status = UNCERTAIN if place.status == UNCERTAIN else str(decide(1.0, error))
+    return Found(row, status, float(place.probability), error, np.asarray(place.point_ras))
 
 
 def _error_mm(place: Place) -> float:

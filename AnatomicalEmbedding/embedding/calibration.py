@@ -21,7 +21,6 @@ from ..files import atomic_path
 from ..resources import resource
 
 SUFFIX = ".calibration.safetensors"
-MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # status of a match
 OUTCOMES = (
     "present",
     "within 10 mm",

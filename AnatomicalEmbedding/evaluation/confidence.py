@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..embedding.calibration import ABSENT, MATCHED
 from ..errors import AnatomicalEmbeddingError
 from ..files import aligned
 from ..matching.match import match
+from ..matching.status import ABSENT, MATCHED
 from ..training.known_matches import Trial
 from .results import GROUPS, markdown_lines
 

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from ..anatomy.terms import load_terms
-from ..embedding.calibration import MATCHED, UNCERTAIN
 from ..embedding.inference import Model
 from ..errors import PointsError
 from ..matching.match import match_all
+from ..matching.status import MATCHED, UNCERTAIN
 from ..structures.labelled_scans import Case, refuse_twins
 from ..structures.landmarks import derive_landmarks
 from ..words.placing import INSIDE, OUTSIDE, PlaceFinder

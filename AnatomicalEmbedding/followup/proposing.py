@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
+from ..matching.status import UNCERTAIN
 from .lesions import Axis, Finding, Guess, Measurement, Study
 from .record import FollowUp, Proposal
 
@@ -139,7 +140,7 @@ def _carry(
 def guess_of(matches: Matches, number: int, source: str) -> Guess:
     """The guess of one match; "uncertain" for weights without calibration."""
     if matches.status is None:
-        return Guess("uncertain", source)
+        return Guess(UNCERTAIN, source)
     return Guess(
         str(matches.status[number]),
         source,

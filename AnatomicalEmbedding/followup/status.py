@@ -1,5 +1,6 @@
 """The status word of each cell of the table lesion x study."""
 
+from ..matching.status import ABSENT, UNCERTAIN
 from .lesions import NOT_VISIBLE, PROPOSED, Finding
 from .record import FollowUp
 from .timeline import Timeline, timeline_of
@@ -8,8 +9,6 @@ BASELINE = "baseline"  # seen in the response's baseline or, without one, in the
 NEW = "new"  # first seen here, although a person looked for it in an earlier visit
 MAYBE_NEW = "new?"  # first seen here; not yet decided whether it is new
 SPLIT = "split"  # first seen as a part of another lesion
-UNCERTAIN = "uncertain"  # proposed, and quite likely wrong
-ABSENT = "absent"  # proposed: this scan does not show the place
 DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 

@@ -85,4 +85,4 @@ def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) ->
     present, within, near, error = calibration.forests[effort].predict(evidence).T
     within, near = (np.clip(share, 1 - _SURE, _SURE) for share in (within, near))
     expected = error / np.maximum(present, 1e-3)
-    return Verdicts(decide(present, within, expected), expected, within, near)
+    return Verdicts(decide(present, expected), expected, within, near)

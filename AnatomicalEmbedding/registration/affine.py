@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import SimpleITK as sitk
 
-from ..embedding.calibration import MATCHED
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import match
+from ..matching.status import MATCHED
 from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .lattice import Lattice

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..embedding.calibration import ABSENT
 from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import MapError, PointsError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
+from ..matching.status import ABSENT
 from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ

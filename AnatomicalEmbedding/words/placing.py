@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 
 from ..anatomy.terms import load_terms
-from ..embedding.calibration import UNCERTAIN
 from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
+from ..matching.status import UNCERTAIN
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, cook, qualify, surety

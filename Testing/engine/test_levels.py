@@ -7,7 +7,6 @@ import pytest
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model, match
-from AnatomicalEmbedding.embedding.calibration import ABSENT, MATCHED, UNCERTAIN
 from AnatomicalEmbedding.embedding.levels import (
     above_ends,
     counted_alike,
@@ -18,7 +17,7 @@ from AnatomicalEmbedding.embedding.levels import (
     near_spine,
     spine_ends,
 )
-from AnatomicalEmbedding.matching.status import at_most_uncertain
+from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN, at_most_uncertain
 from AnatomicalEmbedding.structures.library import shipped_library
 from AnatomicalEmbedding.structures.locating import locate
 from AnatomicalEmbedding.training.known_matches import cut_scan

@@ -8,8 +8,9 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 from mouse_views import MouseView
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 
+from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.landmarks.AnswerList import MATCHED, MOVED
+from AnatomicalEmbeddingLib.landmarks.AnswerList import MOVED
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 
 

@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass, replace
 
 import vtk
 
+from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
+
 from ..shared.Colours import AMBER, GREEN
 from ..shared.MatchWords import errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
 from .ControlPoints import definedIds, worldOf
 
-MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"  # by the engine
 MOVED, REMOVED = "moved", "removed"  # by the user's hand
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
 _CLASS = "vtkMRMLMarkupsFiducialNode"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from AnatomicalEmbedding.matching.status import ABSENT
+
 from ..shared.Flag import Flag
 from ..shared.maps.MapStore import READY, MapStore
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import fromWorld, toWorld
-from .AnswerList import ABSENT, MOVED, REMOVED, AnswerList
+from .AnswerList import MOVED, REMOVED, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher, Row

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from slicer.util import NodeModify
 
+from AnatomicalEmbedding.matching.status import UNCERTAIN
+
 from ..shared.maps.MapStore import MapStore
 from ..shared.Signal import Signal
 from ..shared.VolumeNodes import fromWorld
-from .AnswerList import MATCHED, MOVED, REMOVED, UNCERTAIN, Answer, AnswerList
+from .AnswerList import MOVED, REMOVED, Answer, AnswerList
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
-
-_SURE_MM = 10.0  # expected error of an answer that is called matched, at most
 
 
 @dataclass(frozen=True)
@@ -231,10 +231,8 @@ def judgement(matches, n: int, source: str) -> Answer:
     """What matching says of its n-th answer; source: see `madeFrom`."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
-    status, error = str(matches.status[n]), float(matches.expected_error_mm[n])
-    if status == MATCHED and error > _SURE_MM:  # in the scan, but who knows where: nobody should rely on it
-        status = UNCERTAIN
-    return Answer("", status, error, float(matches.probability[n]), source)
+    status, error, chance = (each[n] for each in (matches.status, matches.expected_error_mm, matches.probability))
+    return Answer("", str(status), float(error), float(chance), source)
 
 
 def _needsMatch(answer: Answer | None, source: str) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import qt
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
+
 from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ..shared.Flag import Flag
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING
 from ..shared.MatchWords import STATUS_WORDS
 from ..shared.panels.Widgets import putCell, setColumns
 from ..shared.Signal import Listener
-from .AnswerList import ABSENT, MATCHED, MOVED, REMOVED, UNCERTAIN, Answer
+from .AnswerList import MOVED, REMOVED, Answer
 from .LandmarkLogic import LandmarkLogic
 from .LandmarkMatcher import Row
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import slicer.util
 
-from AnatomicalEmbeddingLib.landmarks.AnswerList import ABSENT, REMOVED
+from AnatomicalEmbedding.matching.status import ABSENT
+from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import fromNode, worldOf
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas

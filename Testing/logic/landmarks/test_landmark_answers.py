@@ -7,7 +7,7 @@ import vtk
 from landmark_bench import NAMES
 from scans import add_patient, add_points, add_transform, finish, patient, turned
 
-from AnatomicalEmbeddingLib.landmarks.AnswerList import ABSENT, MATCHED
+from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 
 
 def test_a_click_is_answered_where_the_anatomy_is(bench, pair):

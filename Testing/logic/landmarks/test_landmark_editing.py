@@ -6,7 +6,8 @@ import vtk
 from landmark_bench import NAMES, tell
 from scans import add_points, patient
 
-from AnatomicalEmbeddingLib.landmarks.AnswerList import MATCHED, MOVED, REMOVED
+from AnatomicalEmbedding.matching.status import MATCHED
+from AnatomicalEmbeddingLib.landmarks.AnswerList import MOVED, REMOVED
 
 
 def test_the_mouse_goes_on_placing_in_the_templates_list(bench, pair, scene, logics):

@@ -4,7 +4,8 @@ import numpy as np
 import slicer
 from scans import add_patient, add_points, finish, patient
 
-from AnatomicalEmbeddingLib.landmarks.AnswerList import MATCHED, REMOVED, AnswerList
+from AnatomicalEmbedding.matching.status import MATCHED
+from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED, AnswerList
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, writeResults
 from slicer_kit.scene import read_mrb, write_mrb
 
