@@ -16,7 +16,7 @@ _SHOWN = 0.85  # least probability that the scan shows the point, of a match
 _PERHAPS_SHOWN = 0.5  # below it the answer is absent
 
 
-def decide(present: np.ndarray, expected_mm: np.ndarray) -> np.ndarray:
+def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.ndarray:
     """(n,) statuses by the probabilities (n,) that the scan shows the point and the expected errors (n,) in mm."""
     sure = (np.asarray(present) >= _SHOWN) & (np.asarray(expected_mm) <= MATCHED_MM)
     return np.where(np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN))
