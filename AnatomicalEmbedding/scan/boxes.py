@@ -35,7 +35,7 @@ def boxes_to_json(boxes: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
 
 
 def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
-    """Read what `boxes_to_json` gave. Raises ValueError, TypeError or AttributeError for anything else."""
+    """Read boxes from values of `boxes_to_json`. Raises ValueError, TypeError or AttributeError for other values."""
     boxes = {
         canonical_name(str(name)): np.array([float(x) for x in sides]).reshape(2, 3) for name, sides in stored.items()
     }

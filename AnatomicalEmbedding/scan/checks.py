@@ -164,7 +164,7 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
         )
     has_fat = np.mean(inside < -30) >= 0.005
     tissue = np.count_nonzero((inside >= -150) & (inside <= 250))
-    # In a wide field of view nearly all is air, so tissue is compared with what is not air.
+    # In a wide field of view nearly all is air, so tissue is compared with all denser voxels.
     has_tissue = tissue >= max(0.01 * inside.size, 0.3 * np.count_nonzero(inside > -500))
     p10, p90 = np.percentile(inside, (10, 90))
     is_organ = low < -5 and p10 > -30 and 10 <= p50 <= 90 and p90 < 150

@@ -86,7 +86,7 @@ def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label
         or (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
     ):
         raise VolumeError(
-            f"{path}: is no label map of a part of {volume.name or 'the scan'}; check which scan it is of."
+            f"{path}: is not a label map of a part of {volume.name or 'the scan'}; check which scan it is of."
         )
     nearest = sitk.sitkNearestNeighbor
     return sitk.Resample(labels, volume.to_sitk(), sitk.Transform(), nearest, 0.0, labels.GetPixelID())

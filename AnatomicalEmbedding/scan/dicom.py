@@ -213,7 +213,7 @@ def _numbers(text: str, count: int) -> np.ndarray | None:
 def _is_ct_storage(path: Path) -> bool:
     """Is the SOP class in the file meta header CT Image Storage? Read from bytes, for files that GDCM refuses.
 
-    A DICOM file that states none, or ends before it, counts as CT: the rest of the series is not whole without it.
+    A DICOM file that states no SOP class, or ends before it, counts as CT: without it the series would not be whole.
     """
     with path.open("rb") as stream:
         head = stream.read(1024)

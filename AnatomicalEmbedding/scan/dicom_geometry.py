@@ -28,7 +28,8 @@ class SliceStack:
 
     order: indices of the slices to use, by position along the normal. positions: their place along the normal in
     steps of the output grid, 0 first, increasing. slices: number of slices of the output grid.
-    ijk_to_ras: (4,4) of the output grid; sheared when the gantry was tilted. notes: what was left out or uneven.
+    ijk_to_ras: (4,4) of the output grid; sheared when the gantry was tilted. notes: sentences on left out
+    slices and uneven steps.
     """
 
     order: np.ndarray

@@ -16,7 +16,7 @@ _UNDEFINED = 0xFFFFFFFF
 _ITEM, _PIXELS, _SYNTAX = (0xFFFE, 0xE000), (0x7FE0, 0x0010), (0x0002, 0x0010)
 _DELIMITERS = 0xFFFE
 _IMPLICIT, _BIG_ENDIAN, _DEFLATED = b"1.2.840.10008.1.2", b"1.2.840.10008.1.2.2", b"1.2.840.10008.1.2.1.99"
-_HARMLESS = 1 << 20  # bytes beyond the end of the file: GDCM reads what some scanners write
+_HARMLESS = 1 << 20  # bytes beyond the end of the file: some scanners write so, and GDCM reads it
 
 
 def lengths_fit(path: Path) -> bool:
@@ -57,7 +57,7 @@ def _fits(data: mmap.mmap) -> bool:
         if length == _UNDEFINED or kind == b"SQ" or (tag == _ITEM and not is_fragment):
             if kind == b"UN":
                 return True  # its items are of another form
-            continue  # what is in it follows
+            continue  # its elements follow
         if length > end - at + _HARMLESS:
             return False
         at += length

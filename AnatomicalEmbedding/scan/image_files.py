@@ -47,7 +47,7 @@ def is_label_map(path: Path) -> bool:
 
 
 def image_reader(path: Path) -> sitk.ImageFileReader:
-    """A reader for a file by its suffix, for DICOM where it is none of IMAGE_SUFFIXES."""
+    """A reader for a file, by its suffix; the DICOM reader for suffixes outside of IMAGE_SUFFIXES."""
     reader = sitk.ImageFileReader()
     reader.SetImageIO(f"{_READERS.get(image_suffix(path), 'GDCM')}ImageIO")
     reader.SetFileName(str(path))
@@ -97,7 +97,7 @@ def _unambiguous(path: Path) -> Iterator[Path]:
 
 
 def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Refuse what is not one scalar volume; make the reader drop a fourth dimension of one frame."""
+    """Refuse all images but one scalar volume; make the reader drop a fourth dimension of length 1."""
     size = reader.GetSize()
     shape = " x ".join(str(n) for n in size)
     if reader.GetNumberOfComponents() != 1:
@@ -154,7 +154,7 @@ def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
 
 _CHUNK = 1 << 20
 _NIFTI_HEADER = 352
-_HEADER_ENDS = {".nrrd": b"\n\n", ".mha": b"ElementDataFile = LOCAL\n"}  # what follows is compressed
+_HEADER_ENDS = {".nrrd": b"\n\n", ".mha": b"ElementDataFile = LOCAL\n"}  # compressed data follow
 
 
 def write_image(image: sitk.Image, path: str | Path) -> None:

@@ -1,5 +1,5 @@
 """The scans of folders: image files, and DICOM series of many patients and studies, found without reading voxels; and
-short names by which they are told apart.
+short names that tell them apart.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Source:
 
 
 def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> Iterator[Source]:
-    """Every scan in folders and their subfolders, in the order of their names, without label maps; files are taken as
-    they are.
+    """Every scan in folders and their subfolders, in the order of their names, without label maps. A root that is a
+    file is a scan, label map or not.
 
     One folder holds the whole of a DICOM series: parts of it in other folders count as further scans.
     unreadable: receives a sentence for each folder that cannot be listed.
@@ -75,10 +75,10 @@ def find_scans(
 ) -> dict[str, Source]:
     """The scans of files, and of folders and all below them, each once, by a name that tells it from the others.
 
-    report: receives a sentence for each DICOM series that is no CT volume, which is left out where the folder given
-    holds others, and for each folder that cannot be listed. series: of each folder that holds any of these, only these.
-    output: a folder of results, not searched below a folder given. What is or holds no scan becomes a source all the
-    same, and reading it says why. Raises AnatomicalEmbeddingError for a series that is in none of the folders.
+    report: receives a sentence for each DICOM series that is left out, since it is no CT volume and its folder holds
+    CT volumes, and for each folder that cannot be listed. series: a folder that holds any of these series gives only
+    them. output: a folder of results, which is not searched. A path without a scan becomes a source, too: reading it
+    raises the error that says why. Raises AnatomicalEmbeddingError for a series that no folder holds.
     """
     found: dict[Path, Source] = {}
     for scan in given:
@@ -102,9 +102,9 @@ def find_scans(
 def distinct_names(scans: Sequence[str | Path]) -> list[str]:
     """A short name for each scan, no two alike without regard to case: its file or folder, without an image suffix.
 
-    scans: paths, or labels of sources. Where several have one name, as few of the parts by which they differ are added
-    as tell them apart: the folders above before it, the series after it. a/ct.nii.gz and b/ct.nii.gz are a_ct and b_ct.
-    What is still alike, such as ct.nii.gz next to ct.nrrd, is numbered: _2, _3 ...
+    scans: paths, or labels of sources. Scans with one name get the parts of their paths that differ: folders before the
+    name, the series after it, as few as are enough. a/ct.nii.gz and b/ct.nii.gz become a_ct and b_ct. Names that are
+    still alike, such as those of ct.nii.gz and ct.nrrd in one folder, get numbers: _2, _3 ...
     """
     parts = [_parts(str(scan)) for scan in scans]
     alike: dict[str, list[int]] = {}

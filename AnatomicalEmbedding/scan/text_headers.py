@@ -1,4 +1,4 @@
-"""Headers of NRRD and MetaImage files: what ends the whole program inside ITK is refused before.
+"""Headers of NRRD and MetaImage files: headers that would crash ITK, and so the whole program, are refused.
 
 In ITK 5.4, a field of a NRRD header that is wrong and longer than its buffers (NrrdIO, sprintf), and a MetaImage of
 more than ten axes, are segmentation faults; axes with absurdly large numbers make it search for ever.
