@@ -51,7 +51,7 @@ def to_image(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> sitk.Image:
 
 
 def image_affine(image: sitk.Image | sitk.ImageFileReader) -> np.ndarray:
-    """Return the (4,4) ijk_to_ras of the first three axes of an image, or of the file whose header a reader has read."""
+    """Return the (4,4) ijk_to_ras of the first three axes of an image, or of the header that a reader has read."""
     dimension = len(image.GetSpacing())
     lps = np.eye(4)
     lps[:3, :3] = (np.reshape(image.GetDirection(), (dimension, dimension)) * image.GetSpacing())[:3, :3]
