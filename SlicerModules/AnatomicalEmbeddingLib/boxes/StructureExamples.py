@@ -58,9 +58,11 @@ class MarkedExample:
         return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
 
     def read(self) -> Marking:
-        """Where the structure is, now. Raises PointsError, whose sentence names the node, for what marks nothing."""
+        """Where the structure is, now. Raises PointsError for a node that marks nothing, or was removed."""
         from AnatomicalEmbedding.errors import PointsError
 
+        if self.node.GetScene() is None:
+            raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
         box, extremes, points = {BOX: self._box, SEGMENT: self._segment, POINTS: self._points}[self.kind]()
         if not holds(self.volumeNode, box.mean(axis=0, keepdims=True))[0]:
             raise PointsError(

@@ -56,7 +56,7 @@ def test_other_weights_end_the_search_with_a_sentence(bench, volume, map_folder)
     bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
     bench.finish()
     assert rois(bench.scene) == []
-    assert bench.reported == ["Other weights were chosen during the search; find boxes again."]
+    assert bench.reported == ["Other weights were chosen meanwhile; find boxes again."]
 
 
 def test_voxels_changed_during_the_search_give_no_box(bench, volume):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.structures.library import StructureLibrary
-from AnatomicalEmbeddingLib.boxes.StructureNames import namesIn, readable, sortKey, titled
+from AnatomicalEmbeddingLib.boxes.StructureFinder import namesIn
+from AnatomicalEmbeddingLib.boxes.StructureNames import readable, sortKey, titled
 
 
 def test_the_librarys_names_are_reported_without_torch(bench):
@@ -15,7 +16,7 @@ def test_the_librarys_names_are_reported_without_torch(bench):
     assert sorted(names) == sorted(StructureLibrary.load(path).examples)
     code = (
         "import sys; from pathlib import Path;"
-        "from AnatomicalEmbeddingLib.boxes.StructureNames import libraryFile, namesIn;"
+        "from AnatomicalEmbeddingLib.boxes.StructureFinder import libraryFile, namesIn;"
         "from AnatomicalEmbedding.resources import weights_file;"
         "print(len(namesIn(libraryFile(weights_file()))), 'torch' in sys.modules)"
     )
