@@ -87,7 +87,7 @@ class BoxLogic(Listener):
         self._job.cancel()
 
     def poll(self) -> None:
-        """Let boxes follow volumes and views, continue the search; to be called a few times a second after the store's."""
+        """Continue the search, let boxes follow volumes and views; to be called a few times a second."""
         self._followTransforms()
         self._ownViews.follow()
         self._followHands()

@@ -45,7 +45,7 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
 
 
 def namesIn(path: Path) -> list[str]:
-    """Structures of a library file, sorted, read without torch; empty for a damaged one, which `openLibrary` refuses."""
+    """Structures of a library file, sorted, read without torch; empty for a damaged file: `openLibrary` refuses it."""
     return sorted(map(canonical_name, _description(path).get("structures", ())), key=sortKey)
 
 
