@@ -110,7 +110,7 @@ class SceneJob(Listener):
             AnatomicalEmbeddingError: the work failed, or a volume was removed or changed.
         """
         key, maps = object(), self._mapsOf(volumes)
-        self._showProgress(part, 0.0, title)
+        self.showProgress(0.0, title, part)
         self._worker.submit(key, work)
         try:
             while True:
@@ -126,7 +126,7 @@ class SceneJob(Listener):
                     return event.result
                 if event.kind != "progress":
                     raise AnatomicalEmbeddingError(event.what)
-                self._showProgress(part, event.share, event.what)
+                self.showProgress(event.share, event.what, part)
         finally:
             self._worker.cancel(key)
             self._events.pop(key, None)
@@ -144,7 +144,7 @@ class SceneJob(Listener):
                 return maps
             waiting = volumes[maps.index(None)]
             share = sum(self.store.state(volume).share for volume in volumes) / len(volumes)
-            self._showProgress(part, share, f"preparing {waiting.GetName()}")
+            self.showProgress(share, f"preparing {waiting.GetName()}", part)
             yield
 
     def firstPrepared(self, volumes: list, part: tuple[float, float] = (0.0, 1.0)) -> Steps[object]:
@@ -166,8 +166,13 @@ class SceneJob(Listener):
                 if self.store.map(volume) is not None:
                     volumes.remove(volume)
                     return volume
-            self._showProgress(part, max(self.store.state(volume).share for volume in volumes), "preparing scans")
+            self.showProgress(max(self.store.state(volume).share for volume in volumes), "preparing scans", part)
             yield
+
+    def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
+        """Set `progress`, where a generator waits for something else. share: of this step, 0..1."""
+        low, high = part
+        self.progress = (low + (high - low) * share, title)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -214,7 +219,3 @@ class SceneJob(Listener):
 
     def _weightsNow(self) -> object:
         return None if self.store is None else self.store.engine.weightsPath()
-
-    def _showProgress(self, part: tuple[float, float], share: float, title: str) -> None:
-        low, high = part
-        self.progress = (low + (high - low) * share, title)

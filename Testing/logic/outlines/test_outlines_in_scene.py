@@ -9,13 +9,12 @@ import slicer.util
 from box_bench import add_segmentation, add_turned
 from scans import add_patient, add_transform, patient, turned
 from training_runs import fake_engine
-from view_nodes import add_view
 
-from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbeddingLib.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
 from AnatomicalEmbeddingLib.outlines import OutlineNodes
-from AnatomicalEmbeddingLib.outlines.OutlineExamples import outlinedScans
 from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder, fileNames
+from AnatomicalEmbeddingLib.outlines.OutlineNodes import outlinedScans
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 from slicer_kit.scene import nodes_of_class
@@ -96,29 +95,24 @@ def test_the_scan_of_an_example_must_be_known_and_its_own(scene, patients, examp
 
 def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_changed(tmp_path, patients):
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("")
-    assert "holds other files" in OutlineFolder(tmp_path / "mine").problem()
-    (tmp_path / "mine" / "outlines.json").write_text("")  # as a full disk leaves a file
-    assert "holds other files" in OutlineFolder(tmp_path / "mine").problem()
-    folder = OutlineFolder(tmp_path / "new")
-    assert folder.problem() == ""
-    labels = mask_of(0, "liver").astype(np.uint8)
-    folder.prepare(["a", "b"])
-    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
-    folder.writeScan("b", snapshot(patients[1]))
-    assert folder.problem() == ""
-    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")}
-    assert len(before) == 3
-    run = folder.run()
+    for name in ("letter.txt", "outlines.json"):  # the latter as a full disk leaves a file
+        (tmp_path / "mine" / name).write_text("")
+        with pytest.raises(AnatomicalEmbeddingError, match="holds other files"):
+            OutlineFolder(tmp_path / "mine").prepare(["a"])
+    folder, labels = OutlineFolder(tmp_path / "new"), mask_of(0, "liver").astype(np.uint8)
+
+    def write():
+        folder.prepare(["a", "b"])
+        folder.write("a", snapshot(patients[0]), labels, ["liver"])
+        folder.write("b", snapshot(patients[1]))
+        return {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")}, folder.run()
+
+    before = write()
+    assert len(before[0]) == 3
     time.sleep(0.02)
-    folder.prepare(["a", "b"])
-    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
-    folder.writeScan("b", snapshot(patients[1]))
-    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")} == before
-    assert folder.run() == run
+    assert write() == before
     labels[0] = 1
-    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
-    assert folder.run() != run
+    assert write()[1] != before[1]
     folder.prepare(["b"])
     assert not list(folder.examples.iterdir())
     assert [path.name for path in folder.scans.iterdir()] == ["b.nii.gz"]
@@ -160,20 +154,6 @@ def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, 
     assert len(nodes_of_class(scene, "vtkMRMLSegmentationNode")) == count
 
 
-def test_an_example_is_drawn_on_its_own_scan_alone(scene, patients, examples, logic, tmp_path):
-    """Outlines of the other scans get its colours."""
-    views = [add_view(scene, tag, volume) for tag, volume in zip("ABC", patients, strict=True)]
-    for node in examples:
-        node.CreateDefaultDisplayNodes()
-    logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
-    logic.start(examples, patients, str(tmp_path / "out"), QUICK)
-    logic.poll()
-    for number, node in enumerate(examples):
-        assert [node.GetDisplayNode().IsDisplayableInView(view.GetID()) for view in views] == [
-            each == number for each in range(3)
-        ]
-
-
 def test_cancel_ends_the_process_and_says_how_to_go_on(patients, examples, logic, tmp_path):
     logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
     assert logic.start(examples, patients, str(tmp_path / "out"), QUICK)
@@ -181,7 +161,7 @@ def test_cancel_ends_the_process_and_says_how_to_go_on(patients, examples, logic
     logic.cancel()
     assert logic.progress[1] == "stopping"
     until(logic, lambda: not logic.busy, 60)
-    assert "goes on where it stopped" in logic.said[-1]
+    assert "continues where it stopped" in logic.said[-1]
 
 
 def test_closing_the_scene_ends_the_work(scene, patients, examples, logic, tmp_path):

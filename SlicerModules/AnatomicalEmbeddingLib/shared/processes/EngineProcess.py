@@ -148,6 +148,9 @@ class EngineProcess:
     def onValues(self, values: dict) -> None:
         """The command printed a line of JSON."""
 
+    def onLine(self, line: str) -> None:
+        """The command printed a line on stderr."""
+
     def onPoll(self) -> None:
         """The lines were read."""
 
@@ -174,6 +177,7 @@ class EngineProcess:
                 self.onValues(values)
             else:
                 self._errors.append(line)
+                self.onLine(line)
                 self.logged.emit(line)
 
     def _finish(self) -> None:
