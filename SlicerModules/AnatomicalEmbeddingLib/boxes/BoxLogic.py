@@ -17,7 +17,7 @@ from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .BoxLabels import BoxLabels
-from .BoxNodes import ABSENT, BoxNode, FoundBox, Palette, absentIn, boxesByVolume, boxesIn, keepAbsent, removeEmptied
+from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, colourOf, keepAbsent
 from .StructureExamples import MarkedExample, Marking, StructureExamples
 from .StructureFinder import checkRecall, libraryFile, madeFrom, makeFinder, namesIn, openLibrary
 from .StructureNames import readable
@@ -180,8 +180,7 @@ class BoxLogic(Listener):
         kept: list[str] = []
         self.scene.StartState(self.scene.BatchProcessState)  # views follow once, not for each of many boxes
         try:
-            removeEmptied(self.scene, volume)
-            boxes, palette = boxesIn(self.scene, volume), Palette(self.scene)
+            boxes = boxesIn(self.scene, volume)
             for answer, box in found:
                 name, old = answer.structure, boxes.get(answer.structure)
                 if old is not None and old.edited and not replaceEdited:
@@ -192,7 +191,7 @@ class BoxLogic(Listener):
                         SceneNodes.removeNode(self.scene, old.node)
                 else:
                     keepAbsent(volume, {name: None})
-                    each = old or BoxNode.create(self.scene, name, volume, palette.colour(name))
+                    each = old or BoxNode.create(self.scene, name, volume, colourOf(self.scene, name))
                     each.write(box, answer)
                     each.showOnlyInOwnViews(self.scene)
         finally:

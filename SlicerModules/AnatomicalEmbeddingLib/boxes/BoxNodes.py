@@ -1,7 +1,7 @@
-"""Found boxes in the scene: an ROI node for each structure and volume, with what is known of the box kept on the node.
+"""Found boxes in the scene: an ROI node for each structure and volume, with the answer of the search on the node.
 
 The ROI lies below the volume's parent transform, so its own coordinates are the volume's RAS mm. Structures that a scan
-does not show have no ROI; that they were looked for is kept on the volume node.
+does not show have no ROI; the answer is kept on the volume node.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _GOLDEN = 0.618033988749895  # steps of it around the circle of hues never come 
 
 @dataclass(frozen=True)
 class FoundBox:
-    """What is known of a structure in a volume.
+    """The answer of a search for a structure in a volume.
 
     status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the share of the structure that its box should hold.
     present: the share of its points that the scan shows. sigmaMm: likely error of each side. cut: sides beyond the
     scan. byOwn: found by the user's own examples. madeFrom: the weights and the scan. times: volume of the box over
-    that of the structure's own box, as far as is known; 0 where it is not.
+    that of the structure's estimated box; 0 where that is unknown.
     """
 
     structure: str
@@ -103,9 +103,9 @@ class BoxNode:
 
     @property
     def found(self) -> FoundBox | None:
-        """What was found, or None for a node that nothing was written on."""
+        """The answer of the search, or None for a node that `write` has not written."""
         text = self.node.GetAttribute(_FOUND)
-        return _fromText(text) if text else None
+        return _fromValues(json.loads(text)) if text else None
 
     @property
     def box(self) -> np.ndarray:
@@ -124,7 +124,7 @@ class BoxNode:
         return bool(moved or (elsewhere and self._sameGrid(written)))
 
     def write(self, box: np.ndarray, found: FoundBox) -> None:
-        """Make the ROI a box (2, 3) of the volume's own RAS mm, and remember what is known of it."""
+        """Make the ROI a box (2, 3) of the volume's own RAS mm, and keep the answer of the search on it."""
         node, volume = self.node, self.volumeNode
         grid = np.round(ijkToRas(volume), 6).ravel().tolist()
         with NodeModify(node):
@@ -162,7 +162,7 @@ def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
 
 
 def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
-    """Boxes of the scene by volume ID and structure; none whose volume has gone or whose ROI was emptied."""
+    """Boxes of the scene by volume ID and structure, without ROIs whose volume has gone or whose point was deleted."""
     found: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
         volume = node.GetNodeReference(VOLUME_ROLE) if node.GetAttribute(STRUCTURE) else None
@@ -172,34 +172,20 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
     return found
 
 
-def removeEmptied(scene, volumeNode) -> None:
-    """Remove ROIs of found boxes in a volume whose point the user has deleted."""
-    for node in nodesOf(scene, _CLASS):
-        mine = node.GetAttribute(STRUCTURE) and node.GetNodeReference(VOLUME_ROLE) is volumeNode
-        if mine and not isDrawn(node):
-            SceneNodes.removeNode(scene, node)
-
-
 def absentIn(volumeNode) -> dict[str, FoundBox]:
-    """Structures that were looked for and that the volume does not seem to show."""
+    """Structures that were searched for and that the volume does not seem to show, with the answers."""
     text = volumeNode.GetAttribute(_ABSENT)
     return {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()} if text else {}
 
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
-    """Remember which structures are absent, and (None) which are not known to be; what is known of others stays."""
+    """Keep the answers for absent structures on the volume, and remove the answers of structures that are None."""
     before = absentIn(volumeNode)
-    known = {name: found for name, found in {**before, **changes}.items() if found is not None}
-    if known == before:
-        return
-    if known:
-        volumeNode.SetAttribute(_ABSENT, json.dumps({name: asdict(found) for name, found in known.items()}))
-    else:
+    absent = {name: found for name, found in {**before, **changes}.items() if found is not None}
+    if absent and absent != before:
+        volumeNode.SetAttribute(_ABSENT, json.dumps({name: asdict(found) for name, found in absent.items()}))
+    elif before and not absent:
         volumeNode.RemoveAttribute(_ABSENT)
-
-
-def _fromText(text: str) -> FoundBox:
-    return _fromValues(json.loads(text))
 
 
 def _fromValues(values: dict) -> FoundBox:
@@ -210,22 +196,17 @@ def _fromValues(values: dict) -> FoundBox:
     )
 
 
-class Palette:
-    """A distinct colour for each structure, the one that its boxes in the scene have."""
-
-    def __init__(self, scene) -> None:
-        self._colours: dict[str, tuple[float, float, float]] = {}
-        for boxes in boxesByVolume(scene).values():
-            for structure, box in boxes.items():
-                if box.node.GetDisplayNode() is not None:
-                    self._colours.setdefault(structure, box.node.GetDisplayNode().GetSelectedColor())
-
-    def colour(self, structure: str) -> tuple[float, float, float]:
-        """The structure's; of a new one, the first that is free."""
-        if structure not in self._colours:
-            used = {_rounded(colour) for colour in self._colours.values()}
-            self._colours[structure] = next(c for c in map(_colour, count()) if _rounded(c) not in used)
-        return self._colours[structure]
+def colourOf(scene, structure: str) -> tuple[float, float, float]:
+    """Colour (red, green, blue, 0..1) of a structure's boxes in the scene; the first free one for a new structure."""
+    used = set()
+    for boxes in boxesByVolume(scene).values():
+        for name, box in boxes.items():
+            display = box.node.GetDisplayNode()
+            if display is not None and name == structure:
+                return display.GetSelectedColor()
+            if display is not None:
+                used.add(_rounded(display.GetSelectedColor()))
+    return next(colour for colour in map(_colour, count()) if _rounded(colour) not in used)
 
 
 def _rounded(colour: tuple[float, float, float]) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ _CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
 
 
 def between(source, destination, points: np.ndarray) -> np.ndarray:
-    """Points (n, 3) of one node's own coordinates in another's, each without its parent transform."""
+    """Convert points (n, 3) from one node's own coordinates to another's, each without its parent transform."""
     if source.GetParentTransformNode() is destination.GetParentTransformNode():
         return np.asarray(points, dtype=np.float64).reshape(-1, 3)
     return fromWorld(destination, toWorld(source, points))
@@ -48,6 +48,6 @@ def setBox(roiNode, volumeNode, box: np.ndarray) -> None:
 
 
 def shape(roiNode) -> list[float]:
-    """What of an ROI a user edits: its matrix (16 numbers) and its size (3), in the node's own coordinates."""
+    """The matrix (16 numbers) and size (3) of an ROI in its own coordinates, which a user may edit."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]

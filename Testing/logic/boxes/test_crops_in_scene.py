@@ -224,7 +224,6 @@ def test_a_batch_survives_deleted_volumes_and_ends_with_the_scene(bench):
         bench.box(volume, "liver", truth(number)["liver"].box_ras)
     bench.crops.start(volumes, ["liver"])
     bench.crops.poll()
-    assert 0.3 < bench.crops.progress < 0.4
     bench.scene.RemoveNode(volumes[1])
     bench.run()
     assert bench.reported == ["2 crops made."]
