@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import slicer
-from scans import add_patient, add_transform, turned
+from scans import add_patient
 from view_nodes import add_view
 
 from AnatomicalEmbeddingLib.boxes.BoxLabels import BoxLabels
@@ -80,24 +80,6 @@ def test_names_lie_apart_and_go_with_their_boxes_and_at_the_end(scene):
     assert set(bench.shown()) == {"spleen"}
     bench.labels.clear()
     assert Views.nodesOf(scene, "vtkMRMLMarkupsFiducialNode") == []
-
-
-def test_a_box_that_lies_askew_is_named_where_the_view_cuts_it(scene):
-    matrix = turned(25.0, (30.0, -20.0, 10.0))
-    bench = Bench(scene, add_transform(scene, matrix))
-    bench.middle = (np.linalg.inv(matrix) @ [*bench.middle, 1.0])[:3]
-    bench.add_box("liver")
-    at = (matrix @ [*bench.middle, 1.0])[:3]
-    bench.views[0].JumpSliceByOffsetting(*at)
-    bench.labels.follow(1)
-    place = bench.shown()["liver"]
-    assert place[2] == pytest.approx(at[2], abs=1e-3)
-    # of all points of the cut, on a fine grid of the box, none lies further to the right or to the front
-    steps = np.linspace(-SIZE, SIZE, 161)
-    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), -1).reshape(-1, 3) + bench.middle
-    world = grid @ matrix[:3, :3].T + matrix[:3, 3]
-    cut = world[np.abs(world[:, 2] - at[2]) < 0.5]
-    assert place[:2] == pytest.approx(cut[:, :2].max(axis=0), abs=1.5)
 
 
 def test_lists_of_the_user_are_left_alone_after_the_scene_was_closed(scene):

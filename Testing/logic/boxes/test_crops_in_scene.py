@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import slicer
 import slicer.util
-import vtk
 from box_bench import BoxBench, add_roi, add_turned, corners, share_inside, truth
 from scans import add_patient, add_transform, turned
 
@@ -105,26 +104,6 @@ def test_oblique_volumes_below_transforms_are_cropped_on_their_own_grid(bench):
     box = ends @ (to_ijk @ ijkToRas(volume))[:3, :3].T + (to_ijk @ ijkToRas(volume))[:3, 3]  # what the scan holds of it
     assert (box >= -0.5 - 1e-6).all()
     assert (box <= np.array(crop.GetImageData().GetDimensions()) - 0.5 + 1e-6).all()
-
-
-def test_a_box_that_the_user_turned_and_moved_is_cropped_where_it_is(bench):
-    """The ROI below a transform of its own: what counts is where it is in the world."""
-    volume = add_patient(0, parent=add_transform(bench.scene, turned(30.0, (7.0, 8.0, 9.0))))
-    bench.find([volume], ["liver"])
-    box = bench.boxes(volume)["liver"]
-    centre = box.box.mean(axis=0)
-    extra = turned(15.0, (0.0, 0.0, 0.0))
-    world = turned(30.0, (7.0, 8.0, 9.0)) @ np.block([[np.eye(3), centre[:, None]], [np.zeros((1, 3)), 1]]) @ extra
-    box.node.SetAndObserveTransformNodeID(add_transform(bench.scene, world).GetID())
-    box.node.SetAndObserveObjectToNodeMatrix(vtk.vtkMatrix4x4())
-    box.node.SetSize(40.0, 50.0, 60.0)
-    (crop,) = bench.crops.crop(volume, ["liver"])
-    assert_exact(volume, crop)
-    half = np.abs(extra[:3, :3]) @ np.array([20.0, 25.0, 30.0])
-    np.testing.assert_allclose(bounds(crop), [centre - half, centre + half], atol=4.0)
-    assert (bounds(crop)[0] <= centre - half + 1e-3).all()
-    assert (bounds(crop)[1] >= centre + half - 1e-3).all()
-    assert crop.GetAttribute("AnatomicalEmbedding.CropRecall") is None  # of a box by hand nothing is promised
 
 
 def test_one_crop_around_all_or_one_each(bench):

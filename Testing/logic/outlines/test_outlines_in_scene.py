@@ -13,7 +13,7 @@ from training_runs import fake_engine
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbeddingLib.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
 from AnatomicalEmbeddingLib.outlines import OutlineNodes
-from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder, fileNames
+from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder
 from AnatomicalEmbeddingLib.outlines.OutlineNodes import outlinedScans
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
@@ -116,10 +116,6 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
     folder.prepare(["b"])
     assert not list(folder.examples.iterdir())
     assert [path.name for path in folder.scans.iterdir()] == ["b.nii.gz"]
-
-
-def test_names_of_nodes_become_names_of_files():
-    assert fileNames(["CT 1/2", "CT_1_2", "???", "Ünder"]) == ["CT_1_2", "CT_1_2_2", "scan", "Ünder"]
 
 
 # -- from end to end

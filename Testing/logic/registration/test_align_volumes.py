@@ -122,23 +122,3 @@ def _above(scene, volume):
     node = add_transform(scene, np.eye(4), "Above")
     volume.SetAndObserveTransformNodeID(node.GetID())
     return node
-
-
-def test_a_gpu_without_enough_memory_is_replaced_by_the_cpu(bench, pair, monkeypatch):
-    import torch
-
-    from AnatomicalEmbedding.registration import register as engine
-
-    true, devices = engine.register, []
-
-    def full_gpu(maps, volumes, kind, device, step):
-        devices.append(str(device))
-        if len(devices) == 1:
-            raise torch.cuda.OutOfMemoryError("full")
-        return true(maps, volumes, kind, device, step)
-
-    monkeypatch.setattr(engine, "register", full_gpu)
-    node = bench.run(*pair, kind="rigid")
-    assert len(devices) == 2
-    assert devices[1] == "cpu"
-    assert "did not suffice; the registration ran on the CPU" in node.GetDescription()

@@ -49,17 +49,6 @@ def test_a_segmentation_gives_all_its_segments_or_one(kit, panel):
     assert cells(ui.exampleTable)[1][:2] == ["Spleen", "my spleen (segment)"]
 
 
-def test_a_found_box_that_was_corrected_can_be_an_example(kit, panel):
-    find(kit, panel, "Liver")
-    ui = panel.ui
-    ui.structureTabs.currentIndex = 1
-    ui.markingSelector.setCurrentNode(node("liver in Current"))
-    assert ui.exampleVolumeSelector.currentNode() is node("Current")
-    assert ui.structureEdit.text == "liver"
-    kit.click(ui.addExampleButton)
-    assert cells(ui.boxTable) == [["Liver", "\u2713 whole", "\u2605 example"]]
-
-
 def test_examples_are_unticked_and_removed(kit, panel):
     from PySide6.QtCore import Qt
 

@@ -18,20 +18,11 @@ def test_all_cts_are_searched_but_crops(kit, panel):
     kit.click(panel.ui.cropButton)
     kit.spin(lambda: not panel.crops.busy)
     assert node("Prior crop") is not None
+    panel.ui.coverageSection.collapsed = False
+    assert [row[::2] for row in cells(panel.ui.coverageTable)] == [[n, "no fault found"] for n in ("Prior", "Current")]
     add_patient(2, "Later")
     assert chosen(panel) == ["Prior", "Current", "Later"]
     assert panel.ui.cropButton.text == "Crop 3 scans"
-
-
-def test_scans_are_chosen_one_by_one(kit, panel):
-    panel.ui.allTargetsCheckBox.checked = False
-    panel.ui.targetSelector.setCheckState(node("Prior"), 0)
-    panel.ui.recallSpinBox.value = 0.8
-    find(kit, panel, "Liver")
-    assert boxes(kit) == ["liver in Current"]
-    table = panel.ui.boxTable
-    assert [table.horizontalHeaderItem(n).text() for n in range(table.columnCount)] == ["Structure", "Current"]
-    assert "recall of 0.8" in table.item(0, 1).toolTip()
 
 
 def test_a_missing_choice_is_stated_by_the_buttons(kit, panel):
@@ -112,30 +103,6 @@ def test_a_search_can_be_cancelled_and_ends_with_the_scene_and_the_module(kit, p
     assert boxes(kit) == []
 
 
-def test_a_box_changed_by_hand_stays_unless_it_is_to_be_replaced(kit, panel):
-    find(kit, panel, "Liver", "Brain")
-    assert cells(panel.ui.boxTable)[0] == ["Brain", "\u2013 not in scan", "\u2013 not in scan"]
-    roi = node("liver in Prior")
-    size = roi.GetSize()
-    roi.SetSize(*(each + 10.0 for each in size))
-    kit.spin(lambda: panel.ui.boxTable.item(1, 1).text() == "\u270e edited")
-    find(kit, panel)
-    assert "Prior: a box that you changed by hand stayed (liver)" in panel.ui.statusLabel.text
-    panel.ui.replaceEditedCheckBox.checked = True
-    find(kit, panel)
-    assert panel.ui.boxTable.item(1, 1).text() == "\u2713 whole"
-    assert panel.ui.statusLabel.text == ""
-
-
-def test_coverage_is_shown_while_its_section_is_open(kit, panel):
-    find(kit, panel, "Liver")
-    table = panel.ui.coverageTable
-    assert table.rowCount == 0
-    panel.ui.coverageSection.collapsed = False
-    assert [row[::2] for row in cells(table)] == [["Prior", "no fault found"], ["Current", "no fault found"]]
-    assert all(row[1].startswith("from ") for row in cells(table))
-
-
 def test_a_saved_scene_keeps_choices_examples_and_boxes(kit, panel, tmp_path):
     find(kit, panel, "Liver", "Spleen")
     panel.boxes.examples.add("stomach", add_roi(kit.scene, truth(0)["stomach"].box_ras, "mine"), node("Prior"))
@@ -158,10 +125,3 @@ def test_a_saved_scene_keeps_choices_examples_and_boxes(kit, panel, tmp_path):
     assert panel.ui.exampleVolumeSelector.currentNode() is node("Prior")
     assert [row[0] for row in cells(panel.ui.exampleTable)] == ["Stomach"]
     assert cells(panel.ui.boxTable) == [["Liver", "\u2713 whole"], ["Spleen", "\u2713 whole"]]
-
-
-def test_the_last_of_many_sentences_are_shown(kit, panel):
-    for number in range(24):
-        panel.status.say(f"Sentence {number // 2}.")
-    lines = panel.ui.statusLabel.text.split("\n")
-    assert lines == ["4 more before these.", *(f"Sentence {number}." for number in range(4, 12))]
