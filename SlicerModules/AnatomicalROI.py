@@ -172,7 +172,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
             return
         self.status.clear()
         node = self._parameterNode
-        self.crops.start(self._targets, self._ticked(), node.separately, node.marginMm)
+        self.crops.cropAll(self._targets, self._ticked(), node.separately, node.marginMm)
 
     def _onLaidOut(self, sentence):
         self.status.clear()

@@ -114,7 +114,7 @@ class AlignPanel(Listener):
         else:
             ui = self.ui
             resample, transform = ui.alignResampleCheckBox.checked, ui.alignTransformSelector.currentNode()
-            self.logic.start(self.fixed, self.moving, self._kind, transform, resample)
+            self.logic.align(self.fixed, self.moving, self._kind, transform, resample)
         self.update()
 
     def onShow(self) -> None:

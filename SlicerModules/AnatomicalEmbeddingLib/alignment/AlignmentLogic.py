@@ -15,7 +15,6 @@ from ..shared.maps.Engine import Engine
 from ..shared.maps.MapStore import MapStore
 from ..shared.maps.Worker import Work
 from ..shared.SceneJob import SceneJob, Steps
-from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import Snapshot, snapshot
 from .AlignmentNodes import addResampled, align, alignmentOf, undoAlignment, whyNotInto
 
@@ -27,34 +26,11 @@ if TYPE_CHECKING:
 _PREPARING = 0.5  # share of the progress, where a scan is not prepared
 
 
-class AlignmentLogic(Listener):
-    """One alignment at a time. changed(): something to show has changed. reported(sentence): why there is no result."""
+class AlignmentLogic(SceneJob):
+    """One alignment at a time; cancelling leaves the scene as it was."""
 
     def __init__(self, scene, store: MapStore) -> None:
-        self.scene, self.store = scene, store
-        self.changed, self.reported = Signal(), Signal()
-        self._job = SceneJob(scene, store, "align again")
-        self._job.changed.connect(self.changed.emit)
-        self._job.reported.connect(self.reported.emit)
-        self.atEnd(self._job.close)
-
-    @property
-    def busy(self) -> bool:
-        """Is an alignment running?"""
-        return self._job.busy
-
-    @property
-    def progress(self) -> tuple[float, str]:
-        """Share done (0..1), and the present step."""
-        return self._job.progress
-
-    def poll(self) -> None:
-        """Continue; to be called a few times a second, after the store's."""
-        self._job.poll()
-
-    def cancel(self) -> None:
-        """Stop; the scene stays as it was, and scans that are being prepared for the alignment are not."""
-        self._job.cancel()
+        super().__init__(scene, store, "align again")
 
     def problem(self, fixedNode, movingNode, kind: str, transformNode=None) -> str:
         """Why these volumes cannot be aligned, a sentence with the remedy; "" where nothing is known against it."""
@@ -66,7 +42,7 @@ class AlignmentLogic(Listener):
             return ""
         return whyNotInto(transformNode, fixedNode, movingNode, kind in (COARSE, DEFORMABLE))
 
-    def start(self, fixedNode, movingNode, kind: str = DEFORMABLE, transformNode=None, resample: bool = False) -> bool:
+    def align(self, fixedNode, movingNode, kind: str = DEFORMABLE, transformNode=None, resample: bool = False) -> bool:
         """Align the moving volume with the fixed one; both are prepared first.
 
         Args:
@@ -81,18 +57,18 @@ class AlignmentLogic(Listener):
         if problem := self.problem(fixedNode, movingNode, kind, transformNode):
             self.reported.emit(problem)
             return False
-        self._job.start(self._align((fixedNode, movingNode), kind, transformNode, resample))
+        self.start(self._align((fixedNode, movingNode), kind, transformNode, resample))
         return True
 
     def _align(self, volumes: tuple, kind: str, transformNode, resample: bool) -> Steps[None]:
         begun = self.store.request(volumes)
         try:
-            maps = yield from self._job.maps(volumes, (0.0, _PREPARING))
+            maps = yield from self.maps(volumes, (0.0, _PREPARING))
         finally:
             self.store.cancel(begun)  # does nothing to those that are prepared
         scans = [snapshot(volume) for volume in volumes]
         work = _registering(scans, maps, kind, self.store.engine, resample)
-        outcome = yield from self._job.inBackground(work, volumes, (_PREPARING if begun else 0.0, 1.0))
+        outcome = yield from self.inBackground(work, volumes, (_PREPARING if begun else 0.0, 1.0))
         fixedNode, movingNode = volumes
         chosen = transformNode if transformNode is not None and transformNode.GetScene() is self.scene else None
         transform = align(self.scene, outcome.registration, fixedNode, movingNode, chosen)

@@ -14,7 +14,6 @@ from ..shared import SceneNodes, Views
 from ..shared.maps.MapStore import EMPTY, READY, MapStore
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import nodesOf
-from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .BoxLabels import BoxLabels
 from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, colourOf, keepAbsent
@@ -25,7 +24,6 @@ from .StructureNames import readable
 if TYPE_CHECKING:
     from AnatomicalEmbedding.structures.library import StructureLibrary
 
-_REMEDY = "find boxes again"
 _PREPARING = 0.9  # share of a scan's progress, before its boxes are found
 
 
@@ -44,25 +42,21 @@ class Cell:
     marked: bool = False
 
 
-class BoxLogic(Listener):
+class BoxLogic(SceneJob):
     """changed(): boxes, examples or the progress of a search have changed. reported(sentence): to be read.
 
     libraryPath: file of a structure library; "": the one that ships for the weights.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
-        self.scene, self.store = scene, store
-        self.changed, self.reported = Signal(), Signal()
+        super().__init__(scene, store, "find boxes again")
         self.libraryPath = ""
         self.examples = StructureExamples(scene)
-        self._job = SceneJob(scene, store, _REMEDY)
         self.examples.changed.connect(self.changed.emit)
-        self._job.changed.connect(self.changed.emit)
-        self._job.reported.connect(self.reported.emit)
         self._parents, self._ownViews = self._transforms(), Views.OwnViews(scene)
         self._labels = BoxLabels(scene)
         self._drawn, self._dirty = self._lastDrawn(), False
-        self.atEnd(self.examples.close, self._job.close, self._labels.clear)
+        self.atEnd(self.examples.close, self._labels.clear)
         self.listen(store.changed, self._onMap)
 
     def libraryStructures(self) -> list[str]:
@@ -72,26 +66,12 @@ class BoxLogic(Listener):
 
     # -- finding boxes: `find`, then `_search` from its first to its last line ---------------------------------------
 
-    @property
-    def busy(self) -> bool:
-        """Is a search running?"""
-        return self._job.busy
-
-    @property
-    def progress(self) -> tuple[float, str]:
-        """Share of the search that is done (0..1), and its present step."""
-        return self._job.progress
-
-    def cancel(self) -> None:
-        """Stop the search; boxes that were found stay. Scans continue to be prepared: see MapStore.cancel."""
-        self._job.cancel()
-
     def poll(self) -> None:
         """Continue the search, let boxes follow volumes and views; to be called a few times a second."""
         self._followTransforms()
         self._ownViews.follow()
         self._followHands()
-        self._job.poll()
+        super().poll()
 
     def find(
         self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool = False
@@ -122,7 +102,7 @@ class BoxLogic(Listener):
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             return False
-        self._job.start(self._search(volumes, list(dict.fromkeys(structures)), examples, recall, replaceEdited))
+        self.start(self._search(volumes, list(dict.fromkeys(structures)), examples, recall, replaceEdited))
         return True
 
     def _search(
@@ -138,10 +118,10 @@ class BoxLogic(Listener):
             checkRecall(library, fromLibrary, sorted(marked), recall)
             return library
 
-        library = yield from self._job.inBackground(open_, title="opening the library")
+        library = yield from self.inBackground(open_, title="opening the library")
         self.store.request([*(example.volumeNode for example in examples), *volumes])
         markings = yield from self._readExamples(examples)
-        finder = yield from self._job.inBackground(
+        finder = yield from self.inBackground(
             lambda *_: makeFinder(library, fromLibrary, markings, recall), title="reading the examples"
         )
         for remark in finder.remarks:
@@ -150,11 +130,11 @@ class BoxLogic(Listener):
         for done in range(count):
             ready = (done + _PREPARING) / count
             try:
-                volume = yield from self._job.firstPrepared(volumes, (done / count, ready))
+                volume = yield from self.firstPrepared(volumes, (done / count, ready))
                 if volume is None:
                     return
                 markedHere = {example.structure for example in examples if example.volumeNode is volume}
-                found = yield from self._job.inBackground(
+                found = yield from self.inBackground(
                     finder.work(self.store.map(volume), markedHere), [volume], (ready, (done + 1) / count),
                     f"finding boxes in {volume.GetName()}",
                 )  # fmt: skip
@@ -169,7 +149,7 @@ class BoxLogic(Listener):
         markings = []
         for example in examples:
             try:
-                (embedding,) = yield from self._job.maps([example.volumeNode])
+                (embedding,) = yield from self.maps([example.volumeNode])
                 markings.append((example.read(), embedding))
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(f"{error} The example {example.name} was left out.")

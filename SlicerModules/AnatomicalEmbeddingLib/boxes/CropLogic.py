@@ -12,7 +12,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError, Vo
 
 from ..shared import SceneNodes
 from ..shared.SceneJob import SceneJob, Steps
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Signal
 from ..shared.VolumeNodes import SOURCE_ROLE, copyLooks, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
 from .StructureNames import readable
@@ -24,35 +24,17 @@ STRUCTURES, RECALL, MARGIN = (
 _ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies on the borders of voxels
 
 
-class CropLogic(Listener):
-    """changed(): a crop was made, or the work on several scans has begun or ended. reported(sentence): to be read.
-    made(crops): the volume nodes of several scans, after the last.
+class CropLogic(SceneJob):
+    """made(crops): the volume nodes of several scans, after the last.
 
     Boxes are those of the scene as they are now, corrected by hand or not, wherever they and the volumes were moved.
     """
 
     def __init__(self, scene, boxes: BoxLogic) -> None:
-        self.scene, self.boxes = scene, boxes
-        self.changed, self.reported, self.made = Signal(), Signal(), Signal()
-        self._job = SceneJob(scene)
-        self._job.changed.connect(self.changed.emit)
-        self._job.reported.connect(self.reported.emit)
-        self.atEnd(self._job.close)
+        super().__init__(scene)
+        self.boxes, self.made = boxes, Signal()
 
-    @property
-    def busy(self) -> bool:
-        """Are scans left to be cropped?"""
-        return self._job.busy
-
-    def poll(self) -> None:
-        """Crop the next scan; to be called a few times a second."""
-        self._job.poll()
-
-    def cancel(self) -> None:
-        """Stop; crops that were made stay."""
-        self._job.cancel()
-
-    def start(
+    def cropAll(
         self, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
     ) -> bool:
         """Crop several volumes, see `crop`; one that cannot be cropped is reported. False where nothing was chosen."""
@@ -61,10 +43,10 @@ class CropLogic(Listener):
         if not volumes or not structures:
             self.reported.emit(f"No {'structure' if volumes else 'scan'} was chosen; tick at least one.")
             return False
-        self._job.start(self._cropAll(volumes, list(structures), separately, marginMm))
+        self.start(self._cropEach(volumes, list(structures), separately, marginMm))
         return True
 
-    def _cropAll(self, volumes: list, structures: list[str], separately: bool, marginMm: float) -> Steps[None]:
+    def _cropEach(self, volumes: list, structures: list[str], separately: bool, marginMm: float) -> Steps[None]:
         made, skipped = [], 0
         for volume in volumes:
             yield

@@ -9,7 +9,6 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from ..shared import Views
 from ..shared.maps.Engine import Choice
 from ..shared.SceneJob import SceneJob, Steps
-from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import hasVoxels, snapshot
 from . import OutlineNodes
 from .OutlineFolder import OutlineFolder, fileNames
@@ -19,7 +18,7 @@ from .OutlineProcess import SECONDS_A_SCAN, TRAINING_SECONDS, OutlineProcess
 _SAVED = 0.05  # share of the progress, when the process starts
 
 
-class OutlineLogic(Listener):
+class OutlineLogic(SceneJob):
     """changed(): a scan was outlined, or the work has begun or ended. reported(sentence): to be read.
 
     Scans and examples are written to a folder, in a background thread; a process learns and outlines; outlines come
@@ -27,38 +26,29 @@ class OutlineLogic(Listener):
     """
 
     def __init__(self, scene, pythonCommand: Sequence[str]) -> None:
-        self.scene = scene
-        self.changed, self.reported = Signal(), Signal()
         self.process = OutlineProcess(pythonCommand)
-        self._job = SceneJob(scene)
-        self._job.changed.connect(self.changed.emit)
-        self._job.reported.connect(self.reported.emit)
+        super().__init__(scene)
+        self.atEnd(self.process.close, self.cancel)
         self._ownViews = Views.OwnViews(scene)
-        self.atEnd(self.process.close, self._job.close)
 
     @property
     def busy(self) -> bool:
         """Is anything saved, learned or outlined, or a process not ended yet?"""
-        return self._job.busy or self.process.running
-
-    @property
-    def progress(self) -> tuple[float, str]:
-        """Share done (0..1), and the present step."""
-        share, title = self._job.progress
-        return share, "stopping" if self.process.stopping else title
+        return super().busy or self.process.running
 
     def poll(self) -> None:
         """Continue, and let outlines follow views; to be called a few times a second."""
         self._ownViews.follow()
         self.process.poll()
-        self._job.poll()
+        super().poll()
 
-    def cancel(self) -> None:
-        """Stop; outlines that were made stay, and the same start continues."""
+    def stop(self) -> None:
+        """Let the process save and end; outlines that were made stay, and the same start continues."""
         if self.process.running:
             self.process.stop()  # `_outline` ends with the process
+            self.showProgress(self.progress[0], "stopping")
         else:
-            self._job.cancel()
+            self.cancel()
 
     def rest(self, segmentations: Sequence, volumes: Sequence) -> list:
         """The volumes to be outlined: all with voxels that are not the scan of an example.
@@ -68,7 +58,7 @@ class OutlineLogic(Listener):
         own = [each.volume for each in outlinedScans(segmentations)]
         return [volume for volume in volumes if volume not in own and hasVoxels(volume)]
 
-    def start(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
+    def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
         """Learn from segmentations, each on its own scan, and outline the rest of the volumes.
 
         Args:
@@ -100,7 +90,7 @@ class OutlineLogic(Listener):
             if each.segmentation.GetDisplayNode() is not None:  # other scans get outlines of the same colours
                 Views.showOnlyIn(each.segmentation.GetDisplayNode(), self.scene, each.volume)
         named = dict(zip(names, [*examples, *rest], strict=True))
-        self._job.start(self._outline(place, named, titlesAndColours(segmentations), choice))
+        self.start(self._outline(place, named, titlesAndColours(segmentations), choice))
         return True
 
     def _outline(
@@ -119,7 +109,8 @@ class OutlineLogic(Listener):
             words = ["segment", "train", str(folder.examples), "-o", str(run), "--model", choice.weights, *most]
             self.process.start([*words, *options], folder.path, environment)
             while self.process.running:
-                self._job.showProgress(self.process.share, self.process.text or "learning", (_SAVED, trained))
+                if not self.process.stopping:
+                    self.showProgress(self.process.share, self.process.text or "learning", (_SAVED, trained))
                 yield
             self._requireEnded()
             words = ["segment", "run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]
@@ -128,8 +119,9 @@ class OutlineLogic(Listener):
             while self.process.running:
                 self._addNext(folder, folder.outlined(run), left, looks)
                 volume = volumes.get(self.process.name)
-                title = f"outlining {self.process.name if volume is None else volume.GetName()}"
-                self._job.showProgress(self.process.share, title, (trained, 1.0))
+                if not self.process.stopping:
+                    title = f"outlining {'' if volume is None else volume.GetName()}"
+                    self.showProgress(self.process.share, title, (trained, 1.0))
                 yield
             self._requireEnded()
             while self._addNext(folder, folder.outlined(run), left, looks):
@@ -152,7 +144,7 @@ class OutlineLogic(Listener):
                 labels = () if example is None else example.labels()
                 part = (_SAVED * number / len(named), _SAVED * (number + 1) / len(named))
                 work = _writing(folder, name, scan, labels)
-                yield from self._job.inBackground(work, [volume], part, "saving scans")
+                yield from self.inBackground(work, [volume], part, "saving scans")
             except AnatomicalEmbeddingError as error:
                 volumes.pop(name, None)
                 if example is not None or not volumes:

@@ -81,10 +81,10 @@ class OutlinePanel(Listener):
     def onSegment(self) -> None:
         """Learn and outline, or stop."""
         if self.logic.busy:
-            self.logic.cancel()
+            self.logic.stop()
         else:
             self._status.clear()
-            self.logic.start(self.examples, self._volumes, self.folder, self._choice())
+            self.logic.segmentRest(self.examples, self._volumes, self.folder, self._choice())
         self.update()
 
     def poll(self) -> None:

@@ -31,7 +31,8 @@ class SceneJob(Listener):
 
     A bare `yield` waits for the next poll. An AnatomicalEmbeddingError that the generator does not catch ends it and is
     reported. `cancel`, other weights, and a scene that closes also end it; a `finally` in it puts things in order.
-    One job runs several generators side by side where they are started under different names; they share the thread.
+    One job runs several generators side by side where they have different names; they share the thread. A logic whose
+    only work this is can be a subclass.
 
     changed(): a generator has started or ended. reported(sentence): to be read. progress: share (0..1) of the latest
     step, and its name.
@@ -179,7 +180,7 @@ class SceneJob(Listener):
     def _advance(self, name: str) -> None:
         """Run a generator up to its next wait."""
         steps = self._running.get(name)
-        if steps is None:
+        if steps is None or steps.gi_running:  # it processes events, which poll this
             return
         sentence = ""
         try:

@@ -125,8 +125,8 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
 def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, patients, examples, logic, tmp_path):
     examples[0].GetSegmentation().GetNthSegment(0).SetColor(0.2, 0.4, 0.6)
     air = slicer.util.addVolumeFromArray(np.full((30, 40, 40), -1000, np.int16), np.diag([5, 5, 5, 1.0]), name="Air")
-    assert logic.start(examples, [*patients, air], str(tmp_path / "out"), QUICK)
-    assert not logic.start(examples, patients, str(tmp_path / "out"), QUICK)
+    assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
+    assert not logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
     shares = []
     until(logic, lambda: shares.append(logic.progress[0]) or not logic.busy)
     assert shares == sorted(shares), logic.said
@@ -145,16 +145,16 @@ def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, 
     assert [row.doubt for row in rows[: len(doubts)]] == sorted(doubts, reverse=True)  # what is absent comes last
     # the same again finds its work done and adds nothing
     count = len(nodes_of_class(scene, "vtkMRMLSegmentationNode"))
-    assert logic.start(examples, [*patients, air], str(tmp_path / "out"), QUICK)
+    assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
     until(logic, lambda: not logic.busy, 60)
     assert len(nodes_of_class(scene, "vtkMRMLSegmentationNode")) == count
 
 
 def test_cancel_ends_the_process_and_says_how_to_go_on(patients, examples, logic, tmp_path):
     logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
-    assert logic.start(examples, patients, str(tmp_path / "out"), QUICK)
+    assert logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
     until(logic, lambda: "2 min to go" in logic.progress[1], 60)
-    logic.cancel()
+    logic.stop()
     assert logic.progress[1] == "stopping"
     until(logic, lambda: not logic.busy, 60)
     assert "continues where it stopped" in logic.said[-1]
@@ -162,7 +162,7 @@ def test_cancel_ends_the_process_and_says_how_to_go_on(patients, examples, logic
 
 def test_closing_the_scene_ends_the_work(scene, patients, examples, logic, tmp_path):
     logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
-    assert logic.start(examples, patients, str(tmp_path / "out"), QUICK)
+    assert logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
     until(logic, lambda: logic.process.running, 60)
     scene.Clear(0)
     until(logic, lambda: not logic.busy, 60)
@@ -170,15 +170,15 @@ def test_closing_the_scene_ends_the_work(scene, patients, examples, logic, tmp_p
 
 
 def test_nothing_to_outline_and_bad_folders_are_said(patients, examples, logic, tmp_path):
-    assert not logic.start(examples, patients[:2], str(tmp_path / "out"), QUICK)
+    assert not logic.segmentRest(examples, patients[:2], str(tmp_path / "out"), QUICK)
     assert "are all examples" in logic.said[-1]
-    assert not logic.start([], patients, str(tmp_path / "out"), QUICK)
+    assert not logic.segmentRest([], patients, str(tmp_path / "out"), QUICK)
     assert "Tick" in logic.said[-1]
-    assert not logic.start(examples, patients, "relative", QUICK)
+    assert not logic.segmentRest(examples, patients, "relative", QUICK)
     assert "whole path" in logic.said[-1]
     extra = add_patient(2, "Extra")
     empty = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Empty")
     empty.SetReferenceImageGeometryParameterFromVolumeNode(extra)
-    assert logic.start([empty], patients, str(tmp_path / "out"), QUICK)
+    assert logic.segmentRest([empty], patients, str(tmp_path / "out"), QUICK)
     until(logic, lambda: not logic.busy, 60)
     assert "outlines nothing in Extra" in logic.said[-1]

@@ -43,7 +43,7 @@ def test_the_node_is_the_engines_registration_both_ways(bench, pair):
 
     seen = []
     fixed, moving = pair
-    assert bench.logic.start(fixed, moving)
+    assert bench.logic.align(fixed, moving)
     bench.poll_until(lambda: seen.append(bench.logic.progress) or not bench.logic.busy)
     node = moving.GetParentTransformNode()
     apart = apart_mm(bench, fixed, moving)
@@ -77,7 +77,7 @@ def test_a_resampled_volume_lies_on_the_fixed_ones_voxels_and_looks_like_it(benc
 def test_cancelling_leaves_nothing_behind(bench, scene, pair, stage):
     before = scene.GetNumberOfNodes()
     bench.store.request(pair[:1])  # by the user
-    assert bench.logic.start(*pair, resample=True)
+    assert bench.logic.align(*pair, resample=True)
     if stage != "preparing":
         bench.poll_until(lambda: bench.logic.progress[1] == stage)
     bench.logic.cancel()
@@ -92,13 +92,13 @@ def test_cancelling_leaves_nothing_behind(bench, scene, pair, stage):
 
 
 def test_a_scan_that_goes_or_changes_meanwhile_ends_it_with_a_sentence(bench, scene, pair):
-    bench.logic.start(*pair)
+    bench.logic.align(*pair)
     bench.poll_until(lambda: bench.logic.progress[1] == "matching")
     slicer.util.arrayFromVolume(pair[0])[:2] = -1000
     slicer.util.arrayFromVolumeModified(pair[0])
     bench.poll_until(lambda: not bench.logic.busy)
     assert bench.reported == ["Bent: was changed meanwhile; align again."]
-    bench.logic.start(*pair)
+    bench.logic.align(*pair)
     scene.RemoveNode(pair[1])
     bench.poll_until(lambda: not bench.logic.busy)
     assert bench.reported[1:] == ["Patient: was removed; align again."]
@@ -106,9 +106,9 @@ def test_a_scan_that_goes_or_changes_meanwhile_ends_it_with_a_sentence(bench, sc
 
 def test_what_cannot_be_aligned_is_refused_with_a_sentence(bench, scene, pair):
     fixed, moving = pair
-    assert not bench.logic.start(fixed, fixed)
-    assert not bench.logic.start(fixed, None)
-    assert not bench.logic.start(fixed, moving, "affine", transformNode=_above(scene, fixed))
+    assert not bench.logic.align(fixed, fixed)
+    assert not bench.logic.align(fixed, None)
+    assert not bench.logic.align(fixed, moving, "affine", transformNode=_above(scene, fixed))
     assert "Bent: is chosen as fixed and as moving" in bench.reported[0]
     assert bench.reported[1].startswith("Load two CTs")
     assert "moves Bent, the fixed scan" in bench.reported[2]
