@@ -96,10 +96,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         ui = self.ui
         scene, store = slicer.mrmlScene, self.session.store
         self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
-        self.outlines = self.closing(OutlineLogic(scene, pythonCommand()))
+        self.outlines = OutlineLogic(scene, pythonCommand())
         self.status = StatusLines(ui.statusLabel)
         self.session.addWork(self._isWorking)
-        self.atEnd(self.boxes.close, self.crops.close)
+        self.atEnd(self.outlines.close, self.boxes.close, self.crops.close)
         self.atEnd(lambda: self.session.removeWork(self._isWorking))
         self.scanChoice = ScanChoice(scene, ui.targetSelector)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
@@ -120,14 +120,14 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))
         self.structurePanel.changed.connect(lambda: self._onStructures(self.structurePanel))
         self.examplePanel.changed.connect(lambda: self._onStructures(self.examplePanel))
-        self.outlinePanel.changed.connect(self._onOutlineExamples)
+        self.outlinePanel.changed.connect(lambda: self._write("outlineExamples", self.outlinePanel.examples))
         self.listen(self.session.ticked, self._onTick)
-        self.listen(self.session.chosen, self._onSettings)
+        self.listen(self.session.chosen, lambda _key: self._showState())
 
         self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
-        connectPath(ui.libraryFileEdit, self._onLibraryFile)
+        connectPath(ui.libraryFileEdit, lambda path: self._write("libraryFile", path.strip()))
         ui.findButton.connect("clicked(bool)", self.onFind)
         ui.removeBoxesButton.connect("clicked(bool)", lambda: self.boxes.removeBoxes(self._targets))
         ui.cropButton.connect("clicked(bool)", self.onCrop)
@@ -179,15 +179,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.status.say(sentence)
 
     def _onCropped(self, crops):
-        """Each scan's views show its first crop; where no view shows the scan, all show the first crop of all."""
-        shown = {}
+        """Show each scan's first crop in its views; where no view shows a scan, the first crop of all in all views."""
+        scene, firstOf = slicer.mrmlScene, {}
         for crop in crops:
-            shown.setdefault(crop.GetNodeReferenceID(SOURCE_ROLE), crop)
-        scene = slicer.mrmlScene
-        sources = {scene.GetNodeByID(key): crop for key, crop in shown.items()}
-        seen = {source: crop for source, crop in sources.items() if source is not None and viewsOf(scene, source)}
-        for source, crop in seen.items():
-            show(scene, crop, insteadOf=source)
+            firstOf.setdefault(crop.GetNodeReference(SOURCE_ROLE), crop)
+        seen = [source for source in firstOf if source is not None and viewsOf(scene, source)]
+        for source in seen:
+            show(scene, firstOf[source], insteadOf=source)
         if crops and not seen:
             show(scene, crops[0])
 
@@ -195,33 +193,26 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         """The user ticked a structure in the library or among the examples."""
         if self.takesInput:
             others = [name for name in self._parameterNode.structures if name not in source.names]
-            self._parameterNode.structures = [*others, *source.chosen]
+            self._write("structures", [*others, *source.chosen])
 
     def _ticked(self):
         """Structures that are ticked and can be found now."""
         return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
-    def _onOutlineExamples(self):
-        if self.takesInput:
-            self._parameterNode.outlineExamples = self.outlinePanel.examples
-
     def _onTargetsChecked(self):
         if self.takesInput:
             self.scanChoice.write(self._parameterNode)
 
-    def _onLibraryFile(self, path):
+    def _write(self, name, value):
+        """Write the user's input to the parameter node."""
         if self.takesInput:
-            self._parameterNode.libraryFile = path.strip()
+            setattr(self._parameterNode, name, value)
 
     # -- following the scene
 
     def _onNodes(self, caller=None, event=None):
         if not self.scanChoice.isCurrent:
             self._onParameters()
-
-    def _onSettings(self, key):
-        self._showLibrary()
-        self._showState()
 
     def showParameters(self, node):
         """Bring panel and logic in line with the parameter node."""
@@ -230,7 +221,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
             self.ui.libraryFileEdit.currentPath = node.libraryFile
         self.boxes.libraryPath = node.libraryFile
         self.outlinePanel.setExamples(list(node.outlineExamples))
-        self._showLibrary()
         self._showState()
 
     def _setTargets(self, volumes):
@@ -238,7 +228,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         for part in (self.preparation, self.boxTable, self.coverageTable, self.outlinePanel):
             part.setVolumes(volumes)
 
-    def _showLibrary(self):
+    def _showStructures(self):
         self.structurePanel.setNames(self.boxes.libraryStructures())
         if self._parameterNode is not None:
             structures = list(map(canonical_name, self._parameterNode.structures))
@@ -274,6 +264,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
 
     def _showState(self):
         """Show which buttons can be pressed; the tool tip of the others states what is missing."""
+        self._showStructures()
         ui, node = self.ui, self._parameterNode
         scans, missing = len(self._targets), ""
         if node is None or not scans:
