@@ -80,17 +80,3 @@ def test_names_lie_apart_and_go_with_their_boxes_and_at_the_end(scene):
     assert set(bench.shown()) == {"spleen"}
     bench.labels.clear()
     assert Views.nodesOf(scene, "vtkMRMLMarkupsFiducialNode") == []
-
-
-def test_lists_of_the_user_are_left_alone_after_the_scene_was_closed(scene):
-    """Nodes of the next scene get the IDs of those that have gone."""
-    bench = Bench(scene)
-    bench.add_box("liver")
-    bench.labels.follow(1)
-    scene.Clear(0)
-    labels, bench = bench.labels, Bench(scene)
-    mine = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Mine")
-    bench.add_box("liver")
-    bench.views[0].JumpSliceByOffsetting(*bench.middle)
-    labels.follow(2)
-    assert mine.GetNumberOfControlPoints() == 0

@@ -11,7 +11,7 @@ from scans import add_patient, add_transform, patient, turned
 from training_runs import fake_engine
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
-from AnatomicalEmbeddingLib.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
+from AnatomicalEmbeddingLib.boxes.Segments import maskIn, segmentIds, segmentName
 from AnatomicalEmbeddingLib.outlines import OutlineNodes
 from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder
 from AnatomicalEmbeddingLib.outlines.OutlineNodes import outlinedScans
@@ -58,19 +58,6 @@ def test_a_segment_is_read_on_the_scans_voxels_wherever_both_were_moved(scene):
         for each in (node, volume):
             each.SetAndObserveTransformNodeID(None if parent is None else parent.GetID())
         assert np.array_equal(maskIn(volume, node, segmentIds(node)[0]), mask_of(0, "liver"))
-
-
-def test_a_segment_on_a_coarser_grid_is_read_at_the_nearest_voxel(scene):
-    volume = slicer.util.addVolumeFromArray(np.zeros((6, 8, 10), np.int16), np.eye(4), name="Fine")
-    node = scene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Coarse")
-    coarse = np.diag([2.0, 2.0, 2.0, 1.0])
-    coarse[:3, 3] = 0.5
-    mask = np.zeros((3, 4, 5), bool)
-    mask[1, 2, 3] = True
-    addSegment(node, mask, coarse, "one", (1, 0, 0))
-    expected = np.zeros((6, 8, 10), bool)
-    expected[2:4, 4:6, 6:8] = True
-    assert np.array_equal(maskIn(volume, node, segmentIds(node)[0]), expected)
 
 
 # -- what is an example
@@ -150,23 +137,15 @@ def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, 
     assert len(nodes_of_class(scene, "vtkMRMLSegmentationNode")) == count
 
 
-def test_cancel_ends_the_process_and_says_how_to_go_on(patients, examples, logic, tmp_path):
+def test_stopping_and_closing_the_scene_end_the_process(scene, patients, examples, logic, tmp_path):
     logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
-    assert logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
-    until(logic, lambda: "2 min to go" in logic.progress[1], 60)
-    logic.stop()
-    assert logic.progress[1] == "stopping"
-    until(logic, lambda: not logic.busy, 60)
-    assert "continues where it stopped" in logic.said[-1]
-
-
-def test_closing_the_scene_ends_the_work(scene, patients, examples, logic, tmp_path):
-    logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
-    assert logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
-    until(logic, lambda: logic.process.running, 60)
-    scene.Clear(0)
-    until(logic, lambda: not logic.busy, 60)
-    assert OutlineNodes.rowsIn(scene) == []
+    for end in (logic.stop, lambda: scene.Clear(0)):
+        assert logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
+        until(logic, lambda: "2 min to go" in logic.progress[1], 60)
+        end()
+        assert logic.busy, "the process saves first"
+        until(logic, lambda: not logic.busy, 60)
+        assert logic.said == ["Stopped; Segment continues where it stopped."]  # once: a closed scene needs no sentence
 
 
 def test_nothing_to_outline_and_bad_folders_are_said(patients, examples, logic, tmp_path):
