@@ -154,7 +154,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self._setTargets([])
         self.status.clear()
 
-    # -- what the user does
+    # -- actions of the user
 
     def onFind(self):
         """Find boxes, or stop."""
@@ -263,7 +263,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         tabs.updateGeometry()
 
     def _showState(self):
-        """Show which buttons can be pressed; the tool tip of the others states what is missing."""
+        """Show which buttons can be pressed; the tool tip of the others states the missing choice."""
         self._showStructures()
         ui, node = self.ui, self._parameterNode
         scans, missing = len(self._targets), ""
@@ -280,7 +280,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         ):
             button.text = _("Cancel") if busy else text
             button.enabled = busy or not why
-            button.toolTip = _("Stop; what is done stays.") if busy else why or tip
+            button.toolTip = _("Stop; finished boxes and crops stay.") if busy else why or tip
         self.viewButtons.update()
         ui.gridButton.enabled = ui.axialButton.enabled = bool(scans)
         ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not self.boxes.busy
@@ -288,11 +288,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self._showCoverage()
 
     def _showProgress(self):
-        bar, (share, what) = self.ui.findProgressBar, self.boxes.progress
+        bar, (share, step) = self.ui.findProgressBar, self.boxes.progress
         bar.setVisible(self.boxes.busy)  # whether the panel is shown or not, so `visible` cannot be asked
         if self.boxes.busy:
             bar.value = round(100 * share)
-            bar.format = f"{what}  %p%"
+            bar.format = f"{step}  %p%"
 
     def _showCoverage(self):
         if not self.ui.coverageSection.collapsed:

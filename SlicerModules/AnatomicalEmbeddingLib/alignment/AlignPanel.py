@@ -84,7 +84,7 @@ class AlignPanel(Listener):
     def _otherScan(self):
         return next((scan for scan in [self._template, *self._targets] if scan is not self.fixed), None)
 
-    # -- what the user does
+    # -- actions of the user
 
     def onAlign(self) -> None:
         """Align, or stop."""

@@ -65,7 +65,7 @@ class AlignmentLogic(SceneJob):
         try:
             maps = yield from self.maps(volumes, (0.0, _PREPARING))
         finally:
-            self.store.cancel(begun)  # does nothing to those that are prepared
+            self.store.cancel(begun)  # of scans that are not prepared yet
         scans = [snapshot(volume) for volume in volumes]
         work = _registering(scans, maps, kind, self.store.engine, resample)
         outcome = yield from self.inBackground(work, volumes, (_PREPARING if begun else 0.0, 1.0))
@@ -121,10 +121,10 @@ def _registering(
     """The registration for a Worker, with an _Outcome. scans, maps: of the fixed and the moving volume."""
 
     def work(progress, cancelled) -> _Outcome:
-        def step(share: float, what: str) -> None:
+        def step(share: float, title: str) -> None:
             if cancelled():
                 raise CancelledError("The alignment was cancelled.")
-            progress(share, what)
+            progress(share, title)
 
         start = time.perf_counter()
         step(0.0, "reading the scans")

@@ -145,7 +145,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _readExamples(self, examples: list[MarkedExample]) -> Steps[list[tuple[Marking, object]]]:
-        """What the examples mark, each with its scan's map; an example that cannot be used is reported and left out."""
+        """Read the examples, each with its scan's map; an example that cannot be used is reported and left out."""
         markings = []
         for example in examples:
             try:

@@ -143,7 +143,7 @@ class BoxNode:
             self.node.SetAndObserveTransformNodeID(transformId)
 
     def setInteractive(self, on: bool) -> None:
-        """Show or hide the handles by which the mouse changes the ROI; those of many hide the scan."""
+        """Show or hide the handles by which the mouse changes the ROI; the handles of many boxes hide the scan."""
         display = self.node.GetDisplayNode()
         if display is not None and bool(display.GetHandlesInteractive()) != on:
             display.SetHandlesInteractive(on)

@@ -18,7 +18,7 @@ from .BoxLogic import BoxLogic
 from .StructureNames import readable
 
 STRUCTURES, RECALL, MARGIN = (
-    f"AnatomicalEmbedding.{what}" for what in ("CropStructures", "CropRecall", "CropMarginMm")
+    f"AnatomicalEmbedding.{name}" for name in ("CropStructures", "CropRecall", "CropMarginMm")
 )
 
 _ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies on the borders of voxels
@@ -27,7 +27,7 @@ _ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies
 class CropLogic(SceneJob):
     """made(crops): the volume nodes of several scans, after the last.
 
-    Boxes are those of the scene as they are now, corrected by hand or not, wherever they and the volumes were moved.
+    Crops follow the boxes as they are in the scene, corrected by hand or not, wherever boxes and volumes were moved.
     """
 
     def __init__(self, scene, boxes: BoxLogic) -> None:

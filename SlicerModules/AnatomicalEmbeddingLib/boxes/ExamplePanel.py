@@ -125,7 +125,7 @@ class ExamplePanel(Listener):
         if node.IsA("vtkMRMLMarkupsROINode"):
             node.GetDisplayNode().SetFillVisibility(False)
         self.ui.markingSelector.setCurrentNode(node)
-        # a box is drawn once: while placing goes on, Slicer begins another box after each
+        # a box is drawn once: in persistent placing Slicer begins another box after each
         self.ui.placeWidget.setPlaceModePersistency(not node.IsA("vtkMRMLMarkupsROINode"))
         self.ui.placeWidget.setPlaceModeEnabled(True)
 

@@ -123,7 +123,7 @@ class StructureExamples(Listener):
         self.observe(scene, scene.NodeRemovedEvent, self._onRemoved)
 
     def all(self) -> list[MarkedExample]:
-        """All examples by structure, then in the scene's order, without those whose volume or segment was removed."""
+        """All examples by structure, then in the scene's order, if volume and segment are in the scene."""
         nodes = [node for name in MARKING_CLASSES for node in nodesOf(self.scene, name)]
         found = [example for node in nodes for example in _examplesOn(node)]
         return sorted(found, key=lambda example: example.structure)

@@ -60,7 +60,9 @@ def openLibrary(path: Path | None, weightsPath: Path) -> StructureLibrary:
         )
     library = StructureLibrary.load(path)
     if library.weights_hash != weightsHash(weightsPath):
-        raise WeightsError(f"{path}: was built with other weights; choose those in the set-up, or another library.")
+        raise WeightsError(
+            f"{path}: was built with other weights; choose its weights in the set-up, or another library."
+        )
     return library
 
 

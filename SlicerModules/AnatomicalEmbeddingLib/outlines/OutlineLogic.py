@@ -75,7 +75,7 @@ class OutlineLogic(SceneJob):
             self.process.requireReady()
             examples, rest = outlinedScans(segmentations), self.rest(segmentations, volumes)
             if not examples:
-                raise PointsError("Tick the segmentations that show what to outline.")
+                raise PointsError("Tick the segmentations to learn from.")
             if not rest:
                 raise PointsError("The chosen scans are all examples; choose others to be outlined.")
             names = fileNames([volume.GetName() for volume in [*(each.volume for each in examples), *rest]])
@@ -134,7 +134,7 @@ class OutlineLogic(SceneJob):
             self.process.stop()
 
     def _save(self, folder: OutlineFolder, named: Mapping[str, object]) -> Steps[dict[str, object]]:
-        """Write all scans, and return those to be outlined, by name; a scan that cannot be written is left out."""
+        """Write all scans; returns the volumes to be outlined, by name, without volumes that cannot be written."""
         volumes = {name: each for name, each in named.items() if not isinstance(each, OutlinedScan)}
         for number, (name, each) in enumerate(named.items()):
             example = each if isinstance(each, OutlinedScan) else None
@@ -153,16 +153,14 @@ class OutlineLogic(SceneJob):
         return volumes
 
     def _requireEnded(self) -> None:
-        """Raise AnatomicalEmbeddingError where the process was stopped or has failed; report what it skipped."""
+        """Raise AnatomicalEmbeddingError where the process was stopped or has failed; report the scans that it skipped."""
         for sentence in self.process.skipped:
             self.reported.emit(sentence)
         if self.process.problem:
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, outlined: Sequence[str], left: dict, looks: Mapping) -> bool:
-        """Bring the next outlines that were written into the scene, and take their scan out of `left`; False where
-        there are none.
-        """
+        """Add the next written outlines to the scene, and remove their scan from `left`; False without new outlines."""
         name = next((name for name in outlined if name in left), None)
         if name is None:
             return False

@@ -109,7 +109,7 @@ class OutlinePanel(Listener):
     def _showButton(self) -> None:
         button, busy, missing, rest = self.ui.outlineButton, self.logic.busy, "", []
         if not self.examples:
-            missing = _("Tick the segmentations that show what to segment.")
+            missing = _("Tick the segmentations to learn from.")
         else:
             try:
                 rest = self.logic.rest(self.examples, self._volumes)
@@ -127,15 +127,15 @@ class OutlinePanel(Listener):
             button.text = text.format(count=len(rest), minutes=minutes)
         button.enabled = busy or not missing
         ready = _("In the background; you can continue to work. A run that was stopped continues.")
-        button.toolTip = _("Stop; what is done stays.") if busy else missing or ready
+        button.toolTip = _("Stop; finished outlines stay.") if busy else missing or ready
 
     def _showProgress(self) -> None:
         bar, busy = self.ui.outlineProgressBar, self.logic.busy
         bar.setVisible(busy)
         if busy:
-            share, what = self.logic.progress
+            share, step = self.logic.progress
             bar.value = round(100 * share)
-            bar.format = f"{what}  %p%"
+            bar.format = f"{step}  %p%"
 
     def _onChecked(self) -> None:
         if not self._showing:

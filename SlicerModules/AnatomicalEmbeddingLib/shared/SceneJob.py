@@ -207,7 +207,7 @@ class SceneJob(Listener):
                 raise VolumeError(f"{volume.GetName()}: was removed; {self.remedy}.")
 
     def _requirePreparing(self, volume) -> None:
-        """Raise VolumeError where this volume has no map and will get none."""
+        """Raise VolumeError where this volume has no map and will not get one."""
         self._requirePresent([volume])
         state = self.store.state(volume)
         if state.status == FAILED:

@@ -188,7 +188,7 @@ class EngineProcess:
 
 
 def pythonCommand() -> list[str]:
-    """The command that starts Slicer's own Python, with its packages; empty where there is none."""
+    """The command that starts Slicer's own Python, with its packages; empty where it is not found."""
     found = shutil.which("PythonSlicer")
     return [found] if found else []
 
