@@ -60,9 +60,7 @@ def openLibrary(path: Path | None, weightsPath: Path) -> StructureLibrary:
         )
     library = StructureLibrary.load(path)
     if library.weights_hash != weightsHash(weightsPath):
-        raise WeightsError(
-            f"{path}: was built with other weights; choose its weights in the set-up, or another library."
-        )
+        raise WeightsError(f"{path}: was built with other weights; choose them in the set-up, or another library.")
     return library
 
 

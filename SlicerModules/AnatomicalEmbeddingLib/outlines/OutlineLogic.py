@@ -153,7 +153,7 @@ class OutlineLogic(SceneJob):
         return volumes
 
     def _requireEnded(self) -> None:
-        """Raise AnatomicalEmbeddingError where the process was stopped or has failed; report the scans that it skipped."""
+        """Report skipped scans; raise AnatomicalEmbeddingError where the process was stopped or has failed."""
         for sentence in self.process.skipped:
             self.reported.emit(sentence)
         if self.process.problem:
