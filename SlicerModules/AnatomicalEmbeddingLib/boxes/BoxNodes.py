@@ -1,7 +1,8 @@
 """Found boxes in the scene: an ROI node for each structure and volume, with the answer of the search on the node.
 
-The ROI lies below the volume's parent transform, so its own coordinates are the volume's RAS mm. Structures that a scan
-does not show have no ROI; the answer is kept on the volume node.
+A box is (2, 3), lowest and highest corner in the volume's own RAS mm, without the volume's parent transform. The ROI
+lies below the same parent transform, so it is exactly that box, wherever the volume is moved. Structures that a scan does
+not show have no ROI; the answer is kept on the volume node.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ import colorsys
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import count
+from itertools import count, product
 
 import numpy as np
+import slicer.util
+import vtk
 from slicer.util import NodeModify
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
 
 from ..shared import SceneNodes, Views
 from ..shared.SceneNodes import nodesOf
-from ..shared.VolumeNodes import ijkToRas
-from .RoiGeometry import boxIn, isDrawn, setBox, shape
+from ..shared.VolumeNodes import fromWorld, ijkToRas, toWorld
 from .StructureNames import readable
 
 WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
@@ -29,6 +31,7 @@ FOLDER = "Boxes"
 _FOUND, _WRITTEN, _ABSENT = "AnatomicalEmbedding.Box", "AnatomicalEmbedding.BoxWritten", "AnatomicalEmbedding.Absent"
 _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
+_CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
 _GOLDEN = 0.618033988749895  # steps of it around the circle of hues never come close to each other
 
 
@@ -119,7 +122,7 @@ class BoxNode:
         if not text:
             return True
         written = json.loads(text)
-        moved = np.abs(np.array(shape(self.node)) - written["shape"]).max() > _EDITED_MM
+        moved = np.abs(np.array(_shape(self.node)) - written["shape"]).max() > _EDITED_MM
         elsewhere = self.node.GetTransformNodeID() != self.volumeNode.GetTransformNodeID()
         return bool(moved or (elsewhere and self._sameGrid(written)))
 
@@ -128,9 +131,9 @@ class BoxNode:
         node, volume = self.node, self.volumeNode
         grid = np.round(ijkToRas(volume), 6).ravel().tolist()
         with NodeModify(node):
-            setBox(node, volume, box)
+            _setBox(node, volume, box)
             node.SetAttribute(_FOUND, json.dumps(asdict(found)))
-            node.SetAttribute(_WRITTEN, json.dumps({"shape": shape(node), "grid": grid}))
+            node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
             node.SetNthControlPointLabel(0, readable(found.structure))
             node.SetNthControlPointDescription(0, found.text)  # a markups node's own is overwritten by MRML
 
@@ -154,6 +157,26 @@ class BoxNode:
 
     def _sameGrid(self, written: dict) -> bool:
         return bool(np.allclose(written["grid"], ijkToRas(self.volumeNode).ravel(), atol=1e-5))
+
+
+def between(source, destination, points: np.ndarray) -> np.ndarray:
+    """Convert points (n, 3) from one node's own coordinates to another's, each without its parent transform."""
+    if source.GetParentTransformNode() is destination.GetParentTransformNode():
+        return np.asarray(points, dtype=np.float64).reshape(-1, 3)
+    return fromWorld(destination, toWorld(source, points))
+
+
+def isDrawn(roiNode) -> bool:
+    """Has the ROI a place and a size?"""
+    return roiNode.GetNumberOfControlPoints() > 0 and min(roiNode.GetSize()) > 0
+
+
+def boxIn(volumeNode, roiNode) -> np.ndarray:
+    """The smallest box (2, 3) around the ROI's corners, which may be turned and moved in any way."""
+    matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
+    corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
+    inVolume = between(roiNode, volumeNode, corners)
+    return np.stack([inVolume.min(axis=0), inVolume.max(axis=0)])
 
 
 def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
@@ -207,6 +230,22 @@ def colourOf(scene, structure: str) -> tuple[float, float, float]:
             if display is not None:
                 used.add(_rounded(display.GetSelectedColor()))
     return next(colour for colour in map(_colour, count()) if _rounded(colour) not in used)
+
+
+def _setBox(roiNode, volumeNode, box: np.ndarray) -> None:
+    """Make the ROI this box (2, 3) of the volume, below the volume's parent transform."""
+    roiNode.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
+    matrix = vtk.vtkMatrix4x4()
+    for axis, middle in enumerate(box.mean(axis=0)):
+        matrix.SetElement(axis, 3, middle)
+    roiNode.SetAndObserveObjectToNodeMatrix(matrix)
+    roiNode.SetSize(*(box[1] - box[0]))
+
+
+def _shape(roiNode) -> list[float]:
+    """The matrix (16 numbers) and size (3) of an ROI in its own coordinates, which a user may edit."""
+    matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
+    return [*matrix.ravel().tolist(), *roiNode.GetSize()]
 
 
 def _rounded(colour: tuple[float, float, float]) -> tuple[float, ...]:

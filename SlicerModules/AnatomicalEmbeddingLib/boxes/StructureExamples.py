@@ -22,7 +22,7 @@ from ..shared import Views
 from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import holds
-from .RoiGeometry import between, boxIn, isDrawn
+from .BoxNodes import between, boxIn, isDrawn
 from .Segments import extremesIn, segmentIds, segmentName
 
 if TYPE_CHECKING:
