@@ -1,8 +1,8 @@
 """Found boxes in the scene: an ROI node for each structure and volume, with the answer of the search on the node.
 
 A box is (2, 3), lowest and highest corner in the volume's own RAS mm, without the volume's parent transform. The ROI
-lies below the same parent transform, so it is exactly that box, wherever the volume is moved. Structures that a scan does
-not show have no ROI; the answer is kept on the volume node.
+lies below the same parent transform, so it is exactly that box, wherever the volume is moved. Structures that a scan
+does not show have no ROI; the answer is kept on the volume node.
 """
 
 from __future__ import annotations
