@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import pytest
@@ -24,27 +23,12 @@ def test_every_module_has_an_icon(extension: Extension) -> None:
     assert [problem for name in names for problem in icon_problems(MODULE_ICONS, name)] == []
 
 
-def test_bad_icons_are_reported(tmp_path: Path) -> None:
-    assert icon_problems(tmp_path, "None") == [f"None.png: there is no such icon in {tmp_path}"]
-    (tmp_path / "Text.png").write_text("no picture")
-    assert icon_problems(tmp_path, "Text") == ["Text.png: not a PNG file"]
-    for width, height in ((64, 64), (128, 130)):
-        (tmp_path / "Size.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height))
-        assert icon_problems(tmp_path, "Size")[0].startswith(f"Size.png: {width} x {height} pixels")
-
-
 @pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("icon", drawings(), ids=lambda path: path.stem)
 def test_pictures_show_the_drawings(icon: Path) -> None:
     """Versions of Qt differ in how they smooth an edge, so pixels may differ a little, few of them much."""
     difference = _difference(icon, icon.with_suffix(".png"))
     assert difference < 0.01, "run: python tools/render_icons.py"
-
-
-@pytest.mark.usefixtures("drawing")
-def test_another_picture_differs() -> None:
-    first, second = drawings()[:2]
-    assert _difference(first, second.with_suffix(".png")) > 0.1
 
 
 def _difference(icon: Path, picture: Path) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import make_zip
 import pytest
-from make_zip import Commit, Target, package_name
+from make_zip import Commit, Target
 from stage_install import ROOT, Staged
 
 ENTRY = {"scm_url": "https://example.org/sample.git", "build_subdirectory": ".", "category": "Registration", "tier": 1}
@@ -68,38 +67,6 @@ def test_the_same_commit_gives_the_same_bytes(staged: Staged, tmp_path: Path) ->
     assert [path.name for path in folders[0].iterdir()] == [first.name]
 
 
-def test_entries_are_sorted_and_bear_the_day_of_the_commit(staged: Staged, tmp_path: Path) -> None:
-    with zipfile.ZipFile(make_zip.write_zip(staged, ENTRY, LINUX, COMMIT, tmp_path)) as package:
-        entries = package.infolist()
-        assert package.testzip() is None
-    assert [entry.filename for entry in entries] == sorted(entry.filename for entry in entries)
-    assert {entry.date_time for entry in entries} == {(2026, 11, 21, 12, 30, 10)}
-    assert {entry.external_attr >> 16 for entry in entries} == {0o644}
-
-
-def test_names_are_those_of_slicers_own_packages() -> None:
-    name = package_name("AnatomicalEmbedding", LINUX, COMMIT)
-    assert name == "34627-linux-amd64-AnatomicalEmbedding-git0123456-2026-11-21"
-    name = package_name("AnatomicalEmbedding", MACOS, Commit())
-    assert name == "34627-macosx-arm64-AnatomicalEmbedding-local-1980-01-01"
-
-
-def test_the_commit_is_read_from_the_checkout(tmp_path: Path) -> None:
-    if shutil.which("git") is None:
-        pytest.skip("no git here")
-    assert Commit.of(tmp_path) == Commit("NA", datetime(1980, 1, 1, tzinfo=UTC))
-    author = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
-    dates = {"GIT_AUTHOR_DATE": "2026-03-01T10:00:00Z", "GIT_COMMITTER_DATE": "2026-03-02T10:00:00Z"}
-    for words in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "first"]):
-        subprocess.run(["git", "-C", tmp_path, *words], check=True, env=os.environ | dates)
-    commit = Commit.of(tmp_path)
-    assert commit.time == datetime(2026, 3, 2, 10, tzinfo=UTC)
-    assert len(commit.hash) == 40
-    assert not commit.changed
-    (tmp_path / "new").touch()
-    assert Commit.of(tmp_path).changed
-
-
 def test_the_script_makes_a_package(with_cmake: None, tmp_path: Path) -> None:
     script = ROOT / "tools/make_zip.py"
     command = [sys.executable, script, "-o", tmp_path / "out", "--os", "win", "--arch", "amd64"]
@@ -122,12 +89,3 @@ def test_mistakes_end_in_a_sentence(with_cmake: None, tmp_path: Path, capsys: py
     with pytest.raises(SystemExit):
         make_zip.main(["-o", str(tmp_path), "--slicer-revision", "9034c71"])
     assert "9034c71 is not a whole number" in capsys.readouterr().err
-
-
-def test_what_cmake_refuses_is_not_packed(sample: Path, tmp_path: Path) -> None:
-    (sample / "Modules/Sample.py").unlink()
-    (sample / "Resources/Packaging").mkdir(parents=True)
-    shutil.copy(ROOT / "Resources/Packaging/AnatomicalEmbedding.json", sample / "Resources/Packaging")
-    with pytest.raises(make_zip.StagingError, match=r"Sample\.py"):
-        make_zip.make_zip(tmp_path / "out", LINUX, sample)
-    assert list((tmp_path / "out").iterdir()) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,28 +49,3 @@ def test_the_engine_finds_its_data(started: dict) -> None:
     assert set(started["weights"]) == shipped
     assert started["structures"] > 0
     assert started["recipes"] == sorted(path.name for path in (ROOT / "Resources/Recipes").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("lost", "complaint"),
-    [
-        (
-            "AnatomicalEmbedding/embedding/models/registry.py",
-            "No module named 'AnatomicalEmbedding.embedding.models.registry'",
-        ),
-        ("AnatomicalEmbeddingLib/shared/Signal.py", "No module named 'AnatomicalEmbeddingLib.shared.Signal'"),
-        ("Resources/UI", "Could not load UI file: file not found"),
-        ("Resources/Models", "no such weights"),
-    ],
-)
-def test_a_file_that_is_not_staged_is_missed(
-    drawing: None, staged: Staged, tmp_path: Path, lost: str, complaint: str
-) -> None:
-    """What the tests above would say of a package with a hole: the checkout does not fill it."""
-    flat = tmp_path / "flat"
-    shutil.copytree(staged.flat, flat, copy_function=os.link)
-    path = flat / lost
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    done = _start(flat, tmp_path)
-    assert done.returncode != 0
-    assert complaint in done.stderr

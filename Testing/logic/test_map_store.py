@@ -54,37 +54,6 @@ def store(scene, map_folder):
     made.close()
 
 
-def test_a_scan_is_embedded_in_the_background_with_progress(scene, store, tmp_path):
-    store.choose(Choice(device="cpu", cacheFolder=None))
-    node, seen = add_patient(0), []
-    store.changed.connect(lambda volume_id: seen.append((volume_id, store.state(node).share, store.state(node).what)))
-    assert store.request([node]) == [node]
-    assert store.map(node) is None
-    finish(store)
-    assert store.state(node).status == READY
-    assert {volume_id for volume_id, _, _ in seen} == {node.GetID()}
-    shares = [share for _, share, _ in seen]
-    assert shares == sorted(shares)
-    assert "embedding" in {what for _, _, what in seen}
-
-
-def test_the_map_knows_the_scan_and_its_place(scene, store):
-    node = add_patient(0)
-    store.request([node])
-    finish(store)
-    assert store.map(node).provenance.scan == node.GetName()
-    assert np.allclose(store.map(node).scan_to_ras, slicer.util.arrayFromVTKMatrix(_matrix(node)))
-
-
-def test_a_scan_that_is_ready_or_under_way_is_not_started_again(scene, slow):
-    node = add_patient(0)
-    slow.request([node])
-    assert slow.request([node]) == []
-    slow.engine.go.set()
-    finish(slow)
-    assert slow.request([node]) == []
-
-
 def test_a_map_of_other_voxels_counts_as_none(scene, store):
     node = add_patient(0)
     store.request([node])
@@ -128,21 +97,6 @@ def test_closing_the_scene_stops_everything(scene, slow):
     assert slow._states == {}
 
 
-def test_cancel_keeps_what_is_ready(scene, slow):
-    first, second = add_patient(0), add_patient(1)
-    slow.engine.go.set()
-    slow.request([first])
-    finish(slow)
-    slow.engine.go.clear()
-    slow.engine.ended.clear()
-    slow.request([second])
-    slow.cancel()
-    slow.poll()
-    assert slow.state(first).status == READY
-    assert slow.state(second).status == EMPTY
-    assert not slow.busy
-
-
 def test_other_weights_in_mid_computation_leave_no_stale_map(scene, slow):
     node, old = add_patient(0), slow.engine
     slow.request([node])
@@ -155,28 +109,6 @@ def test_other_weights_in_mid_computation_leave_no_stale_map(scene, slow):
     slow.request([node])
     finish(slow)
     assert slow.map(node) == "map by other"
-
-
-def test_another_device_keeps_the_maps(scene, store):
-    node = add_patient(0)
-    store.request([node])
-    finish(store)
-    kept = store.map(node)
-    store.choose(store.engine.choice._replace(device="auto"))
-    assert store.map(node) is kept
-
-
-def test_another_device_in_mid_computation_begins_anew(scene, slow):
-    nodes, old = [add_patient(0), add_patient(1)], slow.engine
-    slow.request(nodes)
-    assert old.started.wait(5)
-    slow.choose(Choice(device="cpu"))
-    assert old.ended.wait(5)
-    assert slow.engine is not old
-    assert slow.engine.started.wait(5)
-    slow.engine.go.set()
-    finish(slow)
-    assert [slow.state(node).status for node in nodes] == [READY, READY]
 
 
 def test_some_scans_are_cancelled_and_others_go_on(scene, slow):
@@ -210,36 +142,6 @@ def test_a_volume_that_is_no_ct_fails_with_a_sentence(scene, store):
     finish(store)
     assert store.state(node).status == FAILED
     assert store.state(node).sentence.startswith("Echo:")
-
-
-def test_weights_that_are_not_there_are_named(scene, map_folder):
-    store = make_store(scene, map_folder, weights="nowhere.safetensors")
-    try:
-        node = add_patient(0)
-        store.request([node])
-        assert "nowhere.safetensors" in store.state(node).sentence
-    finally:
-        store.close()
-
-
-def test_weights_that_find_no_points_are_refused(scene, tmp_path):
-    import torch
-
-    from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec
-    from AnatomicalEmbedding.embedding.models.registry import write_weights
-
-    weights = tmp_path / "levels.safetensors"
-    with torch.random.fork_rng():
-        write_weights(EmbeddingNetwork(NetworkSpec(widths=(4, 4), frame="level")), weights, "levels", {})
-    store = make_store(scene, tmp_path, weights=str(weights))
-    try:
-        node = add_patient(0)
-        store.request([node])
-        finish(store)
-        assert store.state(node).status == FAILED
-        assert store.state(node).sentence.startswith("levels: states levels along the body alone")
-    finally:
-        store.close()
 
 
 def test_a_gpu_that_runs_out_of_memory_gives_way_to_the_cpu(scene, map_folder, monkeypatch):
@@ -279,32 +181,6 @@ def test_a_closed_store_has_no_thread_and_no_observers(scene, map_folder):
     store.changed.connect(told.append)
     scene.Clear(0)
     assert told == []
-
-
-def _matrix(node):
-    import vtk
-
-    matrix = vtk.vtkMatrix4x4()
-    node.GetIJKToRASMatrix(matrix)
-    return matrix
-
-
-def test_scans_that_wait_are_not_copied_yet(scene, slow, monkeypatch):
-    from AnatomicalEmbeddingLib.shared.maps import MapStore as module
-
-    copied, real = [], module.snapshot
-    monkeypatch.setattr(module, "snapshot", lambda node: copied.append(node) or real(node))
-    nodes = [add_patient(n) for n in range(3)]
-    slow.request(nodes)
-    assert slow.engine.started.wait(5)
-    assert copied == nodes[:1]
-    slicer.util.arrayFromVolume(nodes[2])[:5] = -1000
-    slicer.util.arrayFromVolumeModified(nodes[2])
-    scene.RemoveNode(nodes[1])
-    slow.engine.go.set()
-    finish(slow)
-    assert copied == [nodes[0], nodes[2]]
-    assert slow.state(nodes[2]).status == READY  # as it is now, not as it was when it was asked for
 
 
 def test_a_package_counts_as_imported_only_at_the_end_of_its_import(tmp_path, monkeypatch):

@@ -14,14 +14,9 @@ import slicer.util
 from PIL import Image
 from sample_pair import SHOWN, make_pair
 
-from AnatomicalEmbeddingLib.shared.SampleScans import CATEGORY, registerSampleData, sampleSources
+from AnatomicalEmbeddingLib.shared.SampleScans import CATEGORY, sampleSources
 
 # Slicer/Slicer, Modules/Scripted/SampleData/SampleData.py
-PUBLIC = {
-    "CT-chest.nrrd": "4507b664690840abb6cb9af2d919377ffc4ef75b167cb6fd0f747befdb12e38e",
-    "CTA-cardio.nrrd": "3b0d4eb1a7d8ebb0c5a89cc0504640f76a030b4e869e33ff34c564c3d3b88ad2",
-    "CTLiver.nrrd": "e16eae0ae6fefa858c5c11e58f0f1bb81834d81b7102e021571056324ef6f37e",
-}
 WITHOUT_TORCH_AND_NETWORK = """
 import socket, sys
 def refuse(*_, **__):
@@ -85,27 +80,6 @@ def test_landmarks_of_the_pair_are_true(scene, logics, pair_files, patients, nam
         assert np.allclose(found[label], place, atol=1e-3), label
 
 
-def test_the_truth_is_locked_and_does_not_give_the_answers_away(scene, logics, pair_files):
-    node = scene.GetNodeByID(logics["Markups"].LoadMarkups(str(pair_files["Phantom B truth"]), "truth"))
-    assert node.GetLocked()
-    assert not node.GetDisplayNode().GetVisibility()
-
-
-def test_one_point_of_the_first_scan_is_not_in_the_second(patients):
-    assert [name for name in SHOWN if name not in patients[1].points_ras] == ["iliac_crest_left"]
-    assert all(name in patients[0].points_ras for name in SHOWN)
-
-
-def test_public_scans_are_slicer_s_own_with_its_checksums():
-    public = [source for source in sampleSources() if source["uris"][0].startswith("https:")]
-    assert {source["fileNames"][0]: source["checksums"][0] for source in public} == {
-        name: f"SHA256:{digest}" for name, digest in PUBLIC.items()
-    }
-    for source in public:
-        digest = source["checksums"][0].removeprefix("SHA256:")
-        assert source["uris"] == [f"{slicer.util.TESTING_DATA_URL}SHA256/{digest}"]
-
-
 def test_every_source_is_whole():
     for source in sampleSources():
         fields = ("uris", "fileNames", "nodeNames", "loadFileTypes", "checksums")
@@ -117,29 +91,6 @@ def test_every_source_is_whole():
         for uri in source["uris"]:
             parts = urlparse(uri)
             assert parts.scheme == "https" or Path(url2pathname(parts.path)).is_file()
-
-
-def test_names_and_files_are_each_used_once():
-    names = [source["sampleName"] for source in sampleSources()]
-    files = [name for source in sampleSources() for name in source["fileNames"]]
-    assert len(set(names)) == len(names)
-    assert len(set(files)) == len(files)
-
-
-def test_registering_tells_the_sample_data_module_everything_and_downloads_nothing(monkeypatch):
-    from types import SimpleNamespace
-
-    told = []
-    logic = SimpleNamespace(registerCustomSampleDataSource=lambda **source: told.append(source))
-    monkeypatch.setitem(sys.modules, "SampleData", SimpleNamespace(SampleDataLogic=logic))
-    monkeypatch.setattr("urllib.request.urlretrieve", None)
-    registerSampleData()
-    assert told == sampleSources()
-
-
-def test_registering_again_gives_the_same_sources():
-    """The Sample Data module passes over a source that equals a registered one; four modules register."""
-    assert sampleSources() == sampleSources()
 
 
 def _ijk_to_ras(node):

@@ -9,7 +9,6 @@ from view_nodes import add_view
 
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.landmarks.AnswerList import AnswerList
-from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.shared import SideBySide, Views
 from slicer_kit.scene import read_mrb, write_mrb
 
@@ -28,25 +27,6 @@ def centre(slice_node) -> np.ndarray:
     return np.array([matrix.GetElement(n, 3) for n in range(3)])
 
 
-def test_views_are_found_by_what_they_show(scene, views):
-    first, second, (axial, coronal, other) = views
-    assert Views.viewsOf(scene, first) == [axial, coronal]
-    assert Views.viewsOf(scene, second) == [other]
-    assert Views.volumeIn(scene, coronal) is first
-
-
-def test_a_jump_moves_the_scans_views_and_no_others(scene, views):
-    first, _second, (axial, coronal, other) = views
-    before = centre(other)
-    Views.jump(scene, first, (10.0, 20.0, 30.0))
-    assert np.allclose(centre(axial), (10, 20, 30))
-    assert np.allclose(centre(coronal), (10, 20, 30))
-    assert np.allclose(centre(other), before)
-    Views.jump(scene, first, (1.0, 2.0, 3.0), without=axial)
-    assert np.allclose(centre(axial), (10, 20, 30))
-    assert np.allclose(centre(coronal), (1, 2, 3))
-
-
 def test_a_list_is_shown_in_the_views_of_its_scan_only(scene, views):
     first, _second, (axial, coronal, other) = views
     display = add_points(scene, {}).GetDisplayNode()
@@ -59,16 +39,6 @@ def test_a_list_is_shown_in_the_views_of_its_scan_only(scene, views):
     Views.showOnlyIn(display, scene, first)
     assert display.GetVisibility2D()
     assert display.GetVisibility3D()
-
-
-def test_what_the_user_has_hidden_stays_hidden(scene, views):
-    first, _second, _ = views
-    display = add_points(scene, {}).GetDisplayNode()
-    display.SetVisibility3D(False)
-    for volume in (first, add_patient(2), first):  # no view shows the one between
-        Views.showOnlyIn(display, scene, volume)
-        assert not display.GetVisibility3D()
-    assert display.GetVisibility2D()
 
 
 def test_marks_stay_over_their_scan_also_those_of_a_scene_saved_before_and_go_with_it(scene, views):
@@ -118,36 +88,6 @@ def test_a_scan_is_seen_whole_and_in_the_middle_wherever_it_was_moved(scene, vie
     assert second.GetID() in dict(Views.backgrounds(scene)).values()
 
 
-def test_views_that_go_to_a_lesion_are_near_enough_to_measure_it(scene, views):
-    first, _second, (axial, coronal, other) = views
-    Views.fit(scene, first)
-    wide = other.GetFieldOfView()
-    Views.jump(scene, first, (0.0, 0.0, 300.0), atMostMm=150.0)
-    assert np.isclose(min(axial.GetFieldOfView()[:2]), 150)
-    assert other.GetFieldOfView() == wide
-    coronal.SetFieldOfView(60, 60, 1)
-    Views.jump(scene, first, (0.0, 0.0, 300.0), atMostMm=150.0)
-    assert np.isclose(min(coronal.GetFieldOfView()[:2]), 60)  # the user is nearer already
-
-
-def test_points_follow_their_scan_into_other_views(scene, views, tmp_path):
-    first, second, (axial, coronal, other) = views
-    store = make_store(scene, tmp_path)
-    logic = LandmarkLogic(scene, store)
-    try:
-        logic.setScans(first, [second])
-        logic.setPoints(add_points(scene, {}))
-        display = logic.points.GetDisplayNode()
-        assert set(display.GetViewNodeIDs()) == {axial.GetID(), coronal.GetID()}
-        Views.compositeOf(scene, other).SetBackgroundVolumeID(first.GetID())  # as the user does in a view's bar
-        Views.compositeOf(scene, axial).SetBackgroundVolumeID(second.GetID())
-        logic.poll()
-        assert set(display.GetViewNodeIDs()) == {other.GetID(), coronal.GetID()}
-    finally:
-        logic.close()
-        store.close()
-
-
 def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     first, second, _ = views
     layout = slicer.vtkMRMLLayoutLogic()
@@ -173,25 +113,6 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
         assert view.GetRulerType() == view.RulerTypeThin
     assert SideBySide.showSideBySide(scene, [second])  # again, with another description
     layout.SetMRMLScene(None)
-
-
-def test_four_scans_can_have_one_large_axial_view_each():
-    described = SideBySide.layoutOf(["1", "2", "3", "4"], SideBySide.AXIAL)
-    assert [described.count(SideBySide.viewTag(n, "Axial")) for n in range(4)] == [1] * 4
-    assert "Coronal" not in described
-    assert described.count('type="horizontal"') == 2  # two and two
-
-
-def test_the_grid_is_known_before_it_is_used(scene):
-    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
-    node.SetLayoutDescription(SideBySide.ROWS, "")  # forgets the grid of another test
-    assert not node.IsLayoutDescription(SideBySide.ROWS)
-    before = node.GetViewArrangement()
-    SideBySide.offerLayouts(scene)
-    assert node.GetViewArrangement() == before
-    described = node.GetLayoutDescription(SideBySide.ROWS)
-    assert SideBySide.viewTag(1, "Coronal") in described
-    assert SideBySide.viewTag(2, "Axial") not in described
 
 
 def test_a_scene_that_was_saved_with_three_rows_opens_with_three(scene, tmp_path):
@@ -254,14 +175,6 @@ def test_when_the_scene_is_closed_the_layout_from_before_comes_back(scene):
     layout.SetMRMLScene(None)
 
 
-def test_without_a_layout_there_is_no_grid(scene):
-    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
-    if node is not None:
-        scene.RemoveNode(node)
-    assert not SideBySide.showSideBySide(scene, [add_patient(0)])
-    SideBySide.offerLayouts(scene)
-
-
 class Clock:
     now = 100.0
 
@@ -300,18 +213,6 @@ def test_the_other_scan_follows_the_mouse_to_the_same_anatomy(scene, views, cros
     assert crosshair.marker(first) is None
 
 
-def test_a_moved_scan_is_followed_in_the_world(scene, views, crosshair):
-    _first, second, (axial, _, _) = views
-    move_mouse(scene, axial, patient(0).points_ras["carina"])
-    plain = np.array(crosshair.marker(second).GetNthControlPointPositionWorld(0))
-    matrix = turned(30, (50, 60, 70))
-    second.SetAndObserveTransformNodeID(add_transform(scene, matrix).GetID())
-    crosshair._clock.now += 1
-    move_mouse(scene, axial, patient(0).points_ras["carina"])
-    moved = np.array(crosshair.marker(second).GetNthControlPointPositionWorld(0))
-    assert np.allclose(moved, (matrix @ [*plain, 1.0])[:3], atol=1e-3)
-
-
 def test_moves_that_come_too_fast_are_shown_by_the_next_poll(scene, views, crosshair):
     _, second, (axial, _, _) = views
     move_mouse(scene, axial, patient(0).points_ras["carina"])
@@ -337,12 +238,6 @@ def test_markers_are_not_saved_nor_offered_and_go_when_it_is_off(scene, views, c
     crosshair._clock.now += 1
     move_mouse(scene, axial, patient(0).points_ras["carina"])
     assert scene.GetFirstNodeByName("Anatomical crosshair") is None
-
-
-def test_outside_the_scan_nothing_happens(scene, views, crosshair):
-    _, second, (axial, _, _) = views
-    move_mouse(scene, axial, (0.0, 0.0, 9000.0))
-    assert crosshair.marker(second) is None
 
 
 def test_closing_the_scene_or_deleting_a_scan_is_harmless(scene, views, crosshair):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve, Validations, signature
+from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve, Validations
 
 HEADER = "step,loss,learning_rate,minutes\r\n"
 
@@ -37,14 +37,6 @@ def test_damaged_lines_are_passed_over(tmp_path):
     assert LossCurve.read(tmp_path).steps == [1, 3, 5]
 
 
-def test_without_files_there_is_nothing(tmp_path):
-    assert LossCurve.read(tmp_path).last == 0
-    assert len(Validations.read(tmp_path / "none")) == 0
-    (tmp_path / "validation.csv").write_text("")
-    assert len(Validations.read(tmp_path)) == 0
-    assert signature(tmp_path / "none") is None
-
-
 def test_steps_done_again_replace_those_a_kill_lost():
     curve = LossCurve()
     for step in range(1, 6):
@@ -68,12 +60,3 @@ def test_best_row_has_the_least_mean_over_kinds(tmp_path):
     assert Validations.read(tmp_path).best() == 1
     (tmp_path / "validation.csv").write_text("step,phantom\n")
     assert Validations.read(tmp_path).best() is None
-
-
-def test_signature_changes_with_the_file(tmp_path):
-    path = tmp_path / "validation.csv"
-    path.write_text("a")
-    before = signature(path)
-    assert signature(path) == before
-    path.write_text("ab")
-    assert signature(path) != before

@@ -1,7 +1,5 @@
 """The trainer as a child process: what it prints becomes signals, and it ends when it is told to, whole."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,7 +9,7 @@ import pytest
 from training_runs import Watched, fake_engine, group_is_empty, settings
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbeddingLib.shared.processes.EngineProcess import FAILED, FINISHED, STOPPED, stopReason
+from AnatomicalEmbeddingLib.shared.processes.EngineProcess import FINISHED, STOPPED, stopReason
 from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
 from AnatomicalEmbeddingLib.training.TrainingRun import inspectRun
 
@@ -75,26 +73,6 @@ def test_lines_become_signals_and_the_end_has_weights(watch, tmp_path):
     assert inspectRun(tmp_path / "run").settings == run.process.settings
 
 
-def test_remaining_time_is_that_of_steps_or_of_the_budget(watch, tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "loss.csv").write_text("step,loss,learning_rate,minutes\n100,1.0,1e-3,58.00\n")
-    run = watch("step(101, 1000)\nstep(999, 1000)\ntime.sleep(600)")
-    run.until(lambda: len(run.progress) == 2)
-    first, last = run.progress
-    assert first.secondsLeft == pytest.approx(60 * 2 - 2)  # 58 of 60 minutes were spent before, 2 s now
-    assert first.share == pytest.approx((58 * 60 + 2) / 3600)
-    assert last.secondsLeft == 0  # 899 steps of 2 s are more than the budget
-    assert last.share == 1
-
-
-def test_finish_now_gives_the_trainer_no_more_time_but_remembers_the_budget(watch, tmp_path):
-    run = watch('say(" ".join(sys.argv))\nreturn 1', finishNow=True)
-    run.result()
-    words = run.lines[0].split()
-    assert words[words.index("--minutes") + 1] == "0"
-    assert inspectRun(tmp_path / "run").settings.minutes == 60
-
-
 def test_stop_lets_the_trainer_save(watch):
     run = watch(FOREVER)
     run.until(lambda: run.progress)
@@ -106,70 +84,12 @@ def test_stop_lets_the_trainer_save(watch):
 
 
 @looks_at_processes
-def test_stop_while_scans_are_prepared_lets_the_trainer_end_the_processes_that_prepare_them(watch, monkeypatch):
-    monkeypatch.setattr("AnatomicalEmbeddingLib.shared.processes.EngineProcess._LINGER_SECONDS", 600)
-    run = watch(
-        """
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-    try:
-        waiting = pool.submit(time.sleep, 600)
-        say("preparing")
-        waiting.result()
-    except BaseException:
-        for process in multiprocessing.active_children():
-            process.kill()
-        raise
-"""
-    )
-    run.until(lambda: run.lines)
-    group = run.group()
-    run.process.stop()
-    assert run.result().outcome == STOPPED
-    assert group_is_empty(group)
-
-
-@looks_at_processes
 def test_a_deaf_trainer_is_killed_after_the_grace_with_all_it_started(watch):
     run = watch(DEAF, graceSeconds=0.2)
     run.until(lambda: run.progress)
     group = run.group()
     run.process.stop()
     assert run.result().outcome == STOPPED
-    assert group_is_empty(group)
-
-
-@looks_at_processes
-def test_kill_ends_all_at_once(watch):
-    run = watch(DEAF)
-    run.until(lambda: run.progress)
-    group = run.group()
-    run.process.kill()
-    assert run.result().outcome == STOPPED
-    assert group_is_empty(group)
-
-
-@looks_at_processes
-def test_a_run_that_is_killed_from_outside_is_a_failure_with_a_remedy(watch):
-    run = watch(FOREVER)
-    run.until(lambda: run.progress)
-    os.killpg(run.group(), signal.SIGKILL)
-    result = run.result()
-    assert result.outcome == FAILED
-    assert "memory" in result.sentence
-
-
-@looks_at_processes
-def test_what_outlives_its_trainer_is_ended(watch, monkeypatch):
-    monkeypatch.setattr("AnatomicalEmbeddingLib.shared.processes.EngineProcess._LINGER_SECONDS", 0.2)
-    run = watch(
-        'subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\nsay("anatemb: x.")\nreturn 2'
-    )
-    run.until(lambda: run.lines)
-    group = run.group()
-    assert run.result().sentence == "x."
     assert group_is_empty(group)
 
 
@@ -201,78 +121,12 @@ time.sleep(600)
     assert int((tmp_path / "run" / "saved").read_text()) >= 3
 
 
-@looks_at_processes
-def test_close_asks_and_waits(watch, tmp_path):
-    run = watch(FOREVER.replace("return 2", '(folder / "saved").touch()\nreturn 2'))
-    run.until(lambda: run.progress)
-    group = run.group()
-    run.process.close(seconds=60)
-    assert (tmp_path / "run" / "saved").exists()
-    assert group_is_empty(group)
-    assert run.results == []  # who listened is going as well
-    run.process.close()
-
-
-@looks_at_processes
-def test_close_does_not_wait_for_ever_and_the_run_still_saves(watch, tmp_path):
-    run = watch(
-        """
-obey_signals()
-step(1)
-while not asked:
-    time.sleep(0.01)
-while not (folder / "go").exists():
-    time.sleep(0.01)
-say("nobody reads this")
-step(2)
-(folder / "saved").touch()
-return 2
-"""
-    )
-    run.until(lambda: run.progress)
-    group = run.group()
-    run.process.close(seconds=0.1)
-    assert not run.process.running
-    (tmp_path / "run" / "go").touch()
-    wait_for(lambda: group_is_empty(group))
-    assert (tmp_path / "run" / "saved").exists()
-
-
-def test_a_failure_while_stopping_is_a_failure(watch):
-    run = watch(FOREVER.replace("stopped at step; run the same command to go on.", "the disk is full; make room."))
-    run.until(lambda: run.progress)
-    run.process.stop()
-    result = run.result()
-    assert (result.outcome, result.sentence) == (FAILED, "run: the disk is full; make room.")
-
-
-def test_numbers_and_noise_on_stdout_are_distinguished(watch):
-    run = watch('print("GPU available")\nprint("{not json")\nprint("[1]")\nstep(1, loss=float("nan"))\nreturn 0')
-    result = run.result()
-    assert run.lines == ["GPU available", "{not json", "[1]"]
-    assert len(run.progress) == 1
-    assert result.outcome == FAILED  # it ended without naming weights
-
-
-def test_one_run_at_a_time(watch):
-    run = watch(FOREVER)
-    with pytest.raises(AnatomicalEmbeddingError, match="under way"):
-        run.process.start(run.process.settings)
-
-
 @pytest.mark.parametrize("command", [[], ["/nowhere/PythonSlicer"]])
 def test_a_python_that_is_not_there_is_named(tmp_path, command):
     process = TrainingProcess(command)
     with pytest.raises(AnatomicalEmbeddingError, match="PythonSlicer"):
         process.start(settings(tmp_path))
     assert not process.running
-
-
-def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    run = settings(tmp_path, runFolder=str(tmp_path / "file" / "run"))
-    with pytest.raises(AnatomicalEmbeddingError, match="choose another folder"):
-        TrainingProcess([sys.executable]).start(run)
 
 
 @pytest.mark.parametrize(

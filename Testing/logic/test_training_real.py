@@ -121,17 +121,6 @@ def test_killed_run_goes_on_and_other_settings_are_refused_by_the_trainer_too(ru
     assert "another recipe, data, seed or length" in third.results[0].sentence
 
 
-def test_an_error_in_the_trainer_ends_it_and_the_process_beside_it(run, watch, tmp_path):
-    """One crop a batch is too little for this small network, which the trainer does not foresee."""
-    (tmp_path / "tiny.toml").write_text(TINY.replace("voxels_per_batch = 15360", "voxels_per_batch = 7680"))
-    watched = watch()
-    watched.process.start(run)
-    group = watched.group()
-    assert watched.result().outcome == FAILED
-    assert "ValueError: Expected more than 1 value per channel" in watched.results[0].sentence
-    watched.until(lambda: group_is_empty(group))
-
-
 @pytest.mark.parametrize(("absent", "says"), [("torch", "PyTorch"), ("lightning_fabric", "lightning-fabric; press")])
 def test_missing_packages_are_named_with_their_remedy(run, watch, tmp_path, monkeypatch, absent, says):
     site = tmp_path / "site"

@@ -59,12 +59,6 @@ def test_damaged_settings_make_the_folder_foreign(run, text):
     assert inspectRun(run.runFolder).stage == FOREIGN
 
 
-def test_run_that_never_got_anywhere_is_new_and_free_to_change(run):
-    state = inspectRun(run.runFolder)
-    assert (state.stage, state.settings) == (NEW, run)
-    assert runProblem(replace(run, recipe="ape"), state) is None
-
-
 def test_preparation_binds_the_recipe(run):
     (Path(run.runFolder) / "prepared").mkdir()
     state = inspectRun(run.runFolder)
@@ -82,12 +76,6 @@ def test_unfinished_run_is_found_with_its_settings_and_steps(run):
     assert "another number of steps and further options" in runProblem(
         replace(run, steps=1, furtherOptions="--seed 1"), state
     )
-
-
-def test_settings_of_a_moved_folder_name_the_folder_it_is_in_now(run, tmp_path):
-    moved = tmp_path / "moved"
-    Path(run.runFolder).rename(moved)
-    assert inspectRun(moved).settings == replace(run, runFolder=str(moved))
 
 
 def test_finished_run_has_weights_and_no_more_steps(run):

@@ -1,6 +1,5 @@
 """Settings of a run: the command they make is one that the trainer's parser takes, and faults are named."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -40,16 +39,6 @@ def test_defaults_fine_tune_the_shipped_weights_as_the_readme_tells(tmp_path):
     assert options.validate is None
 
 
-def test_further_options_win_over_those_of_fine_tuning(tmp_path):
-    options = parsed(settings(tmp_path, furtherOptions="--set optimiser.learning_rate=0.01"))
-    assert options.set[-1] == "optimiser.learning_rate=0.01"
-
-
-def test_dictionary_round_trip_through_json(tmp_path):
-    run = settings(tmp_path, minutes=5, fineTune=False, device="mps", furtherOptions="--seed 1")
-    assert TrainingSettings.fromDict(json.loads(json.dumps(run.toDict()))) == run
-
-
 def test_values_of_another_version_are_ignored_or_defaults():
     read = TrainingSettings.fromDict({"minutes": "many", "scanFolders": "x", "fineTune": 1, "new": 3, "steps": 5})
     assert read == TrainingSettings(steps=5)
@@ -81,11 +70,6 @@ def test_folders_that_get_in_each_others_way(tmp_path):
     assert "lies in a folder of scans" in settingsProblem(replace(run, runFolder=scans + "/run"))
     (tmp_path / "file").write_text("")
     assert "is a file" in settingsProblem(replace(run, runFolder=str(tmp_path / "file" / "run")))
-
-
-def test_recipes_from_scratch_and_recipe_files_pass(tmp_path):
-    assert settingsProblem(settings(tmp_path, recipe="ape", fineTune=False)) is None
-    assert settingsProblem(settings(tmp_path, recipe=str(tmp_path / "own.toml"))) is None
 
 
 def test_only_budget_of_time_and_hardware_may_differ_from_the_run_begun(tmp_path):

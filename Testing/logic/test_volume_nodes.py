@@ -61,27 +61,6 @@ def test_world_and_volume_are_exact_inverses_below_two_transforms(scene, degrees
     assert np.allclose(VolumeNodes.fromWorld(node, world)[0], point, atol=1e-6)
 
 
-def test_a_warp_as_parent_is_honoured(scene):
-    spline = vtk.vtkThinPlateSplineTransform()
-    spline.SetBasisToR()
-    source, moved = vtk.vtkPoints(), vtk.vtkPoints()
-    for corner in np.ndindex(2, 2, 2):
-        place = np.array(corner) * 100.0
-        source.InsertNextPoint(*place)
-        moved.InsertNextPoint(*(place + [0, 0, 10 * corner[0] + 3 * corner[1] * corner[2]]))
-    spline.SetSourceLandmarks(source)
-    spline.SetTargetLandmarks(moved)
-    warp = scene.AddNewNodeByClass("vtkMRMLTransformNode", "warp")
-    warp.SetAndObserveTransformToParent(spline)
-    node = slicer.util.addVolumeFromArray(np.zeros((3, 3, 3), np.int16), np.eye(4), "CT")
-    node.SetAndObserveTransformNodeID(warp.GetID())
-    point = np.array([[40.0, 30.0, 20.0]])
-    world = VolumeNodes.toWorld(node, point)
-    assert np.allclose(world[0], spline.TransformPoint(40.0, 30.0, 20.0))
-    assert np.linalg.norm(world - point) > 1.0
-    assert np.allclose(VolumeNodes.fromWorld(node, world), point, atol=1e-3)
-
-
 def test_the_content_key_changes_with_voxels_and_geometry_only(scene):
     node = add_patient(0)
     key = VolumeNodes.contentKey(node)
@@ -101,8 +80,3 @@ def test_a_volume_holds_points_up_to_its_voxels_outer_edges(scene):
     node.SetAndObserveTransformNodeID(add_transform(scene, turned(0, (100, 0, 0))).GetID())
     places = [(99.1, -0.9, -0.9), (98.9, 0, 0), (108.9, 8.9, 8.9), (8.0, 8.0, 8.0)]
     assert VolumeNodes.holds(node, VolumeNodes.fromWorld(node, places)).tolist() == [True, False, True, False]
-
-
-def test_a_volume_without_voxels_holds_nothing(scene):
-    node = scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", "Empty")
-    assert VolumeNodes.holds(node, np.zeros((2, 3))).tolist() == [False, False]

@@ -24,33 +24,6 @@ def events_of(worker: Worker, seconds: float = 5.0) -> list:
     return found + worker.poll()
 
 
-def test_work_runs_in_another_thread_and_hands_over_its_result(worker):
-    worker.submit("a", lambda progress, cancelled: threading.current_thread())
-    (event,) = events_of(worker)
-    assert event.kind == "done"
-    assert event.result is not threading.main_thread()
-
-
-def test_jobs_run_one_after_the_other_in_order(worker):
-    running, most, order = [], [], []
-
-    def work(name):
-        def run(progress, cancelled):
-            running.append(name)
-            most.append(len(running))
-            time.sleep(0.01)
-            order.append(name)
-            running.remove(name)
-
-        return run
-
-    for name in "abc":
-        worker.submit(name, work(name))
-    events_of(worker)
-    assert order == ["a", "b", "c"]
-    assert max(most) == 1
-
-
 def test_a_cancelled_job_is_reported_and_its_result_never_arrives(worker):
     started, told = threading.Event(), threading.Event()
 
@@ -68,12 +41,6 @@ def test_a_cancelled_job_is_reported_and_its_result_never_arrives(worker):
     time.sleep(0.02)
     assert worker.poll() == []
     assert not worker.busy
-
-
-def test_a_job_submitted_again_replaces_the_first(worker):
-    worker.submit("a", lambda progress, cancelled: "old")
-    worker.submit("a", lambda progress, cancelled: "new")
-    assert [e.result for e in events_of(worker) if e.kind == "done"] == ["new"]
 
 
 def test_of_many_progress_reports_the_latest_arrives(worker):
@@ -111,23 +78,6 @@ def test_a_failure_becomes_a_sentence_and_the_next_job_runs(worker, error, kind,
     assert first.kind == kind
     assert said in first.what
     assert second.result == 7
-
-
-def test_stop_ends_the_thread():
-    worker = Worker()
-    worker.submit("a", lambda progress, cancelled: None)
-    events_of(worker)
-    assert any(thread.name == "AnatomicalEmbedding" for thread in threading.enumerate())
-    assert worker.stop()
-    assert not any(thread.name == "AnatomicalEmbedding" for thread in threading.enumerate())
-
-
-def test_a_worker_works_again_after_it_was_stopped(worker):
-    worker.submit("a", lambda progress, cancelled: 1)
-    events_of(worker)
-    assert worker.stop()
-    worker.submit("b", lambda progress, cancelled: 2)
-    assert [e.result for e in events_of(worker)] == [2]
 
 
 def test_several_threads_are_waited_for_together():

@@ -76,22 +76,6 @@ def test_a_click_in_the_template_answers_and_moves_the_other_view(bench, picture
         view.picture(pictures / f"click-{name}.png")
 
 
-def test_clicks_one_after_the_other_all_go_to_the_templates_list(bench):
-    bench.place_mode(persistent=True)
-    for name in ("liver_dome", "diaphragm_dome_right"):
-        bench.views[0].click(patient(0).points_ras[name])
-    assert [row.pointId for row in bench.logic.rows()] == ["1", "2"]
-    assert len(bench.logic.answersIn(bench.volumes[1]).answers) == 2
-
-
-def test_the_answer_is_drawn_in_the_view_of_its_scan_only(bench):
-    bench.place_mode()
-    bench.views[0].click(patient(0).points_ras["liver_dome"])
-    display = bench.answer()[0].node.GetDisplayNode()
-    assert display.IsDisplayableInView(bench.views[1].node.GetID())
-    assert not display.IsDisplayableInView(bench.views[0].node.GetID())
-
-
 def test_dragging_the_point_with_the_mouse_is_answered_on_release(bench):
     start = patient(0).points_ras["liver_dome"]
     bench.place_mode()

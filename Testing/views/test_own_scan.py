@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
 from mouse_views import MouseView
-from scans import add_patient, add_points, finish, make_store, patient
+from scans import add_patient, add_points, make_store, patient
 
 from AnatomicalEmbeddingLib.boxes.BoxNodes import WHOLE, BoxNode, FoundBox
 from AnatomicalEmbeddingLib.followup.Placing import LINE, Placing
@@ -84,21 +84,6 @@ def test_a_click_in_a_scan_that_is_not_prepared_places_nothing(bench):
     assert all(map(same, bench.pixels(), plain))
 
 
-def test_a_click_beside_the_voxels_of_another_scan_places_nothing(bench):
-    said = []
-    bench.logic.reported.connect(said.append)
-    bench.logic.setScans(bench.volumes[0], bench.volumes[1:])
-    bench.logic.prepare()
-    finish(bench.store)
-    bench.place()
-    bounds = [0.0] * 6
-    bench.volumes[1].GetRASBounds(bounds)
-    bench.views[1].click((bounds[1] + 15.0, PLACE[1], PLACE[2]))
-    bench.logic.poll()
-    assert bench.logic.rows() == []
-    assert "outside Current" in said[0]
-
-
 def test_an_axis_of_which_one_end_is_placed(bench):
     placing = Placing(bench.scene)
     ends = []
@@ -138,20 +123,3 @@ def test_marks_follow_their_scans_into_other_views_and_go_with_them(bench):
         Views.compositeOf(bench.scene, view.node).SetBackgroundVolumeID(bench.volumes[1].GetID())
     own.follow()
     assert all(same(each, before[1]) for each in bench.pixels())
-
-
-def test_a_list_that_is_worked_on_no_more_stays_in_the_views_of_its_scan(bench):
-    first, second = bench.volumes
-    bench.logic.setScans(first, [second])
-    points = add_points(bench.scene, {"P": PLACE})
-    bench.logic.setPoints(points)
-    marked = bench.pixels()
-    assert not same(*marked)
-    bench.logic.setPoints(add_points(bench.scene, {}))
-    bench.logic.setScans(second, [first])
-    for view, volume in zip(bench.views, (second, first), strict=True):
-        Views.compositeOf(bench.scene, view.node).SetBackgroundVolumeID(volume.GetID())
-    bench.logic.poll()
-    now = bench.pixels()
-    assert same(now[0], marked[1])
-    assert same(now[1], marked[0])

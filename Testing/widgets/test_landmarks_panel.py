@@ -42,24 +42,6 @@ def cell(panel, row, column):
     return panel.matchTable.widget.item(row, column).text()
 
 
-def test_the_first_ct_is_the_template_and_all_others_are_targets(panel):
-    assert panel.ui.templateSelector.currentNode().GetName() == "Prior"
-    assert [target.GetName() for target in panel.logic.targets] == ["Current", "Other"]
-    assert not panel.ui.targetSelector.enabled
-
-
-def test_a_click_fills_the_table_and_moves_nothing_else(kit, panel):
-    prepare(kit, panel)
-    points = new_list(panel)
-    place(points, "carina")
-    table = panel.matchTable.widget
-    assert (table.rowCount, table.columnCount) == (1, 3)
-    assert cell(panel, 0, 0) == "carina"
-    assert cell(panel, 0, 1).endswith("mm")
-    assert "expected error" in table.item(0, 1).toolTip()
-    assert not kit.dialogs
-
-
 def test_the_place_button_drives_the_mouse_mode_of_the_chosen_list(kit, panel):
     assert not panel.ui.placeWidget.isEnabled()
     points = new_list(panel)
@@ -72,15 +54,6 @@ def test_the_place_button_drives_the_mouse_mode_of_the_chosen_list(kit, panel):
     assert interaction.GetCurrentInteractionMode() != interaction.Place
 
 
-def test_points_clicked_before_preparation_start_it_and_are_answered(kit, panel):
-    points = new_list(panel)
-    place(points, "carina")
-    assert panel.session.store.busy
-    assert cell(panel, 0, 1) == "0 %"
-    kit.spin(lambda: not panel.session.store.busy, 60)
-    assert cell(panel, 0, 1).endswith("mm")
-
-
 def test_targets_can_be_chosen_one_by_one(panel):
     panel.ui.allTargetsCheckBox.checked = False
     panel.ui.targetSelector.setCheckState(node("Other"), 0)
@@ -89,73 +62,12 @@ def test_targets_can_be_chosen_one_by_one(panel):
     assert [target.GetName() for target in panel.logic.targets] == ["Current", "Other"]
 
 
-def test_a_scan_loaded_later_becomes_a_target(kit, panel):
-    add_patient(1, "Newest")
-    kit.spin(lambda: "Newest" in [target.GetName() for target in panel.logic.targets])
-
-
 def test_scans_that_are_loaded_once_the_module_is_open_are_template_and_targets(kit):
     panel = kit.open(kit.load_module("AnatomicalLandmarks"))
     first, second = add_patient(0, "First"), add_patient(1, "Second")
     kit.spin(lambda: panel.logic.template is first and panel.logic.targets == [second])
     assert panel.ui.templateSelector.currentNode() is first
     assert panel.ui.gridButton.enabled
-
-
-def test_a_label_edited_in_the_table_renames_point_and_answers(kit, panel):
-    prepare(kit, panel)
-    points = new_list(panel)
-    place(points, "carina")
-    panel.matchTable.widget.item(0, 0).setText("bifurcation")
-    assert points.GetNthControlPointLabel(0) == "bifurcation"
-    assert panel.logic.answersIn(node("Current")).node.GetNthControlPointLabel(0) == "bifurcation"
-
-
-def test_a_double_click_shows_the_point_in_the_views_of_its_scans(kit, panel, monkeypatch):
-    prepare(kit, panel)
-    place(new_list(panel), "carina")
-    shown = []
-    monkeypatch.setattr(panel.logic, "jumpTo", shown.append)
-    panel.matchTable.widget.cellDoubleClicked.emit(0, 1)
-    assert shown == [panel.logic.rows()[0].pointId]
-
-
-def test_the_menu_of_an_answer_corrects_it(kit, panel):
-    prepare(kit, panel)
-    place(new_list(panel), "carina")
-
-    def choose(text):
-        menu = panel.matchTable.menuFor(0, 1)
-        next(action for action in menu.actions() if action.text.startswith(text)).trigger()
-
-    choose("Not visible")
-    assert cell(panel, 0, 1).endswith("not visible")
-    choose("Match again")
-    assert cell(panel, 0, 1).endswith("mm")
-
-
-def test_undo_and_redo_buttons_follow_what_can_be_undone(kit, panel):
-    prepare(kit, panel)
-    points = new_list(panel)
-    assert not panel.ui.undoButton.enabled
-    place(points, "carina")
-    assert panel.ui.undoButton.enabled
-    kit.click(panel.ui.undoButton)
-    assert points.GetNumberOfControlPoints() == 0
-    assert panel.matchTable.widget.rowCount == 0
-    assert panel.ui.redoButton.enabled
-    kit.click(panel.ui.redoButton)
-    assert points.GetNumberOfControlPoints() == 1
-
-
-def test_the_table_button_writes_a_table_and_says_where(kit, panel):
-    prepare(kit, panel)
-    assert not panel.ui.exportButton.enabled
-    assert panel.ui.exportButton.toolTip
-    place(new_list(panel), "carina")
-    kit.click(panel.ui.exportButton)
-    assert node("Landmarks matches").GetNumberOfRows() == 2
-    assert "Landmarks matches" in panel.ui.statusLabel.text
 
 
 def test_a_point_outside_is_a_sentence_in_the_panel(kit, panel):
@@ -181,15 +93,6 @@ def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, m
     assert not kit.dialogs
 
 
-def test_missing_weights_are_a_sentence_in_the_panel(kit, panel):
-    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-
-    ModuleSettings.setWeights("gone.safetensors")
-    kit.click(panel.preparation.button)
-    assert "gone.safetensors" in panel.preparation.label.text
-    assert not kit.dialogs
-
-
 def test_a_volume_that_is_no_ct_is_named_and_the_others_go_on(kit, panel):
     echo = slicer.util.addVolumeFromArray(np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo")
     kit.spin(lambda: echo in panel.logic.targets)
@@ -201,19 +104,6 @@ def test_a_volume_that_is_no_ct_is_named_and_the_others_go_on(kit, panel):
     assert all(text.endswith("mm") for text in texts[:2])
 
 
-def test_the_crosshair_toggle_and_its_key_switch_it(kit, panel):
-    prepare(kit, panel)
-    panel.ui.crosshairCheckBox.checked = True
-    assert panel.crosshair.enabled
-    assert panel.crosshair.volumes == [node(name) for name in ("Prior", "Current", "Other")]
-    kit.press(panel, CROSSHAIR_KEY)
-    assert not panel.crosshair.enabled
-    kit.press(panel, CROSSHAIR_KEY)
-    assert panel.crosshair.enabled
-    panel.exit()
-    assert not panel.crosshair.enabled
-
-
 def test_the_crosshairs_key_does_nothing_while_there_is_nothing_to_follow(kit, panel):
     for name in ("Prior", "Current", "Other", "Echo"):
         found = kit.scene.GetFirstNodeByName(name)
@@ -222,34 +112,6 @@ def test_the_crosshairs_key_does_nothing_while_there_is_nothing_to_follow(kit, p
     assert not panel.ui.crosshairCheckBox.enabled
     kit.press(panel, CROSSHAIR_KEY)
     assert not panel.crosshair.enabled
-
-
-def test_closing_the_scene_while_preparing_leaves_an_empty_working_panel(kit, panel):
-    place(new_list(panel), "carina")
-    assert panel.session.store.busy
-    kit.close_scene()
-    kit.process_events()
-    assert not panel.session.store.busy
-    assert panel.matchTable.widget.rowCount == 0
-    assert panel.ui.templateSelector.currentNode() is None
-    add_patient(0, "Again")
-    add_patient(1, "And again")
-    panel.enter()
-    assert panel.ui.templateSelector.currentNode().GetName() == "Again"
-
-
-def test_cancel_stops_and_a_second_press_goes_on(kit, panel, monkeypatch):
-    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-
-    ModuleSettings.setCacheFolder("")
-    monkeypatch.setenv("ANATEMB_CACHE", str(kit.settings_path.parent / "none"))
-    kit.click(panel.preparation.button)
-    assert panel.preparation.button.text == "Cancel"
-    kit.click(panel.preparation.button)
-    assert not panel.session.store.busy
-    assert panel.preparation.button.text == "Prepare scans"
-    prepare(kit, panel)
-    assert panel.session.store.map(node("Prior")) is not None
 
 
 def test_parameters_and_answers_survive_an_mrb(kit, panel, tmp_path):
@@ -281,20 +143,6 @@ def test_deleting_scans_and_lists_keeps_the_panel_working(kit, panel):
     kit.scene.RemoveNode(node("Prior"))
     kit.process_events()
     place(new_list(panel), "carina")
-
-
-def test_closing_the_panel_stops_the_worker_and_frees_the_maps(kit, panel):
-    import gc
-    import threading
-    import weakref
-
-    prepare(kit, panel)
-    place(new_list(panel), "carina")
-    kept = weakref.ref(panel.session.store.map(node("Prior")))
-    kit.close(panel)
-    gc.collect()
-    assert kept() is None
-    assert not any(thread.name == "AnatomicalEmbedding" for thread in threading.enumerate())
 
 
 def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):

@@ -35,12 +35,6 @@ def bar(kit, session):
     place.hide()
 
 
-def test_without_scans_there_is_nothing_to_prepare(bar):
-    bar.setVolumes([])
-    assert plain(bar.label.text) == "No scans chosen."
-    assert not bar.button.enabled
-
-
 def test_scans_are_prepared_on_request(kit, bar, session):
     volumes = [add_ct("CT-1"), add_ct("CT-2")]
     bar.setVolumes([*volumes, None, volumes[0]])
@@ -80,35 +74,6 @@ class TestWhileWorking:
         kit.spin(lambda: engine.ended == ["CT <1>"])
         assert not session.store.busy
 
-    def test_what_is_ready_stays_after_cancel(self, kit, bar, engine, session):
-        ready, volume = add_ct("CT-1"), add_ct("CT-2")
-        engine.go.set()
-        session.store.request([ready])
-        kit.spin(lambda: session.store.map(ready) is not None)
-        engine.go.clear()
-        bar.setVolumes([ready, volume])
-        kit.click(bar.button)
-        kit.spin(lambda: "CT-2" in plain(bar.label.text))
-        kit.click(bar.button)
-        assert plain(bar.label.text) == "1 of 2 scans ready"
-
-    def test_a_scan_that_is_deleted_meanwhile_leaves_the_bar(self, kit, bar, session):
-        volumes = [add_ct("CT-1"), add_ct("CT-2")]
-        bar.setVolumes(volumes)
-        kit.click(bar.button)
-        kit.spin(lambda: "CT-1: embedding" in plain(bar.label.text))
-        kit.scene.RemoveNode(volumes[0])
-        kit.spin(lambda: "CT-2: embedding" in plain(bar.label.text))
-        assert "0 of 1 scans ready" in plain(bar.label.text)
-
-    def test_closing_the_scene_empties_the_bar(self, kit, bar, engine):
-        bar.setVolumes([add_ct("CT-1")])
-        kit.click(bar.button)
-        kit.spin(lambda: "CT-1: embedding" in plain(bar.label.text))
-        kit.close_scene()
-        kit.spin(lambda: plain(bar.label.text) == "No scans chosen.")
-        kit.spin(lambda: engine.ended == ["CT-1"])
-
 
 def test_failures_are_reported_a_line_each(kit, bar, monkeypatch):
     from AnatomicalEmbedding.errors import VolumeError
@@ -127,23 +92,3 @@ def test_failures_are_reported_a_line_each(kit, bar, monkeypatch):
     ]
     assert bar.button.text == "Prepare scans"
     assert bar.button.enabled, "failed ones can be tried again"
-
-
-def test_what_is_true_of_all_scans_is_reported_once(kit, bar, engine):
-    engine.missing = ["torch"]
-    bar.setVolumes([add_ct("CT-1"), add_ct("CT-2")])
-    kit.click(bar.button)
-    assert plain(bar.label.text).splitlines()[1:] == ["CT-1, CT-2: torch is not installed; press Install."]
-    assert list(kit.dialogs) == []
-
-
-def test_scans_made_ready_elsewhere_and_changed_ones_are_noticed(kit, bar, session):
-    import slicer.util
-
-    volume = add_ct("CT-1")
-    bar.setVolumes([volume])
-    session.store.request([volume])
-    kit.spin(lambda: plain(bar.label.text) == "The scan is ready.")
-    slicer.util.arrayFromVolume(volume)[:] += 1
-    slicer.util.arrayFromVolumeModified(volume)
-    kit.spin(lambda: plain(bar.label.text) == "0 of 1 scans ready")

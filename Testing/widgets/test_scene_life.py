@@ -49,33 +49,6 @@ def test_coming_back_and_new_scenes_leave_no_wrappers_behind(kit, name):
     assert wrappers(kind) == 0
 
 
-@pytest.mark.parametrize("name", MODULES[:2])
-def test_voxels_that_come_after_their_node_are_seen(kit, name):
-    kit.load_module(name)
-    widget = kit.open(name)
-    ready, late = add_ct("Ready"), kit.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", "Late")
-    assert late not in list(widget._parameterNode.targets)
-    late.SetAndObserveImageData(ready.GetImageData())
-    widget.session.tick()
-    assert late in list(widget._parameterNode.targets)
-
-
-def test_nodes_that_are_no_scans_are_passed_over(kit, monkeypatch):
-    kit.load_module("AnatomicalLandmarks")
-    for name in ("A", "B"):
-        add_ct(name)
-    panel, shown = kit.open("AnatomicalLandmarks"), []
-    plain = panel.showParameters
-    monkeypatch.setattr(panel, "showParameters", lambda node: (shown.append(node), plain(node)))
-    model = kit.scene.AddNewNodeByClass("vtkMRMLModelNode")
-    kit.scene.RemoveNode(model)
-    assert not shown
-    scan = add_ct("C")
-    assert panel.logic.targets[-1] is scan
-    kit.scene.RemoveNode(scan)
-    assert [node.GetName() for node in panel.logic.targets] == ["B"]
-
-
 def is_placing(kit) -> bool:
     mouse = kit.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
     return mouse.GetCurrentInteractionMode() == mouse.Place

@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-import slicer
 from engines import HeldEngine, InstantEngine, add_ct, fresh
 
 
@@ -37,13 +36,6 @@ def workers() -> list[str]:
 
 
 # -- settings
-
-
-def test_without_settings_the_engine_s_defaults_hold(settings):
-    from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
-
-    assert settings.choice() == Choice()
-    assert settings.wheelFolder() == ""
 
 
 def test_settings_outlive_the_application(settings, kit):
@@ -84,11 +76,6 @@ def test_what_cannot_be_used_counts_as_not_stored(settings, key, stored):
     assert settings.choice() == Choice()
 
 
-def test_a_limit_of_nothing_means_that_no_maps_are_kept(settings):
-    settings.setCacheLimitMb(0)
-    assert settings.choice().cacheFolder is None
-
-
 def test_an_unknown_device_is_refused(settings):
     with pytest.raises(ValueError, match="abacus"):
         settings.setDevice("abacus")
@@ -103,54 +90,7 @@ def test_panels_keep_settings_of_their_own(settings, value):
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(("default", "stored"), [(True, "perhaps"), (7, "seven"), (0.5, "half"), ("text", ["a", "b"])])
-def test_panels_get_their_default_for_what_cannot_be_used(settings, default, stored):
-    import qt
-
-    qt.QSettings().setValue("AnatomicalEmbedding/panel/own", stored)
-    assert settings.value("panel/own", default) == default
-
-
-def test_only_changes_are_reported(settings):
-    told = []
-    settings.changed.connect(told.append)
-    settings.setDevice("cpu")
-    settings.setDevice("cpu")
-    settings.setCacheLimitMb(300)
-    settings.setCacheLimitMb(300)
-    assert told == ["device", "cacheLimitMb"]
-
-
 # -- session
-
-
-def test_the_scene_has_one_session(kit, settings):
-    from AnatomicalEmbeddingLib.shared.panels.Session import sharedSession
-
-    assert sharedSession() is sharedSession(kit.scene)
-    assert sharedSession().scene is slicer.mrmlScene
-
-
-def test_the_timer_takes_over_what_the_thread_did(kit, session):
-    from AnatomicalEmbeddingLib.shared.maps.MapStore import READY
-
-    current, ticks, volume = session(), [], add_ct("CT-1")
-    current.ticked.connect(lambda: ticks.append(current.store.state(volume).status))
-    current.store.request([volume])
-    kit.spin(lambda: READY in ticks)
-    assert current.store.map(volume) == "CT-1"
-
-
-def test_the_timer_runs_only_while_a_panel_is_attached(kit, session):
-    current, ticks = session(), []
-    current.ticked.connect(lambda: ticks.append(1))
-    current.attach("other")
-    current.detach("panel")
-    kit.spin(lambda: len(ticks) > 1)
-    assert current.attached
-    current.detach("other")
-    assert not current.attached
-    assert not current._timer.isActive()
 
 
 def test_the_timer_is_slow_while_no_panel_is_open_and_nothing_is_done(kit, session):
@@ -171,16 +111,6 @@ def test_the_timer_is_slow_while_no_panel_is_open_and_nothing_is_done(kit, sessi
     assert current._timer.interval == 50
 
 
-@pytest.mark.parametrize("name", ["AnatomicalLandmarks", "AnatomicalROI", "LesionFollowUp"])
-def test_a_module_that_is_left_costs_next_to_nothing(kit, name):
-    kit.load_module(name)
-    timer = kit.open(name).session._timer
-    kit.leave(name)
-    kit.spin(lambda: timer.interval >= 1000)
-    kit.open(name)
-    assert timer.interval == 50
-
-
 def test_the_last_panel_to_go_ends_the_work_and_frees_memory(kit, session):
     current, volumes = session(HeldEngine), [add_ct("CT-1"), add_ct("CT-2")]
     store, engine = current.store, type(current.store.engine)
@@ -193,19 +123,6 @@ def test_the_last_panel_to_go_ends_the_work_and_frees_memory(kit, session):
     assert engine.released == 1
     assert store.map(volumes[0]) is None
     assert not store.busy
-
-
-def test_a_later_panel_starts_anew(kit, session):
-    current, volume = session(), add_ct("CT-1")
-    current.store.request([volume])
-    kit.spin(lambda: current.store.map(volume) is not None)
-    before = current.store
-    current.detach("panel")
-    current.attach("panel")
-    assert current.store is not before
-    assert current.store.map(volume) is None
-    current.store.request([volume])
-    kit.spin(lambda: current.store.map(volume) is not None)
 
 
 def test_the_real_engine_s_model_is_given_back(kit, settings):
@@ -224,24 +141,6 @@ def test_the_real_engine_s_model_is_given_back(kit, settings):
     assert network() is None
 
 
-def test_closing_the_scene_while_working_cancels_and_leaves_nothing(kit, session):
-    current, volume = session(HeldEngine), add_ct("CT-1")
-    engine = type(current.store.engine)
-    current.store.request([volume])
-    kit.spin(lambda: current.store.state(volume).share > 0)
-    kit.close_scene()
-    kit.spin(lambda: engine.ended == ["CT-1"])
-    assert not current.store.busy
-    assert engine.released == 1
-    ticks = []
-    current.ticked.connect(lambda: ticks.append(1))
-    kit.spin(lambda: len(ticks) > 2)  # nothing of the old scene comes in afterwards
-    again = add_ct("CT-2")
-    engine.go.set()
-    current.store.request([again])
-    kit.spin(lambda: current.store.map(again) == "CT-2")
-
-
 def test_other_weights_drop_maps_and_another_device_keeps_them(kit, session, settings):
     current, volume = session(), add_ct("CT-1")
     current.store.request([volume])
@@ -252,11 +151,3 @@ def test_other_weights_drop_maps_and_another_device_keeps_them(kit, session, set
     settings.setWeights("ape-ct-v3")
     assert current.store.engine.choice.weights == "ape-ct-v3"
     assert current.store.map(volume) is None
-
-
-def test_settings_changed_while_no_panel_was_there_hold_for_the_next(kit, session, settings):
-    current = session()
-    current.detach("panel")
-    settings.setDevice("cpu")
-    current.attach("panel")
-    assert current.store.engine.choice.device == "cpu"

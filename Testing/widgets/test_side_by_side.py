@@ -6,7 +6,7 @@ import slicer.util
 import vtk
 from scans import add_patient, add_transform, patient, turned
 
-from AnatomicalEmbeddingLib.shared import SideBySide, Views
+from AnatomicalEmbeddingLib.shared import Views
 from slicer_kit.scene import read_mrb
 
 
@@ -58,17 +58,6 @@ def prepare(kit, panel):
     kit.spin(lambda: not panel.session.store.busy, 60)
 
 
-def test_the_first_press_shows_every_scan(kit, panel):
-    kit.click(panel.ui.gridButton)
-    kit.process_events()
-    for name in ("Prior", "Current"):
-        views = views_of(kit, node(name))
-        assert len(views) == 3
-        for view in views:
-            assert np.allclose(centre(view), middle(node(name)))
-            assert view.GetDimensions() == (300, 200, 1)
-
-
 def test_the_first_press_makes_and_draws_one_view_after_the_other(kit, panel, window):
     """Each view takes Slicer a while, to make, to put into the window and to draw: none in one go with another."""
     kit.process_events()
@@ -96,29 +85,6 @@ def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, wind
     assert [row.count("vtkMRMLSliceNode") for row in rows] == [2, 2, 2]
 
 
-def test_one_view_each_shows_axial_slices(kit, panel):
-    kit.click(panel.ui.axialButton)
-    assert kit.scene.GetFirstNodeByClass("vtkMRMLLayoutNode").GetViewArrangement() == SideBySide.AXIAL
-    for name in ("Prior", "Current"):
-        (view,) = views_of(kit, node(name))
-        assert view.GetOrientation() == "Axial"
-        assert np.allclose(centre(view), middle(node(name)))
-
-
-def test_answers_that_come_late_take_all_views_there(kit, panel):
-    kit.click(panel.ui.gridButton)
-    points = panel.ui.pointsSelector.addNode()
-    place = patient(0).points_ras["carina"] + (0, 0, 900)
-    points.AddControlPointWorld(vtk.vtkVector3d(*place), "carina")
-    assert panel.logic.answersIn(node("Current")) is None, "the scans are not prepared yet"
-    kit.spin(lambda: panel.logic.answersIn(node("Current")) is not None, 60)
-    kit.spin(lambda: not panel.session.store.busy, 60)
-    answers = panel.logic.answersIn(node("Current"))
-    found = answers.worldOf(next(iter(answers.answers.values())))
-    assert all(np.allclose(centre(view), found, atol=1e-3) for view in views_of(kit, node("Current")))
-    assert all(np.allclose(centre(view), place, atol=1e-3) for view in views_of(kit, node("Prior")))
-
-
 def test_a_scan_that_does_not_show_the_point_says_so_in_its_own_views(kit, panel, window):
     kit.click(panel.ui.gridButton)
     prepare(kit, panel)
@@ -134,13 +100,6 @@ def test_a_scan_that_does_not_show_the_point_says_so_in_its_own_views(kit, panel
     assert texts(window) == {}
 
 
-def test_what_was_found_of_one_list_is_not_shown_with_another(kit, panel):
-    panel.ui.pointsSelector.addNode()
-    panel.say("carina: outside Prior; move the point into that scan.")
-    panel.ui.pointsSelector.addNode()
-    assert not panel.ui.statusLabel.text
-
-
 def test_a_ct_is_shown_as_soft_tissue_until_the_user_says_otherwise(kit, panel):
     def windows():
         displays = [node(name).GetDisplayNode() for name in ("Prior", "Current")]
@@ -154,15 +113,6 @@ def test_a_ct_is_shown_as_soft_tissue_until_the_user_says_otherwise(kit, panel):
     node("Prior").GetDisplayNode().SetAutoWindowLevel(True)
     kit.spin(lambda: panel.session.store is not None)
     assert node("Prior").GetDisplayNode().GetAutoWindowLevel(), "chosen by the user, after us"
-
-
-def test_a_volume_that_is_no_ct_keeps_its_window(kit, window):
-    magnetic = slicer.util.addVolumeFromArray(np.arange(8000, dtype=np.int16).reshape(20, 20, 20), name="MR")
-    magnetic.CreateDefaultDisplayNodes()
-    before = magnetic.GetDisplayNode().GetWindow()
-    panel = kit.open(kit.load_module("AnatomicalLandmarks"))
-    panel.viewButtons.poll()
-    assert magnetic.GetDisplayNode().GetWindow() == before
 
 
 def test_an_aligned_scan_stays_in_its_own_views(kit, panel):

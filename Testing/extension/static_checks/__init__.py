@@ -1,5 +1,4 @@
-"""Checks of the extension's sources that need no Slicer: what the extensions index, Slicer's loader, its parameter
-nodes, translation and both Qt versions ask for.
+"""Checks of the extension's sources that need no Slicer: what Slicer's loader and both Qt versions ask for.
 
 A check takes sources and returns problems, a sentence each that begins with file and line; none means all is well.
 """

@@ -83,19 +83,6 @@ def test_the_next_one_takes_its_views_and_a_scan_is_read_once(scene, hits, table
     assert Views.volumeIn(scene, shown).GetName() == "patient 0.nii"
 
 
-def test_a_scan_that_was_moved_is_shown_where_it_is_now(scene, hits, table):
-    from scans import add_transform, turned
-
-    view = add_view(scene, "Red", None)
-    hits.open(table)
-    hits.show(hits.places[0])
-    settle(hits)
-    matrix = turned(20.0, (5.0, -40.0, 12.0))
-    ctVolumes(scene)[0].SetAndObserveTransformNodeID(add_transform(scene, matrix).GetID())
-    hits.show(hits.places[0])
-    assert np.allclose(middle(view), (matrix @ [*patient(0).points_ras["carina"], 1])[:3], atol=0.02)
-
-
 def test_what_cannot_be_read_is_a_sentence(scene, hits, table):
     said = []
     hits.reported.connect(said.append)

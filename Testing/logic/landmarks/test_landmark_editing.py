@@ -33,14 +33,6 @@ def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
     assert "placed in Current" in bench.reported[-1]
 
 
-def test_dragging_the_template_point_is_answered_on_release(bench, pair):
-    point_id = bench.place("liver_dome")
-    bench.drag(bench.logic.points, point_id, patient(0).points_ras["kidney_left_lower_pole"])
-    error = bench.found(point_id, pair[1]) - patient(1).points_ras["kidney_left_lower_pole"]
-    assert np.linalg.norm(error) < 8.0
-    assert bench.logic.answersIn(pair[1]).node.GetNumberOfControlPoints() == 1
-
-
 @pytest.mark.parametrize("live", [True, False])
 def test_answers_follow_the_drag_only_when_asked_to(bench, pair, live):
     point_id = bench.place("liver_dome")
@@ -119,23 +111,6 @@ def test_points_placed_after_an_undo_get_ids_of_their_own(bench, pair):
         assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras[label]) < 12.0
 
 
-def test_the_scenes_own_undo_is_mirrored(bench, pair, scene):
-    scene.SetUndoOn()
-    try:
-        first = bench.place("liver_dome")
-        bench.place("diaphragm_dome_right")
-        bench.logic.points.SetUndoEnabled(True)
-        scene.SaveStateForUndo()
-        bench.logic.points.RemoveNthControlPoint(1)
-        scene.Undo()
-        assert len(bench.logic.rows()) == 2
-        assert bench.logic.answersIn(pair[1]).node.GetNumberOfControlPoints() == 2
-        assert bench.found(first, pair[1]) is not None
-    finally:
-        scene.SetUndoOff()
-        scene.ClearUndoStack()
-
-
 def test_a_moved_answer_is_a_correction_that_stays(bench, pair):
     point_id = bench.place("liver_dome")
     node = bench.logic.answersIn(pair[1]).node
@@ -167,11 +142,3 @@ def test_deleting_an_answer_means_that_it_is_not_visible(bench, pair):
     bench.logic.undo()
     assert bench.answer(point_id, pair[1]).status == MATCHED
     assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras["liver_dome"]) < 8.0
-
-
-def test_not_visible_keeps_the_place_for_later(bench, pair):
-    point_id = bench.place("liver_dome")
-    bench.logic.setNotVisible(point_id, pair[1])
-    assert bench.found(point_id, pair[1]) is None
-    bench.logic.setByHand(point_id, pair[1], patient(1).points_ras["liver_dome"])
-    assert np.allclose(bench.found(point_id, pair[1]), patient(1).points_ras["liver_dome"])

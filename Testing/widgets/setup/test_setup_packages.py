@@ -1,10 +1,8 @@
 """The packages in the set-up section: what is missing is said, and installed when the user asks."""
 
-import subprocess
 import sys
 
 import pytest
-import qt_labels
 from qt_labels import shown
 
 WHEEL = "safetensors-0.4.5-py3-none-any.whl"
@@ -34,19 +32,6 @@ def test_missing_torch_opens_the_section_and_is_reported(open_panel, engine):
     assert panel.ui.installButton.enabled
 
 
-def test_missing_packages_are_named(open_panel, engine):
-    engine.missing = ["safetensors"]
-    panel = open_panel()
-    assert shown(panel.ui.packagesStatus) == "Not installed: safetensors"
-    assert shown(panel.ui.torchStatus).startswith("Installed")
-
-
-def test_states_are_words_in_colours(open_panel, engine):
-    engine.missing = ["torch"]
-    panel = open_panel()
-    assert qt_labels.colour(panel.ui.torchStatus.text) != qt_labels.colour(panel.ui.packagesStatus.text)
-
-
 def test_an_old_torch_counts_as_missing(open_panel, monkeypatch):
     from AnatomicalEmbeddingLib.shared.panels import PackageSetup, SetupPanel
 
@@ -57,15 +42,6 @@ def test_an_old_torch_counts_as_missing(open_panel, monkeypatch):
     assert panel.ui.installButton.enabled
 
 
-def test_opening_the_panel_installs_and_asks_nothing(kit, open_panel, engine):
-    engine.missing = ["torch", "safetensors"]
-    extension = kit.packaging.install_pytorch_extension()
-    open_panel().refresh()
-    assert extension.requested == []
-    assert kit.packaging.installed == []
-    assert list(kit.dialogs) == []
-
-
 def test_torch_is_installed_by_the_pytorch_extension_only(kit, open_panel, engine):
     engine.missing = ["torch"]
     extension = kit.packaging.install_pytorch_extension()
@@ -73,31 +49,6 @@ def test_torch_is_installed_by_the_pytorch_extension_only(kit, open_panel, engin
     kit.click(panel.ui.installButton)
     assert extension.requested == [{"askConfirmation": True, "backend": None, "version": ">=2.4"}]
     assert kit.packaging.installed == []
-
-
-def test_the_section_closes_when_all_is_there(kit, open_panel, engine, monkeypatch):
-    engine.missing = ["torch"]
-    extension = kit.packaging.install_pytorch_extension()
-    install = extension.installTorch
-
-    def and_it_is_there(self, **options):
-        engine.missing = []
-        return install(self, **options)
-
-    monkeypatch.setattr(extension, "installTorch", and_it_is_there)
-    panel = open_panel()
-    kit.click(panel.ui.installButton)
-    assert panel.widget.collapsed
-    assert shown(panel.ui.messageLabel) == ""
-
-
-def test_without_the_pytorch_extension_the_remedy_is_reported(kit, open_panel, engine, no_pytorch_extension):
-    engine.missing = ["torch"]
-    panel = open_panel()
-    kit.click(panel.ui.installButton)
-    assert "install it in the Extensions Manager" in shown(panel.ui.messageLabel)
-    assert not panel.ui.messageLabel.isHidden()
-    assert list(kit.dialogs) == []
 
 
 def test_a_declined_torch_is_reported(kit, open_panel, engine):
@@ -120,45 +71,6 @@ def test_other_packages_come_by_slicer_s_packaging(kit, open_panel, engine, monk
     assert [requirement.split(">")[0] for requirement in requirements] == ["safetensors"]
     assert options["requester"] == "AnatomicalEmbedding"
     assert "still not there; restart Slicer" in shown(panel.ui.messageLabel)
-
-
-def test_declined_packages_are_reported(kit, open_panel, engine, monkeypatch):
-    from slicer import packaging
-
-    engine.missing = ["safetensors"]
-    monkeypatch.setattr(packaging, "pip_check", lambda requirements: False)
-    monkeypatch.setattr(packaging, "declined", True)
-    panel = open_panel()
-    kit.click(panel.ui.installButton)
-    assert "safetensors was not installed, as you declined" in shown(panel.ui.messageLabel)
-
-
-def test_what_else_keeps_packages_from_being_installed_is_no_refusal(kit, open_panel, engine, monkeypatch):
-    from slicer import packaging
-
-    def fail(requirements, requester):
-        raise RuntimeError("PythonSlicer could not be started")
-
-    engine.missing = ["safetensors"]
-    monkeypatch.setattr(packaging, "pip_ensure", fail)
-    panel = open_panel()
-    kit.click(panel.ui.installButton)
-    assert "PythonSlicer could not be started" in shown(panel.ui.messageLabel)
-    assert "declined" not in shown(panel.ui.messageLabel)
-
-
-def test_a_failing_installation_is_reported(kit, open_panel, engine, monkeypatch):
-    engine.missing = ["torch"]
-    extension = kit.packaging.install_pytorch_extension()
-
-    def fail(self, **options):
-        raise subprocess.CalledProcessError(1, "pip install torch")
-
-    monkeypatch.setattr(extension, "installTorch", fail)
-    panel = open_panel()
-    kit.click(panel.ui.installButton)
-    assert "PyTorch could not be installed" in shown(panel.ui.messageLabel)
-    assert list(kit.dialogs) == []
 
 
 @pytest.mark.parametrize("name", ["numpy", "SimpleITK"])
@@ -195,16 +107,6 @@ def test_with_a_folder_of_wheels_nothing_else_is_used(kit, open_panel, engine, t
     assert [argument.split(">")[0] for argument in arguments[3:]] == ["torch", "safetensors"]
 
 
-def test_a_folder_of_wheels_is_forgotten_when_its_field_is_emptied(open_panel, tmp_path):
-    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-
-    edit = open_panel().ui.wheelFolderEdit
-    edit.currentPath = str(tmp_path)
-    assert ModuleSettings.wheelFolder() == str(tmp_path)
-    edit.currentPath = ""
-    assert ModuleSettings.wheelFolder() == ""
-
-
 def test_a_folder_without_wheels_is_named(kit, open_panel, engine, tmp_path):
     engine.missing = ["safetensors"]
     panel = open_panel()
@@ -220,11 +122,3 @@ def test_an_older_slicer_is_answered_with_the_one_needed(kit, open_panel, engine
     panel = open_panel()
     kit.click(panel.ui.installButton)
     assert "Slicer 5.12 or newer" in shown(panel.ui.messageLabel)
-
-
-def test_so_is_one_who_installs_what_training_needs(kit, monkeypatch):
-    from AnatomicalEmbeddingLib.shared.panels.PackageSetup import InstallError, installRequirements
-
-    monkeypatch.setitem(sys.modules, "slicer.packaging", None)
-    with pytest.raises(InstallError, match=r"Slicer 5\.12 or newer"):
-        installRequirements(["lightning-fabric>=2.4"])

@@ -1,10 +1,8 @@
 """The training panel, as a user sees and works it; most tests with a made-up process in place of a run."""
 
-import numpy as np
 from made_up_training import leave_run
 
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import FAILED, FINISHED, STOPPED
-from AnatomicalEmbeddingLib.training.TrainingLog import Validations
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 
@@ -21,38 +19,6 @@ def test_a_new_panel_fine_tunes_and_says_what_is_missing(panel, tmp_path):
     assert panel.ui.logGroup.collapsed
 
 
-def test_each_recipe_has_a_sentence(panel):
-    combo, seen = panel.ui.recipeCombo, set()
-    for n in range(combo.count):
-        combo.currentIndex = n
-        seen.add(panel.ui.recipeLabel.text)
-    assert [combo.itemText(n) for n in range(combo.count)] == ["hybrid", "ape"]
-    assert len(seen) == 2
-
-
-def test_folders_are_added_once_and_removed(panel, tmp_path):
-    ui = panel.ui
-    for name in ("a", "b", "a"):
-        (tmp_path / name).mkdir(exist_ok=True)
-        panel.kit.dialogs.answer("directory", str(tmp_path / name))
-        panel.kit.click(ui.addFolderButton)
-    panel.kit.dialogs.answer("directory", "")
-    panel.kit.click(ui.addFolderButton)
-    assert panel.panel.form.settings().scanFolders == (str(tmp_path / "a"), str(tmp_path / "b"))
-    assert ui.startButton.enabled
-    assert not ui.removeFolderButton.enabled
-    ui.scanFoldersList.item(0).setSelected(True)
-    panel.kit.click(ui.removeFolderButton)
-    assert panel.panel.form.settings().scanFolders == (str(tmp_path / "b"),)
-    assert not ui.removeFolderButton.enabled
-
-
-def test_what_cannot_be_read_disables_start_with_the_reason(ready):
-    ready.ui.optionsEdit.text = "--exclude 'a"
-    assert not ready.ui.startButton.enabled
-    assert "quotation mark is not closed" in ready.status
-
-
 def test_start_hands_over_the_settings_and_locks_them(ready):
     ready.ui.minutesSpin.value = 5
     settings = ready.panel.form.settings()
@@ -62,45 +28,6 @@ def test_start_hands_over_the_settings_and_locks_them(ready):
         assert not getattr(ready.ui, name).enabled, name
     assert ready.ui.stopButton.enabled
     assert ready.ui.progressBar.maximum == 0  # moves to and fro while scans are prepared
-
-
-def test_preparation_and_steps_are_reported(ready):
-    ready.start()
-    ready.process.logged.emit("prepared <chest 4>")
-    ready.tick()
-    assert "prepared &lt;chest 4&gt;" in ready.status
-    assert not ready.ui.finishButton.enabled  # no step yet whose weights could be written
-    assert not ready.ui.plotLossButton.enabled
-    ready.progress(250, loss=0.123)
-    ready.process.logged.emit("a remark")
-    ready.tick()
-    for words in ("Step 250 of 1000", "0.123", "2.5 s a step", "25 min left"):
-        assert words in ready.status
-    assert (ready.ui.progressBar.value, ready.ui.progressBar.maximum) == (250, 1000)
-    assert ready.ui.logEdit.toPlainText() == "prepared <chest 4>\na remark"
-    assert ready.ui.plotLossButton.enabled
-
-
-def test_validation_can_be_plotted_and_its_best_row_is_in_words(ready):
-    ready.start()
-    ready.progress(200)
-    assert not ready.ui.plotValidationButton.enabled
-    errors = {"phantom": np.array([8.0, 9.0]), "centre": np.array([7.0, np.nan])}
-    ready.process.validated.emit(Validations(np.array([100, 200]), errors))
-    ready.tick()
-    assert ready.ui.plotValidationButton.enabled
-    assert "best step, 100: synthetic patients 8.0 mm, organ centres 7.0 mm" in ready.ui.validationResultLabel.text
-
-
-def test_stop_and_end_at_once(ready):
-    ready.start()
-    ready.progress(3)
-    ready.kit.click(ready.ui.stopButton)
-    assert ready.process.stopping
-    assert "Stopping" in ready.status
-    assert ready.ui.stopButton.text == "End at once"
-    ready.kit.click(ready.ui.stopButton)
-    assert ready.process.killed
 
 
 def test_stopped_run_can_be_resumed_or_finished(ready, tmp_path):
@@ -131,15 +58,6 @@ def test_finish_now_stops_a_run_and_starts_it_for_its_weights(ready, tmp_path):
     assert ready.process.running
 
 
-def test_stop_after_finish_now_only_stops(ready):
-    ready.start()
-    ready.progress(120)
-    ready.kit.click(ready.ui.finishButton)
-    ready.kit.click(ready.ui.stopButton)
-    ready.process.end(STOPPED, steps=120)
-    assert len(ready.process.starts) == 1
-
-
 def test_failure_is_a_sentence_with_the_log_open(ready):
     ready.start()
     ready.process.logged.emit("Traceback")
@@ -149,19 +67,6 @@ def test_failure_is_a_sentence_with_the_log_open(ready):
     assert ready.ui.startButton.enabled
     ready.ui.stepsSpin.value = 7
     assert "Ready" in ready.status  # a new try
-
-
-def test_a_run_that_cannot_be_started_says_why(ready, monkeypatch):
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-    def refuse(*_arguments):
-        raise AnatomicalEmbeddingError("PythonSlicer was not found.")
-
-    monkeypatch.setattr(ready.process, "start", refuse)
-    ready.start()
-    assert "PythonSlicer was not found." in ready.status
-    assert ready.ui.startButton.enabled
-    assert ready.ui.progressBar.maximum > 0
 
 
 def test_finished_run_hands_its_weights_to_the_other_modules(ready, tmp_path):
@@ -199,18 +104,6 @@ def test_run_of_an_earlier_session_is_picked_up_by_choosing_its_folder(ready, tm
     assert "another number of steps" in ready.status
     ready.ui.stepsSpin.value = 333
     ready.ui.minutesSpin.value = 90
-    assert ready.ui.startButton.enabled
-
-
-def test_missing_packages_are_named_and_installed(ready, monkeypatch):
-    absent = ["lightning-fabric"]
-    monkeypatch.setattr(ready.panel, "missing", lambda: list(absent))
-    ready.panel.refresh()
-    assert not ready.ui.startButton.enabled
-    assert "lightning-fabric" in ready.status
-    monkeypatch.setattr(ready.panel, "install", absent.clear)
-    ready.kit.click(ready.ui.installButton)
-    assert ready.ui.installButton.isHidden()
     assert ready.ui.startButton.enabled
 
 

@@ -12,14 +12,6 @@ from AnatomicalEmbeddingLib.training.TrainingProcess import STOPPED, TrainingPro
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 
-def test_parameter_node_mirrors_the_settings(panel):
-    node = panel.widget._parameterNode
-    for field in fields(TrainingSettings):
-        expected = list(field.default) if isinstance(field.default, tuple) else field.default
-        if field.name != "runFolder":
-            assert getattr(node, field.name) == expected, field.name
-
-
 def test_every_control_is_kept_in_the_scene(ready, tmp_path):
     ui, scene = ready.ui, tmp_path / "scene.mrb"
     ui.validationFolderEdit.currentPath = str(tmp_path)
@@ -37,13 +29,6 @@ def test_every_control_is_kept_in_the_scene(ready, tmp_path):
     assert ready.panel.form.settings() == chosen
 
 
-def test_a_folder_that_is_taken_back_is_forgotten(ready, tmp_path):
-    ready.ui.validationFolderEdit.currentPath = str(tmp_path)
-    assert ready.widget._parameterNode.validationFolder == str(tmp_path)
-    ready.ui.validationFolderEdit.currentPath = ""
-    assert ready.widget._parameterNode.validationFolder == ""
-
-
 def test_a_new_scene_starts_with_the_last_run_of_this_computer(ready, tmp_path):
     ready.ui.minutesSpin.value = 17
     ready.start()
@@ -54,14 +39,6 @@ def test_a_new_scene_starts_with_the_last_run_of_this_computer(ready, tmp_path):
     assert settings.minutes == 17
     assert settings.scanFolders == (str(tmp_path / "scans"),)
     assert settings.runFolder == str(tmp_path / "training-2")
-
-
-def test_damaged_stored_settings_are_defaults(kit, module):
-    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-
-    ModuleSettings.setValue("training", "[1")
-    panel = open_panel(kit, module)
-    assert panel.panel.form.settings().minutes == 60
 
 
 def test_a_run_goes_on_when_the_scene_closes(ready):
@@ -98,17 +75,6 @@ def test_plots_follow_the_run_and_come_back_after_the_scene_was_closed(kit, modu
     panel.progress(2)
     table = curves.lossChart.GetNthPlotSeriesNode(0).GetTableNode()
     assert table.GetNumberOfRows() == 2
-
-
-def test_chart_is_shown_only_where_there_are_views(kit, module):
-    module.python.showChart(None)  # the kit has no main window: nothing to show it in
-
-
-def test_closing_the_application_closes_the_process(ready):
-    ready.start()
-    process = ready.process
-    ready.kit.close(ready.widget)
-    assert process.closed
 
 
 def test_a_process_is_followed_by_the_timer_to_its_end(kit, tmp_path, monkeypatch):
