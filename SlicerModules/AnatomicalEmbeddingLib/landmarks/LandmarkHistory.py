@@ -1,7 +1,8 @@
-"""Undo and redo of what the user did to landmarks: whole lists are kept, points with their IDs included."""
+"""Undo and redo of the user's steps with landmarks: states are copies of whole lists, with the IDs of the points."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import slicer
@@ -14,28 +15,35 @@ _LONGEST = 50
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
-    """nodeId -> a copy of the list's points, and what is known of them as answers (None for the template's list)."""
+class _State:
+    """lists: by node ID, a copy of the list's points, and its answers (None for the template's list)."""
 
     lists: dict[str, tuple[object, dict | None]]
 
-    def isLike(self, other: _Kept) -> bool:
-        """Are the points and what is known of them the same?"""
-        return self.lists.keys() == other.lists.keys() and all(
-            _content(points) == _content(other.lists[nodeId][0]) and answers == other.lists[nodeId][1]
-            for nodeId, (points, answers) in self.lists.items()
+    def __eq__(self, other: object) -> bool:
+        """Are points and answers the same?"""
+        return (
+            isinstance(other, _State)
+            and self.lists.keys() == other.lists.keys()
+            and all(
+                _content(points) == _content(other.lists[nodeId][0]) and answers == other.lists[nodeId][1]
+                for nodeId, (points, answers) in self.lists.items()
+            )
         )
+
+    __hash__ = None
 
 
 class LandmarkHistory:
-    """States of the template's list and the answers' lists. `settle` after each thing the user did."""
+    """States of the template's list and the lists of answers. Call `record` after each step of the user."""
 
     def __init__(self, scene) -> None:
         self._scene = scene
         self.clear()
 
     def clear(self) -> None:
-        self._stack: UndoStack[_Kept | None] = UndoStack(None, _LONGEST)
+        """Forget all states."""
+        self._stack: UndoStack[_State | None] = UndoStack(None, _LONGEST)
 
     @property
     def canUndo(self) -> bool:
@@ -45,29 +53,29 @@ class LandmarkHistory:
     def canRedo(self) -> bool:
         return self._stack.canRedo
 
-    def refresh(self, source, answerLists: list[AnswerList]) -> None:
-        """The present state has changed by itself: answers came in. Not a step of its own."""
-        self._stack.refresh(_kept(source, answerLists))
+    def refresh(self, source, answerLists: Iterable[AnswerList]) -> None:
+        """Replace the present state, which has changed without the user: answers came in."""
+        self._stack.refresh(_stateOf(source, answerLists))
 
-    def settle(self, source, answerLists: list[AnswerList]) -> None:
-        """The user may have done something: if so, what was before can be had back."""
-        before, now = self._stack.now, _kept(source, answerLists)
-        if before is None or before.isLike(now):
-            self._stack.refresh(now)
+    def record(self, source, answerLists: Iterable[AnswerList]) -> None:
+        """Keep the state before for undo, if the user has changed the state."""
+        if self._stack.now is None:
+            self.refresh(source, answerLists)
         else:
-            self._stack.step(now)
+            self._stack.step(_stateOf(source, answerLists))
 
     def undo(self) -> bool:
         """Restore the state before the last step; False where there is none."""
         return self._stack.undo() and self._restore()
 
     def redo(self) -> bool:
+        """Restore the state after the step that was undone last; False where there is none."""
         return self._stack.redo() and self._restore()
 
     def _restore(self) -> bool:
         for nodeId, (points, answers) in self._stack.now.lists.items():
             node = self._scene.GetNodeByID(nodeId)
-            if node is None:  # deleted meanwhile: what is left is restored
+            if node is None:  # deleted meanwhile; the other lists are restored
                 continue
             node.CopyContent(points)
             if answers is not None:
@@ -75,10 +83,10 @@ class LandmarkHistory:
         return True
 
 
-def _kept(source, answerLists: list[AnswerList]) -> _Kept:
+def _stateOf(source, answerLists: Iterable[AnswerList]) -> _State:
     lists = {source.GetID(): (_copy(source), None)}
     lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
-    return _Kept(lists)
+    return _State(lists)
 
 
 def _copy(node):

@@ -1,4 +1,12 @@
-"""Landmarks of one scan, answered in others: follows what the user does and keeps answers, views and undo in step."""
+"""Landmarks of one scan, the template, and their answers in other scans, the targets.
+
+The way of a click, a file for each step:
+
+    place    here, `_onPlaced`: a click has placed a point (`ListObserver` tells clicks from Slicer's many events)
+    match    `LandmarkMatcher`: where each target shows the point, and how far that can be trusted
+    answer   `AnswerLists`: the answers are written to a point list for each target
+    show     `LandmarkViews`: all views go to the point and its answers
+"""
 
 from __future__ import annotations
 
@@ -11,92 +19,70 @@ from ..shared.maps.MapStore import READY, MapStore
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import fromWorld, toWorld
 from .AnswerList import MOVED, REMOVED, AnswerList
+from .AnswerLists import AnswerLists, Row
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
-from .LandmarkMatcher import LandmarkMatcher, Row
+from .LandmarkMatcher import LandmarkMatcher
 from .LandmarkViews import LandmarkViews
 from .ListObserver import ListObserver
 
 
 class LandmarkLogic(Listener):
-    """changed(): answers, rows or what can be undone have changed. reported(sentence): something the user should read.
+    """changed(): answers, rows or the steps to undo have changed. reported(sentence): a message for the user.
     shown(pointId): all views have gone to a point and its answers.
 
-    live: answers follow while a point is dragged, not only when it is released. jumps: the views of all scans go to a
-    point that was placed or moved. Answers in scans that are not embedded yet come when they are, and the views go
-    there then.
+    template: volume node of the points, targets: volume nodes in which they are found, points: the template's list;
+    set by `setScans` and `setPoints`. effort: of matching, see `AnatomicalEmbedding.matching.match.match_all`.
+    live: answers follow while a point is dragged, not only when it is released. jumps: all views go to a point that was
+    placed or moved. Scans without a map are embedded first; views go to their answers when these come.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
         self.scene, self.store = scene, store
         self.changed, self.reported, self.shown = Signal(), Signal(), Signal()
-        self.live, self.jumps = False, True
+        self.template = self.points = None
+        self.targets: list = []
+        self.effort, self.live, self.jumps = "standard", False, True
         self.history = LandmarkHistory(scene)
-        self._matcher = LandmarkMatcher(scene, store)
-        self._matcher.reported.connect(self.reported.emit)
-        self._matcher.listAdded.connect(self._watch)
-        self._views = LandmarkViews(scene, self._matcher)
-        self._observer: ListObserver | None = None
-        self._answerObservers: list[ListObserver] = []
-        self._writing = Flag()  # our own changes to lists are not the user's
-        self._awaited = ""  # point that was placed, or moved, and is not answered in all scans yet
-        self._strays: list[str] = []  # points that were clicked where they cannot be
-        self.atEnd(self._release)
+        self._answers = AnswerLists(scene)
+        self._matcher = LandmarkMatcher(store, self._answers)
+        self._views = LandmarkViews(scene)
+        self._observer: ListObserver | None = None  # of the template's list
+        self._answerObservers: dict[str, ListObserver] = {}  # by the ID of the answers' list
+        self._writing = Flag()  # changes of lists are ours, not the user's
+        self._awaited = ""  # the last point placed or moved, until all scans answer it
+        self._refused: list[str] = []  # points that were clicked where they cannot be
+        self.atEnd(self._forgetAll)
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
-        self.observe(scene, scene.StartCloseEvent, lambda *_: self._release())
-        self.observe(scene, scene.EndUndoEvent, lambda *_: self.reconcile())
-        self.observe(scene, scene.EndRedoEvent, lambda *_: self.reconcile())
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
+        self.observe(scene, scene.EndUndoEvent, lambda *_: self._updateAnswers())
+        self.observe(scene, scene.EndRedoEvent, lambda *_: self._updateAnswers())
         mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         if mouse is not None:
             self.observe(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())
 
-    # -- what is worked on -------------------------------------------------------------------------------------------
-
-    @property
-    def template(self):
-        """Volume node of the points, or None."""
-        return self._matcher.template
-
-    @property
-    def targets(self) -> list:
-        """Volume nodes that the points are found in."""
-        return list(self._matcher.targets)
-
-    @property
-    def points(self):
-        """The template's point list, or None."""
-        return self._matcher.points
-
-    @property
-    def effort(self) -> str:
-        """Of matching; see `AnatomicalEmbedding.matching.match.match_all`."""
-        return self._matcher.effort
-
-    @effort.setter
-    def effort(self, effort: str) -> None:
-        self._matcher.effort = effort
+    # -- the scans and the points ------------------------------------------------------------------------------------
 
     def setScans(self, template, targets: Sequence) -> None:
-        """Template volume and target volumes; the template is no target. None: nothing is worked on."""
+        """Choose the template and the targets; the template is no target. None: there is no template."""
         targets = [node for node in targets if node is not None and node is not template]
-        if template is self.template and targets == self._matcher.targets:
+        if template is self.template and targets == self.targets:
             return
-        self._matcher.template, self._matcher.targets = template, targets
+        self.template, self.targets = template, targets
         if template is None:
             self.setPoints(None)
-        self._relink()
+        self._linkAnswers()
 
     def setPoints(self, listNode) -> None:
-        """The template's point list, or None."""
+        """Choose the template's point list, or None."""
         if listNode is self.points:
             return
         if self._observer is not None:
             self._observer.stop()
             self._observer = None
-            self._views.release()
-        self._matcher.points, self._strays = listNode, []
-        self._awaited = ""
+            self._views.placeInOwnViews(self.points)
+        self.points, self._refused, self._awaited = listNode, [], ""
         self.history.clear()
         if listNode is not None:
             self._observer = ListObserver(
@@ -108,265 +94,289 @@ class LandmarkLogic(Listener):
                 lambda: self._writing,
                 self._onPreview,
             )
-        self._relink()
+        self._linkAnswers()
 
     def prepare(self) -> None:
-        """Start embedding of all scans that need it and have not failed before."""
+        """Start to embed the scans that have no map and have not failed before."""
         if self.template is not None:
-            self.store.request([self.template, *self._matcher.targets], retry=False)
+            self.store.request([self.template, *self.targets], retry=False)
 
     def poll(self) -> None:
-        """To be called a few times a second, after the store's: handles edits that came as many events, and lets
-        the lists follow views that show another volume now, and volumes that lie below another transform.
-        """
-        self._views.follow()
-        while self._strays:
-            self.deletePoint(self._strays.pop())
-        with self._writing:
-            self._matcher.follow()
-        if self._observer is not None and self._observer.takeDirty():
-            self.reconcile()
-            self._settle()
+        """Follow renamed points, views that show other volumes, and volumes below other transforms.
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+        Call it a few times a second, after the store's.
+        """
+        if self._views.changed():
+            self.showInOwnViews()
+        self._views.endPlacing(self.points)
+        while self._refused:
+            self.deletePoint(self._refused.pop())
+        with self._writing:
+            self._answers.followVolumes()
+        if self._observer is not None and self._observer.takeDirty():
+            self._updateAnswers()
+            self._recordStep()
+
+    # -- answers -----------------------------------------------------------------------------------------------------
 
     def answersIn(self, volumeNode) -> AnswerList | None:
-        """The answers in one target, or None while there are none."""
-        return self._matcher.lists.get(volumeNode.GetID())
+        """The answers in one target; None while there is no list."""
+        return self._answers.lists.get(volumeNode.GetID())
 
     def rows(self) -> list[Row]:
         """A row for each point of the template, in its order."""
-        return self._matcher.rows()
+        return self._answers.rows(self._matcher.outside)
+
+    def absences(self, pointId: str) -> dict[str, str]:
+        """For each volume that does not show a point, by its ID, a sentence that says so."""
+        row = self._row(pointId)
+        if row is None:
+            return {}
+        absent = [volumeId for volumeId, answer in row.answers.items() if answer.status in (ABSENT, REMOVED)]
+        return dict.fromkeys(absent, f"{row.label}: not in this scan")
 
     def jumpTo(self, pointId: str) -> None:
         """Move the views of every scan to a point and its answers."""
         self._awaited = ""
-        self._views.jumpTo(pointId)
+        self._views.jumpTo(self.template, self.points, pointId, self._answers)
         self.shown.emit(pointId)
 
-    def absences(self, pointId: str) -> dict[str, str]:
-        """By the ID of each volume that does not show a point, the sentence that says so."""
-        row = next((row for row in self.rows() if row.pointId == pointId), None)
-        answers = {} if row is None else row.answers
-        return {
-            volumeId: f"{row.label}: not in this scan"
-            for volumeId, answer in answers.items()
-            if answer.status in (ABSENT, REMOVED)
-        }
-
     def showInOwnViews(self) -> None:
-        """Restrict each list to the views of its volume. `poll` calls it when views show other volumes."""
-        self._views.restrict()
+        """Draw each list in the views of its volume alone."""
+        self._views.restrict(self.template, self.points, self.targets, self._answers)
 
-    # -- what the user does ------------------------------------------------------------------------------------------
-
-    def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
-        """The user's own answer, which no matching overwrites."""
-        self._byHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
-
-    def setNotVisible(self, pointId: str, volumeNode) -> None:
-        """The user says that the scan does not show the point."""
-        self._byHand(pointId, volumeNode, REMOVED, None)
-
-    def renamePoint(self, pointId: str, label: str) -> None:
-        """Another label for a point and its answers."""
-        index = self.points.GetControlPointIndexByID(pointId)
-        if index >= 0 and self.points.GetNthControlPointLabel(index) != label:
-            with self._writing:
-                self.points.SetNthControlPointLabel(index, label)
-            self.reconcile()
-            self._settle()
-
-    def deletePoint(self, pointId: str) -> None:
-        """Delete a point, and its answers with it."""
-        index = self.points.GetControlPointIndexByID(pointId)
-        if index >= 0:
-            self.points.RemoveNthControlPoint(index)
-
-    def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
-        """Match some points, or all, in one volume or in all; corrections: also those answered by hand."""
-        if self.points is None:
-            return
-        with self._writing:
-            self._matcher.forget(definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections)
-        self.prepare()
-        self.reconcile()
-        self._settle()
-
-    def undo(self) -> None:
-        """Back to before the last thing the user did to points or answers."""
-        self._restore(self.history.undo)
-
-    def redo(self) -> None:
-        self._restore(self.history.redo)
-
-    # -- keeping in step ---------------------------------------------------------------------------------------------
-
-    def reconcile(self) -> None:
-        """Make answers fit the template's points: new ones are matched, deleted ones go, labels are taken over."""
-        if self._writing:
-            return
-        if self.points is not None and self.template is not None:
-            with self._writing:
-                self._matcher.tidy()
-                self._matcher.matchMissing()
-        self.changed.emit()
-
-    def _relink(self) -> None:
-        for observer in self._answerObservers:
-            observer.stop()
-        self._answerObservers = []
-        self._matcher.link()
-        self.showInOwnViews()
-        self.reconcile()
-        if self.points is not None:
-            self.history.refresh(self.points, list(self._matcher.lists.values()))
-
-    def _watch(self, each: AnswerList) -> None:
-        def corrected(index: int) -> None:
-            self._onAnswerMoved(each, index)
-
-        self._answerObservers.append(
-            ListObserver(each.node, corrected, corrected, None, self._onEdited, lambda: self._writing)
-        )
-        self._views.showOnlyIn(each.node, each.volumeNode)
-
-    def _onPreview(self, index: int) -> None:
-        """A point follows the mouse: over another scan it is not drawn, else the template would show it as well."""
-        over = self.points.GetNthControlPointAssociatedNodeID(index)
-        self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self._matcher.targets])
+    # -- the way of a click ------------------------------------------------------------------------------------------
 
     def _onPlaced(self, index: int) -> None:
+        """A click has placed a point, in a view of the template or of a target."""
         if self.template is None:
             return
         makeIdsUnique(self.points)
         self.points.SetNthControlPointVisibility(index, True)
         pointId = self.points.GetNthControlPointID(index)
         volumeId = self.points.GetNthControlPointAssociatedNodeID(index)
-        clicked = next((node for node in self._matcher.targets if node.GetID() == volumeId), None)
+        clicked = next((node for node in self.targets if node.GetID() == volumeId), None)
         if clicked is None:
-            self._renew(pointId, self.effort)
-        elif not self._takenFromTarget(pointId, index, clicked):
+            self._match(pointId, self.effort)
+        elif not self._placeFromTarget(pointId, index, clicked):
             return
-        self._settled(pointId)
+        self._endStep(pointId)
 
     def _onMoved(self, index: int) -> None:
+        """A point of the template was dragged and released."""
         pointId = self.points.GetNthControlPointID(index)
-        self._renew(pointId, self.effort)
-        self._settled(pointId)
+        self._match(pointId, self.effort)
+        self._endStep(pointId)
 
     def _onDragging(self, index: int) -> None:
         if self.live:
-            self._renew(self.points.GetNthControlPointID(index), "fast")
+            self._match(self.points.GetNthControlPointID(index), "fast")
 
-    def _takenFromTarget(self, pointId: str, index: int, clicked) -> bool:
-        """A click in a target's view: the template's point is where the template shows that place. Where that is not
-        known the point goes, once the view has done with it: the same millimetres are another place in the template.
+    def _onPreview(self, index: int) -> None:
+        """A point follows the mouse: over a target it is hidden, or the template would draw it as well."""
+        over = self.points.GetNthControlPointAssociatedNodeID(index)
+        self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
+
+    def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
+        """A click in a target's view: move the point to the same place of the template. Returns whether that is known.
+
+        Where it is not, `poll` deletes the point once the view has done with it: the millimetres of the click are
+        another place in the template.
         """
-        maps = [self.store.map(node) for node in (clicked, self.template)]
+        label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
         if None in maps or not maps[0].contains(inClicked)[0]:
-            self._strays.append(pointId)
+            self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)
             unready = [node for node, each in zip((clicked, self.template), maps, strict=True) if each is None]
-            why = f"outside {clicked.GetName()}" if not unready else f"{unready[0].GetName()} is not prepared yet"
-            self.reported.emit(
-                f"{labelOf(self.points, pointId)}: not placed, {why}; click in {self.template.GetName()}"
-                f"{', or wait' if unready else ''}."
-            )
+            why = f"{unready[0].GetName()} is not prepared yet" if unready else f"outside {clicked.GetName()}"
+            remedy = f"click in {self.template.GetName()}{', or wait' if unready else ''}"
+            self.reported.emit(f"{label}: not placed, {why}; {remedy}.")
             self.prepare()
             return False
         back = self.store.engine.match(maps[0], inClicked, maps[1:])[0]
         with self._writing:
             self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
-            self._matcher.matchMoved([pointId], self.effort)
-            self._matcher.keepByHand(pointId, clicked, MOVED, inClicked[0])
+        self._match(pointId, self.effort)
+        self._answerByHand(pointId, clicked, MOVED, inClicked[0])
         self.reported.emit(
-            f"{labelOf(self.points, pointId)}: placed in {clicked.GetName()}; its place in {self.template.GetName()} "
-            "was found by matching, look there before you rely on it."
+            f"{label}: placed in {clicked.GetName()}; its place in {self.template.GetName()} was found by matching, "
+            "look there before you rely on it."
         )
         return True
 
-    def _renew(self, pointId: str, effort: str) -> None:
+    def _match(self, pointId: str, effort: str) -> None:
+        """Match one point that lies elsewhere now, and write its answers."""
         self.prepare()
         with self._writing:
-            self._matcher.matchMoved([pointId], effort)
+            sentences = self._matcher.matchMoved(self.template, [pointId], effort)
+        self._showAnswers(sentences)
+
+    def _updateAnswers(self) -> None:
+        """Make the answers fit the template's points: match new points, drop answers to deleted ones, copy labels."""
+        if self._writing:
+            return
+        sentences = []
+        if self.points is not None and self.template is not None:
+            with self._writing:
+                self._answers.tidy()
+                sentences = self._matcher.matchMissing(self.template, self.effort)
+        self._showAnswers(sentences)
+
+    def _showAnswers(self, sentences: Sequence[str]) -> None:
+        """Draw new lists of answers in their own views, and follow the user's edits of them."""
+        for volumeId, each in self._answers.lists.items():
+            if volumeId not in self._answerObservers:
+                self._answerObservers[volumeId] = self._observerOf(each)
+                self._views.showOnlyIn(each.node, each.volumeNode)
+        for sentence in sentences:
+            self.reported.emit(sentence)
         self.changed.emit()
+
+    def _endStep(self, pointId: str) -> None:
+        """A point was placed or moved: record the step, and show the point."""
+        self._recordStep()
+        if self.jumps:
+            self._jumpToAwaited(pointId)
+
+    def _jumpToAwaited(self, pointId: str) -> None:
+        """Show a point; `_onMap` does so again when another scan has answered it."""
+        self.jumpTo(pointId)
+        row = self._row(pointId)
+        if row is not None and row.inside and len(row.answers) < len(self.targets):
+            self._awaited = pointId
+
+    # -- corrections by the user -------------------------------------------------------------------------------------
+
+    def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
+        """Set the user's own answer, which no matching overwrites."""
+        self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
+        self._recordStep()
+
+    def setNotVisible(self, pointId: str, volumeNode) -> None:
+        """Note that the scan does not show the point, as the user says."""
+        self._answerByHand(pointId, volumeNode, REMOVED, None)
+        self._recordStep()
+
+    def renamePoint(self, pointId: str, label: str) -> None:
+        """Give a point and its answers another label."""
+        index = self.points.GetControlPointIndexByID(pointId)
+        if index >= 0 and self.points.GetNthControlPointLabel(index) != label:
+            with self._writing:
+                self.points.SetNthControlPointLabel(index, label)
+            self._updateAnswers()
+            self._recordStep()
+
+    def deletePoint(self, pointId: str) -> None:
+        """Delete a point and its answers."""
+        index = self.points.GetControlPointIndexByID(pointId)
+        if index >= 0:
+            self.points.RemoveNthControlPoint(index)
+
+    def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
+        """Match some points, or all, in one volume or in all. corrections: also points answered by hand."""
+        if self.points is None:
+            return
+        with self._writing:
+            self._answers.forget(definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections)
+        self.prepare()
+        self._updateAnswers()
+        self._recordStep()
+
+    def undo(self) -> None:
+        """Go back to the state before the user's last step."""
+        self._restore(self.history.undo)
+
+    def redo(self) -> None:
+        """Do the step again that was undone last."""
+        self._restore(self.history.redo)
+
+    def _answerByHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
+        with self._writing:
+            self._answers.setByHand(pointId, volumeNode, status, position)
+        self._showAnswers([])
 
     def _onAnswerMoved(self, each: AnswerList, index: int) -> None:
         answerId = each.node.GetNthControlPointID(index)
         pointId = each.sourceOf(answerId)
         if pointId is not None:
-            self._byHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
-
-    def _byHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
-        with self._writing:
-            self._matcher.keepByHand(pointId, volumeNode, status, position)
-        self._settle()
+            self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
+            self._recordStep()
 
     def _onEdited(self) -> None:
         """Points were removed, here or among the answers, or several were placed at once."""
-        self.prepareIfUsed()
-        self.reconcile()
-        self._settle()
-
-    def prepareIfUsed(self) -> None:
-        """Start embedding when there is a point to match."""
         if self.points is not None and definedIds(self.points):
             self.prepare()
+        self._updateAnswers()
+        self._recordStep()
+
+    def _recordStep(self) -> None:
+        """Keep the state for undo, if the user has changed it."""
+        if self.points is not None:
+            self.history.record(self.points, self._answers.lists.values())
+            self.changed.emit()
+
+    def _refreshHistory(self) -> None:
+        if self.points is not None:
+            self.history.refresh(self.points, self._answers.lists.values())
+
+    def _restore(self, step: Callable[[], bool]) -> None:
+        if self.points is None:
+            return
+        with self._writing:
+            restored = step()
+        if restored:
+            self._updateAnswers()
+            self._refreshHistory()
+            self.changed.emit()
+
+    # -- changes of maps and nodes -----------------------------------------------------------------------------------
 
     def _onMap(self, volumeId: str) -> None:
-        nodes = [self.template, *self._matcher.targets]
+        nodes = [self.template, *self.targets]
         node = next((n for n in nodes if n is not None and n.GetID() == volumeId), None)
         if node is None:
             return
-        if self.points is not None and self.store.state(node).status == READY:
-            self.reconcile()
-            self.history.refresh(self.points, list(self._matcher.lists.values()))
-            if self._awaited and not self._writing:
-                self._jumpToNew(self._awaited)
-        else:
+        if self.points is None or self.store.state(node).status != READY:
             self.changed.emit()
+            return
+        self._updateAnswers()
+        self._refreshHistory()
+        if self._awaited and not self._writing:
+            self._jumpToAwaited(self._awaited)
 
     def _onNodeRemoved(self, *_: object) -> None:
-        """Work on with what is left. A target whose answers were deleted is none any more."""
-        here = [node for node in self._matcher.targets if self._isHere(node)]
+        """Go on with the nodes that are left. A target whose answers were deleted is dropped."""
+        here = [node for node in self.targets if self._isHere(node)]
         kept = [node for node in here if (each := self.answersIn(node)) is None or self._isHere(each.node)]
         if self.points is not None and not self._isHere(self.points):
             self.setPoints(None)
         self.setScans(self.template if self._isHere(self.template) else None, kept)
 
-    def _release(self) -> None:
+    def _linkAnswers(self) -> None:
+        """Find the answers that the scene holds for the points and targets chosen now."""
+        for observer in self._answerObservers.values():
+            observer.stop()
+        self._answerObservers = {}
+        self._matcher.outside = set()
+        self._answers.link(self.points, self.targets)
+        self.showInOwnViews()
+        self._updateAnswers()
+        self._refreshHistory()
+
+    def _observerOf(self, each: AnswerList) -> ListObserver:
+        def corrected(index: int) -> None:
+            self._onAnswerMoved(each, index)
+
+        return ListObserver(each.node, corrected, corrected, None, self._onEdited, lambda: self._writing)
+
+    def _forgetAll(self) -> None:
         self.setPoints(None)
         self.setScans(None, [])
 
     def _isHere(self, node) -> bool:
         return node is not None and self.scene.GetNodeByID(node.GetID()) is node
 
-    def _settled(self, pointId: str) -> None:
-        self._settle()
-        if self.jumps:
-            self._jumpToNew(pointId)
-
-    def _jumpToNew(self, pointId: str) -> None:
-        """Go to a point that was just placed, and again whenever another of its answers has come."""
-        self.jumpTo(pointId)
-        row = next((row for row in self.rows() if row.pointId == pointId), None)
-        if row is not None and row.inside and len(row.answers) < len(self.targets):
-            self._awaited = pointId
-
-    def _settle(self) -> None:
-        if self.points is not None:
-            self.history.settle(self.points, list(self._matcher.lists.values()))
-            self.changed.emit()
-
-    def _restore(self, step: Callable[[], bool]) -> None:
-        if self.points is None:
-            return
-        with self._writing:
-            done = step()
-        if done:
-            self.reconcile()
-            self.history.refresh(self.points, list(self._matcher.lists.values()))
-            self.changed.emit()
+    def _row(self, pointId: str) -> Row | None:
+        return next((row for row in self.rows() if row.pointId == pointId), None)

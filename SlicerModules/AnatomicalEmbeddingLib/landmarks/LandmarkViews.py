@@ -1,58 +1,59 @@
-"""The slice views of the scans that landmarks are in: which lists each shows, and moving all of them to a point."""
+"""The last step of a click: all views go to the point and its answers, and each list is drawn in its own views."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..shared import Views
+from .AnswerLists import AnswerLists
 from .ControlPoints import worldOf
-from .LandmarkMatcher import LandmarkMatcher
 
 
 class LandmarkViews:
-    """Views of a matcher's template and targets. Nothing here observes the scene; `LandmarkLogic` says when."""
+    """Slice views of the template and the targets."""
 
-    def __init__(self, scene, matcher: LandmarkMatcher) -> None:
+    def __init__(self, scene) -> None:
         self.scene = scene
-        self._matcher = matcher
         self._ownViews = Views.OwnViews(scene)
 
-    def jumpTo(self, pointId: str) -> None:
-        """Move the views of every scan to a point and its answers."""
-        matcher = self._matcher
-        place = None if matcher.points is None else worldOf(matcher.points, pointId)
-        if place is None or matcher.template is None:
+    def jumpTo(self, template, points, pointId: str, answers: AnswerLists) -> None:
+        """Move the views of every scan to a point of a list and to its answers."""
+        place = None if points is None else worldOf(points, pointId)
+        if place is None or template is None:
             return
-        Views.jump(self.scene, matcher.template, place)
-        for each in matcher.lists.values():
+        Views.jump(self.scene, template, place)
+        for each in answers.lists.values():
             answer = each.answers.get(pointId)
             found = None if answer is None else each.worldOf(answer)
             if found is not None:
                 Views.jump(self.scene, each.volumeNode, found)
 
-    def restrict(self) -> None:
-        """Restrict each list to the views of its volume, so that no scan shows the points of another.
+    def restrict(self, template, points, targets: Sequence, answers: AnswerLists) -> None:
+        """Draw each list in the views of its volume alone.
 
-        While points are being placed, the views of the targets take clicks as well, and go on showing answers alone.
+        While points are being placed, clicks in the views of the targets place points too, which are not drawn there.
         """
-        points = self._matcher.points
-        self.showOnlyIn(points, self._matcher.template)
+        self.showOnlyIn(points, template)
         if points is not None and points.GetDisplayNode() is not None and Views.isPlacing(self.scene):
-            Views.takeClicksIn(self.scene, points, self._matcher.targets)
-        for each in self._matcher.lists.values():
+            Views.takeClicksIn(self.scene, points, targets)
+        for each in answers.lists.values():
             self.showOnlyIn(each.node, each.volumeNode)
 
-    def release(self) -> None:
-        """The mouse places points of the present list in its own views alone."""
-        if self._matcher.points.GetDisplayNode() is not None:
-            Views.takeClicksIn(self.scene, self._matcher.points, ())
-
     def showOnlyIn(self, listNode, volumeNode) -> None:
-        """Restrict one list to the views of a volume."""
+        """Draw one list in the views of a volume alone."""
         if None not in (listNode, volumeNode) and listNode.GetDisplayNode() is not None:
             Views.showOnlyIn(listNode.GetDisplayNode(), self.scene, volumeNode)
 
-    def follow(self) -> None:
-        """Restrict the lists anew where views show other volumes than at the last look."""
-        if self._ownViews.follow():
-            self.restrict()
-        if self._matcher.points is not None and not Views.isPlacing(self.scene):
-            self.release()  # not at once: the view whose click has ended placing still works on the list
+    def placeInOwnViews(self, points) -> None:
+        """Let clicks place points of a list in its own views alone."""
+        if points.GetDisplayNode() is not None:
+            Views.takeClicksIn(self.scene, points, ())
+
+    def endPlacing(self, points) -> None:
+        """`placeInOwnViews`, once no point is being placed: the view whose click ended placing works on the list."""
+        if points is not None and not Views.isPlacing(self.scene):
+            self.placeInOwnViews(points)
+
+    def changed(self) -> bool:
+        """Do views show other volumes than at the last call?"""
+        return self._ownViews.follow()

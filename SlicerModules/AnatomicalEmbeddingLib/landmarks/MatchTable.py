@@ -14,8 +14,8 @@ from ..shared.MatchWords import STATUS_WORDS
 from ..shared.panels.Widgets import putCell, setColumns
 from ..shared.Signal import Listener
 from .AnswerList import MOVED, REMOVED, Answer
+from .AnswerLists import Row
 from .LandmarkLogic import LandmarkLogic
-from .LandmarkMatcher import Row
 
 _LOOKS = {  # sign, background
     MATCHED: ("\u2713", GOOD),

@@ -1,0 +1,131 @@
+"""The third step of a click: the answers to the points of one list, in a point list for each target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from slicer.util import NodeModify
+
+from .AnswerList import MOVED, REMOVED, Answer, AnswerList
+from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique
+
+
+@dataclass(frozen=True)
+class Row:
+    """One point of the template. answers: by volume ID. inside: does the template's scan hold the point?"""
+
+    pointId: str
+    label: str
+    answers: dict[str, Answer]
+    inside: bool
+
+
+class AnswerLists:
+    """points: the template's list. targets: volume nodes. lists: by the ID of a target, the answers that exist."""
+
+    def __init__(self, scene) -> None:
+        self.scene, self.points = scene, None
+        self.targets: list = []
+        self.lists: dict[str, AnswerList] = {}
+
+    def link(self, points, targets: Sequence) -> None:
+        """Find the lists that the scene holds for these points and targets. points: None for no list."""
+        self.points, self.targets, self.lists = points, list(targets), {}
+        for target in self.targets if points is not None else ():
+            found = AnswerList.find(self.scene, points, target)
+            if found is not None:
+                self._add(found, target)
+
+    def rows(self, outside: set[str]) -> list[Row]:
+        """A row for each point, in the list's order. outside: IDs of points beyond the template's scan."""
+        if self.points is None:
+            return []
+        known = {volumeId: each.answers for volumeId, each in self.lists.items()}
+        rows = []
+        for pointId in definedIds(self.points):
+            answers = {volumeId: of[pointId] for volumeId, of in known.items() if pointId in of}
+            rows.append(Row(pointId, labelOf(self.points, pointId), answers, pointId not in outside))
+        return rows
+
+    def answersIn(self, target) -> dict[str, Answer]:
+        """The answers in a target by the ID of the template's point."""
+        return self.lists[target.GetID()].answers if target.GetID() in self.lists else {}
+
+    def write(self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]) -> None:
+        """Write answers to points of these IDs at places (n, 3), in the target's own RAS mm."""
+        each = self._listFor(target)
+        known = each.answers
+        with NodeModify(each.node):
+            for pointId, place, answer in zip(ids, places, answers, strict=True):
+                old = known.get(pointId)
+                answer = replace(answer, pointId="" if old is None else old.pointId)
+                known[pointId] = each.write(labelOf(self.points, pointId), place, answer)
+        each.keep(known)
+
+    def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
+        """Write the user's own answer. position: (3,) in the target's own RAS mm; None: where the answer is now."""
+        each = self._listFor(target)
+        answers = each.answers
+        new = replace(answers.get(pointId, Answer("", MOVED)), status=status, outdated=False)
+        if position is None:
+            position = fromNode(each.node, new.pointId) if new.pointId else (0.0, 0.0, 0.0)
+        answers[pointId] = each.write(labelOf(self.points, pointId), position, new)
+        each.keep(answers)
+
+    def tidy(self) -> None:
+        """Remove answers to deleted points and copy labels; an answer that was deleted becomes "not visible"."""
+        makeIdsUnique(self.points)
+        wanted = set(definedIds(self.points))
+        self.followVolumes()
+        for each in self.lists.values():
+            kept = {}
+            for key, answer in each.answers.items():
+                if key not in wanted:
+                    each.remove(answer)
+                elif each.hasPoint(answer):
+                    each.rename(answer, labelOf(self.points, key))
+                    kept[key] = answer
+                else:
+                    gone = replace(answer, pointId="", status=REMOVED, outdated=False)
+                    kept[key] = each.write(labelOf(self.points, key), (0.0, 0.0, 0.0), gone)
+            each.keep(kept)
+
+    def retract(self, ids: Iterable[str], keptFor: Sequence = ()) -> None:
+        """Remove answers to points that have moved, but in the targets `keptFor`, which get new ones at once. The
+        user's own answers stay everywhere, and are marked as outdated.
+        """
+        for each in self.lists.values():
+            answers = each.answers
+            for key in set(ids) & answers.keys():
+                if answers[key].byHand:
+                    answers[key] = replace(answers[key], outdated=True)
+                    each.show(answers[key])
+                elif each.volumeNode not in keptFor:
+                    each.remove(answers.pop(key))
+            each.keep(answers)
+
+    def forget(self, ids: Iterable[str], volumeNode=None, corrections: bool = False) -> None:
+        """Remove answers to some points in one target, or in all. corrections: also answers by hand."""
+        for each in self.lists.values():
+            if volumeNode is None or each.volumeNode is volumeNode:
+                answers = each.answers
+                for key in set(ids) & answers.keys():
+                    if corrections or not answers[key].byHand:
+                        each.remove(answers.pop(key))
+                each.keep(answers)
+
+    def followVolumes(self) -> None:
+        """Put each list below the parent transform of its volume."""
+        for each in self.lists.values():
+            each.follow()
+
+    def _listFor(self, target) -> AnswerList:
+        if target.GetID() not in self.lists:
+            self._add(AnswerList.create(self.scene, self.points, target), target)
+        return self.lists[target.GetID()]
+
+    def _add(self, each: AnswerList, target) -> None:
+        makeIdsUnique(each.node)
+        self.lists[target.GetID()] = each
