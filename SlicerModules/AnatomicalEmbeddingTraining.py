@@ -17,8 +17,8 @@ from slicer.ScriptedLoadableModule import (
 )
 
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
+from AnatomicalEmbeddingLib.shared.panels.ModulePanel import ModulePanel
 from AnatomicalEmbeddingLib.shared.panels.PackageSetup import installForTraining, missingForTraining
-from AnatomicalEmbeddingLib.shared.panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
@@ -69,10 +69,10 @@ class AnatomicalEmbeddingTrainingParameterNode:
     filled: bool = False
 
 
-class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ParameterNodeBinding):
+class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePanel):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        ParameterNodeBinding.__init__(self)
+        ModulePanel.__init__(self)
         self.logic = self.panel = self.timer = None
 
     def setup(self):

@@ -23,12 +23,12 @@ from AnatomicalEmbeddingLib.landmarks.AnswerList import isAnswers
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import writeResults
-from AnatomicalEmbeddingLib.shared.panels.EngineWidget import EngineWidget
+from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
 from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.shared.panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.shared.panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
+from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.shared.panels.ViewButtons import ViewButtons, offerLayouts, writeInViews
+from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts, writeInViews
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.shared.VolumeNodes import scans
@@ -83,10 +83,10 @@ class AnatomicalLandmarksParameterNode:
     alignColours: bool = True
 
 
-class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EngineWidget):
+class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        EngineWidget.__init__(self)
+        EnginePanel.__init__(self)
         self.logic = self.crosshair = self.alignment = self.words = self.hits = None
 
     def setup(self):
@@ -99,15 +99,15 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.findPanel = self.closing(FindPanel(self.ui, self.words, self.session))
         self.hits = self.closing(AnatomicalLandmarksLogic().hits(scene))
         self.cohortPanel = self.closing(CohortPanel(self.ui, self.hits, self.session))
-        self.scanChoice = ScanChoice(scene, self.ui.targetSelector)
+        self.scanChoice = ScanForm(scene, self.ui.targetSelector)
         self._targets = []
-        self.preparation = self.closing(PreparationBar(self.ui.preparationArea.layout(), self.session))
+        self.preparation = self.closing(PreparationPanel(self.ui.preparationArea.layout(), self.session))
         self.matchTable = self.closing(MatchTable(self.ui.matchArea.layout(), self.logic))
         self.ui.statusLabel.visible = self.ui.nameLabel.visible = False
         self.alignment = self.closing(AnatomicalLandmarksLogic().alignment(scene, store))
         self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
-        self.viewButtons = ViewButtons(self.ui.windowArea.layout(), scene, self._scans)
+        self.viewButtons = ViewPanel(self.ui.windowArea.layout(), scene, self._scans)
         self.viewButtons.laidOut.connect(self._onLaidOut)
         self.hits.layOut = self.viewButtons.layOutWith
         self.logic.reported.connect(self.say)

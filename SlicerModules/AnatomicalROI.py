@@ -26,12 +26,12 @@ from AnatomicalEmbeddingLib.boxes.StructurePanel import StructurePanel
 from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
 from AnatomicalEmbeddingLib.outlines.OutlinePanel import OutlinePanel
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-from AnatomicalEmbeddingLib.shared.panels.EngineWidget import EngineWidget
+from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
 from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.shared.panels.PreparationBar import PreparationBar
-from AnatomicalEmbeddingLib.shared.panels.ScanChoice import ScanChoice
+from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
+from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.shared.panels.ViewButtons import ViewButtons
+from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel
 from AnatomicalEmbeddingLib.shared.panels.Widgets import StatusLines, connectPath
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
@@ -83,10 +83,10 @@ class AnatomicalROIParameterNode:
     outlineExamples: list[vtkMRMLSegmentationNode]
 
 
-class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
+class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        EngineWidget.__init__(self)
+        EnginePanel.__init__(self)
         self.boxes = self.crops = self.coverage = self.outlines = None
         self._targets = []
 
@@ -101,8 +101,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.session.addWork(self._isWorking)
         self.atEnd(self.outlines.close, self.boxes.close, self.crops.close)
         self.atEnd(lambda: self.session.removeWork(self._isWorking))
-        self.scanChoice = ScanChoice(scene, ui.targetSelector)
-        self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
+        self.scanChoice = ScanForm(scene, ui.targetSelector)
+        self.preparation = PreparationPanel(ui.preparationArea.layout(), self.session)
         self.structurePanel = StructurePanel(ui)
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
         self.boxTable = BoxTable(ui.boxTable, self.boxes)
@@ -114,7 +114,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         for source in (self.boxes, self.crops):
             source.changed.connect(self._showState)
         self.crops.made.connect(self._onCropped)
-        self.viewButtons = ViewButtons(ui.windowArea.layout(), scene, lambda: self._targets)
+        self.viewButtons = ViewPanel(ui.windowArea.layout(), scene, lambda: self._targets)
         self.viewButtons.laidOut.connect(self._onLaidOut)
         ui.gridButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))

@@ -25,11 +25,11 @@ from AnatomicalEmbeddingLib.followup.ResponsePanel import ResponsePanel
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.followup.StudySelectors import StudySelectors
 from AnatomicalEmbeddingLib.followup.StudyTable import StudyTable
-from AnatomicalEmbeddingLib.shared.panels.EngineWidget import EngineWidget
+from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
 from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.shared.panels.PreparationBar import PreparationBar
+from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
-from AnatomicalEmbeddingLib.shared.panels.ViewButtons import ViewButtons, offerLayouts
+from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts
 from AnatomicalEmbeddingLib.shared.panels.Widgets import letShrink
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
@@ -72,10 +72,10 @@ class LesionFollowUpParameterNode:
     current: vtkMRMLScalarVolumeNode
 
 
-class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EngineWidget):
+class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
-        EngineWidget.__init__(self)
+        EnginePanel.__init__(self)
         self.logic = None
         self._ticks = 0
         self._seen, self._isUndated = None, False
@@ -89,7 +89,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.choice = self.closing(LesionChoice(logic))
         self.selectors = StudySelectors(ui, slicer.mrmlScene)
         self.studyTable = self.closing(StudyTable(ui.studyArea.layout(), self.session))
-        self.preparation = self.closing(PreparationBar(ui.preparationArea.layout(), self.session))
+        self.preparation = self.closing(PreparationPanel(ui.preparationArea.layout(), self.session))
         self.lesionTable = self.closing(LesionTable(ui.tableArea.layout(), logic, self.choice))
         self.actions = self.closing(
             LesionActions(ui, logic, self.choice, slicer.util.mainWindow() or uiWidget, self.say)
@@ -100,7 +100,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.response = self.closing(ResponsePanel(ui.responseArea.layout(), logic, self.choice))
         self.export = self.closing(ExportPanel(ui, logic))
 
-        self.viewButtons = ViewButtons(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
+        self.viewButtons = ViewPanel(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
         self.viewButtons.laidOut.connect(self._onLaidOut)
 
         letShrink(uiWidget)

@@ -89,7 +89,7 @@ class Run:
         slicer.util.selectModule("Data")
         slicer.mrmlScene.Clear()
         if modules:
-            from AnatomicalEmbeddingLib.shared.panels.Session import sharedSession
+            from AnatomicalEmbeddingLib.shared.panels.EnginePanel import sharedSession
 
             wait(lambda: not sharedSession().store.busy, _IDLE_SECONDS, "the work that was under way ends")
         pause(1.5)  # a panel that nobody looks at is asked once a second

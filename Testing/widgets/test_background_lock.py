@@ -11,6 +11,8 @@ _STEPS = 300
 
 @pytest.mark.skipif(os.name == "nt", reason="needs usleep of the C library")
 def test_the_background_gets_on_while_the_main_thread_keeps_pythons_lock(kit):
+    import qt
+
     from AnatomicalEmbedding.errors import CancelledError
     from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
@@ -20,7 +22,7 @@ def test_the_background_gets_on_while_the_main_thread_keeps_pythons_lock(kit):
                 raise CancelledError("cancelled")
             time.sleep(0)
 
-    session, panel, hold = Session(kit.scene), object(), ctypes.PyDLL(None).usleep
+    session, panel, hold = Session(kit.scene, qt.QTimer()), object(), ctypes.PyDLL(None).usleep
     session.attach(panel)
     try:
         session.store._worker.submit("job", work)

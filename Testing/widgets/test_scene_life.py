@@ -77,7 +77,7 @@ def test_a_module_whose_set_up_failed_ends_without_further_errors(kit, name, beg
     import qt
     import slicer
 
-    from AnatomicalEmbeddingLib.shared.panels.Session import sharedSession
+    from AnatomicalEmbeddingLib.shared.panels.EnginePanel import sharedSession
 
     module, parent = kit.load_module(name), slicer.qSlicerScriptedLoadableModuleWidget()
     qt.QVBoxLayout(parent)

@@ -10,7 +10,7 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.errors import PointsError
 
 from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
-from ..shared.panels.Widgets import putCell, setColumns
+from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.Signal import Listener, Signal
 from .BoxLogic import BoxLogic, Cell
 from .BoxNodes import ABSENT, CUT, UNCERTAIN

@@ -8,7 +8,7 @@ import qt
 from slicer.i18n import tr as _
 
 from ..shared.Colours import FAULT
-from ..shared.panels.Widgets import putCell, setColumns
+from ..shared.panels.CellTable import putCell, setColumns
 from .CoverageLogic import CoverageLogic
 
 

@@ -9,7 +9,8 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.errors import PointsError
 
 from ..shared.Flag import Flag
-from ..shared.panels.Widgets import fillComboBox, setColumns
+from ..shared.panels.CellTable import setColumns
+from ..shared.panels.Widgets import fillComboBox
 from ..shared.Signal import Listener, Signal
 from .BoxNodes import STRUCTURE, VOLUME_ROLE
 from .Segments import segmentIds, segmentName

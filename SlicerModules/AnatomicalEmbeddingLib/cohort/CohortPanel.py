@@ -8,8 +8,10 @@ import qt
 from slicer.i18n import tr as _
 
 from ..shared.Colours import DOUBTFUL, GOOD
+from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.FileForm import askForFile
 from ..shared.panels.Session import Session
-from ..shared.panels.Widgets import WARNING, askForFile, coloured, putCell, setColumns, showText
+from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
 from .CohortHits import CohortHits
 from .CohortPlaces import CohortPlace

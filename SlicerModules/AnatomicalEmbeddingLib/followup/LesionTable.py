@@ -6,7 +6,7 @@ import qt
 from slicer.i18n import tr as _
 
 from ..shared.Flag import Flag
-from ..shared.panels.Widgets import putCell, setColumns
+from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 from .LesionCells import cellOf, lesionText, lesionTip

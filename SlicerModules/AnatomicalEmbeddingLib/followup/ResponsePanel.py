@@ -10,7 +10,8 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.trend_chart import HALO, trend_svg
 
 from ..shared.Colours import FAULT, GOOD
-from ..shared.panels.Widgets import WARNING, coloured, putCell, showText
+from ..shared.panels.CellTable import putCell
+from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
 from .FollowUpLogic import FollowUpLogic
 from .LesionCells import categoryText, numberText

@@ -8,8 +8,8 @@ from slicer.i18n import tr as _
 from ..shared.Colours import DOUBTFUL
 from ..shared.Flag import Flag
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
+from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Session import Session
-from ..shared.panels.Widgets import putCell, setColumns
 from ..shared.Signal import Listener, Signal
 from .StudyOrder import Patient, Study, setDate
 

@@ -11,7 +11,7 @@ from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ..shared.Flag import Flag
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING
 from ..shared.MatchWords import STATUS_WORDS
-from ..shared.panels.Widgets import putCell, setColumns
+from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.Signal import Listener
 from .AnswerList import MOVED, REMOVED, Answer
 from .AnswerLists import Row

@@ -15,7 +15,8 @@ from ..shared.Colours import NOTHING
 from ..shared.Flag import Flag
 from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
-from ..shared.panels.Widgets import StatusLines, connectPath, putCell, setColumns
+from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.Widgets import StatusLines, connectPath
 from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Listener, Signal
 from . import OutlineNodes

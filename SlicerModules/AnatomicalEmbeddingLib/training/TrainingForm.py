@@ -8,9 +8,10 @@ import qt
 from slicer.i18n import tr as _
 
 from ..shared.Flag import Flag
+from ..shared.maps.Engine import DEVICES
 from ..shared.panels.Widgets import connectPath
 from ..shared.Signal import Signal
-from .TrainingSettings import DEVICES, RECIPES, TrainingSettings
+from .TrainingSettings import RECIPES, TrainingSettings
 
 
 def recipeSentences() -> dict[str, str]:

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 RECIPES = ("hybrid", "ape")
-DEVICES = ("auto", "cpu", "cuda", "mps")
 # the statistics of a few crops differ from those of whole scans, and fine-tuning moves only a little
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
 # a run that was begun can be given another budget of time, device or number of threads; nothing else

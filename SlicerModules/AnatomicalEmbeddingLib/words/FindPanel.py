@@ -7,8 +7,9 @@ from html import escape
 import qt
 from slicer.i18n import tr as _
 
+from ..shared.panels.FileForm import askForFile
 from ..shared.panels.Session import Session
-from ..shared.panels.Widgets import WARNING, askForFile, coloured, showText
+from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
 from .WordSearch import WordSearch
 

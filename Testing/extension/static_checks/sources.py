@@ -42,8 +42,10 @@ class Source:
 
     @cached_property
     def is_logic(self) -> bool:
-        """Runs without the application: neither a module nor one that imports a part of it, wherever in the file."""
-        return not self.is_module and not any(in_application(name) for _, name in imports(ast.walk(self.tree)))
+        """Runs without the application: no module, no part that all panels share, and imports nothing of it."""
+        if self.is_module or self.name.startswith(f"{LIBRARY}/shared/panels/"):
+            return False
+        return not any(in_application(name) for _, name in imports(ast.walk(self.tree)))
 
     def at(self, node: ast.AST, problem: str) -> str:
         return f"{self.name}:{node.lineno}: {problem}"

@@ -21,9 +21,11 @@ def engine():
 
 @pytest.fixture
 def session(kit, settings, engine):
+    import qt
+
     from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
-    current = Session(kit.scene, engine)
+    current = Session(kit.scene, qt.QTimer(), engine)
     current.attach("panel")
     yield current
     current.detach("panel")

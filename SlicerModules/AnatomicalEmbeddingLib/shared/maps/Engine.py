@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.matching.match import Matches
     from AnatomicalEmbedding.scan.volume import Volume
 
+DEVICES = ("auto", "cpu", "cuda", "mps")
 _SMALL_GPU_BYTES = 4 * 2**30
 
 

@@ -1,17 +1,16 @@
-"""What is remembered on this computer from session to session: weights, device, folders, and panels' own settings.
+"""Settings that are kept on this computer from session to session: weights, device, folders, and values of panels.
 
-Kept by the application under "AnatomicalEmbedding/". Stored values come back as strings or not at all, and a user may
-have edited them: what cannot be used counts as not stored.
+They lie in the application's settings under "AnatomicalEmbedding/". Stored values come back as strings or not at all,
+and a user may have edited them: a value that cannot be used counts as not stored.
 """
 
 from __future__ import annotations
 
-import qt
+import slicer
 
-from ..maps.Engine import Choice
+from ..maps.Engine import DEVICES, Choice
 from ..Signal import Signal
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
 _PREFIX = "AnatomicalEmbedding/"
 _WEIGHTS, _DEVICE, _WHEELS = "weights", "device", "wheelFolder"
 _CACHE_FOLDER, _CACHE_LIMIT = "cacheFolder", "cacheLimitMb"
@@ -21,9 +20,8 @@ changed = Signal()  # changed(key): a setting has another value than before
 
 
 def choice() -> Choice:
-    """Weights, device and folder of maps, as the engine takes them. A limit of 0 MB: no maps are kept on disk."""
-    device = value(_DEVICE, "auto")
-    limit = cacheLimitMb()
+    """Weights, device and folder of maps for the engine. With a limit of 0 MB no maps are kept on disk."""
+    device, limit = value(_DEVICE, "auto"), cacheLimitMb()
     return Choice(
         weights=value(_WEIGHTS, "auto") or "auto",
         device=device if device in DEVICES else "auto",
@@ -33,72 +31,61 @@ def choice() -> Choice:
 
 
 def setWeights(weights: str) -> None:
-    """ "auto", the name of shipped weights, or a file."""
+    """Choose "auto", the name of shipped weights, or a file."""
     setValue(_WEIGHTS, str(weights))
 
 
 def setDevice(device: str) -> None:
-    """One of DEVICES; ValueError for anything else."""
+    """Choose one of DEVICES; ValueError for any other name."""
     if device not in DEVICES:
         raise ValueError(f"device {device!r} is unknown; choose one of {', '.join(DEVICES)}.")
     setValue(_DEVICE, device)
 
 
 def cacheFolder() -> str:
-    """Folder of maps; "": the default one."""
+    """Folder of maps; "": the default folder."""
     return value(_CACHE_FOLDER, "")
 
 
 def setCacheFolder(folder: str) -> None:
+    """Choose the folder of maps."""
     setValue(_CACHE_FOLDER, str(folder))
 
 
 def cacheLimitMb() -> int:
-    """How large the folder of maps may become, MB."""
+    """Largest size of the folder of maps, MB."""
     limit = value(_CACHE_LIMIT, Choice().cacheLimitMb)
     return limit if 0 <= limit <= _LARGEST_CACHE_MB else Choice().cacheLimitMb
 
 
 def setCacheLimitMb(limit: int) -> None:
+    """Choose the largest size of the folder of maps, MB."""
     setValue(_CACHE_LIMIT, int(limit))
 
 
 def wheelFolder() -> str:
-    """Folder of wheel files that packages are installed from on computers without network; "": none."""
+    """Folder of wheel files from which packages are installed without network; "": use the network."""
     return value(_WHEELS, "")
 
 
 def setWheelFolder(folder: str) -> None:
+    """Choose the folder of wheel files."""
     setValue(_WHEELS, str(folder))
 
 
 def value(key: str, default):
-    """A panel's own setting, of the type of `default` (str, bool, int, float, or a list or tuple of strings)."""
-    settings = qt.QSettings()
-    if not settings.contains(_PREFIX + key):
-        return default
-    return _converted(settings.value(_PREFIX + key), default)
-
-
-def setValue(key: str, new) -> None:
-    """Remember a setting. Types: see `value`."""
-    known = qt.QSettings().contains(_PREFIX + key)
-    if known and value(key, new) == new and type(value(key, new)) is type(new):
-        return
-    qt.QSettings().setValue(_PREFIX + key, list(new) if isinstance(new, tuple) else new)
-    changed.emit(key)
-
-
-def _converted(stored, default):
-    if isinstance(default, bool):
-        return {"true": True, "1": True, "false": False, "0": False}.get(str(stored).lower(), default)
-    if isinstance(default, list | tuple):
-        if isinstance(stored, str):  # a list of one comes back as its element
-            stored = [stored] if stored else []
-        return type(default)(str(each) for each in stored) if isinstance(stored, list | tuple) else type(default)()
-    if isinstance(default, int | float):
+    """A setting of the type of `default`, str or int."""
+    stored = slicer.app.userSettings().value(_PREFIX + key)
+    if isinstance(default, int):
         try:
-            return type(default)(stored)
+            return int(stored)
         except (TypeError, ValueError):
             return default
     return stored if isinstance(stored, str) else default
+
+
+def setValue(key: str, new) -> None:
+    """Keep a setting, str or int."""
+    if not slicer.app.userSettings().contains(_PREFIX + key) or value(key, new) != new:
+        slicer.app.userSettings().setValue(_PREFIX + key, new)
+        changed.emit(key)

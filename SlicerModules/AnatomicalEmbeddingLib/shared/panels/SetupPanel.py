@@ -15,7 +15,7 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
 from ... import moduleResource
-from ..maps.Engine import isImported
+from ..maps.Engine import DEVICES, isImported
 from ..Signal import Listener
 from . import ModuleSettings
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
@@ -141,12 +141,12 @@ class SetupPanel(Listener):
     def _fillDevices(self) -> None:
         names = {"auto": _("Automatic"), "cpu": _("Processor (CPU)"), "cuda": _("NVIDIA GPU (CUDA)")}
         names["mps"] = _("Apple GPU (MPS)")
-        fillComboBox(self.ui.deviceSelector, [(device, names[device]) for device in ModuleSettings.DEVICES], "auto")
+        fillComboBox(self.ui.deviceSelector, [(device, names[device]) for device in DEVICES], "auto")
 
     def _showDevice(self) -> None:
         """Asks torch only where it is loaded already: loading it takes seconds."""
         device = ModuleSettings.choice().device
-        self.ui.deviceSelector.setCurrentIndex(ModuleSettings.DEVICES.index(device))
+        self.ui.deviceSelector.setCurrentIndex(DEVICES.index(device))
         text = ""
         if isImported("torch"):
             problem = deviceProblem(device)

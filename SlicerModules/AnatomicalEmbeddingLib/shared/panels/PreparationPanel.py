@@ -14,7 +14,7 @@ from .Session import Session
 from .Widgets import BAD, GOOD, WARNING, coloured
 
 
-class PreparationBar(Listener):
+class PreparationPanel(Listener):
     """Progress of a list of volume nodes. The list is the caller's; nodes that leave the scene leave the list."""
 
     def __init__(self, parentLayout, session: Session) -> None:

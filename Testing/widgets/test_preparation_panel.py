@@ -13,9 +13,11 @@ def engine():
 
 @pytest.fixture
 def session(kit, engine):
+    import qt
+
     from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
-    current = Session(kit.scene, engine)
+    current = Session(kit.scene, qt.QTimer(), engine)
     current.attach("panel")
     yield current
     current.detach("panel")
@@ -25,10 +27,10 @@ def session(kit, engine):
 def bar(kit, session):
     import qt
 
-    from AnatomicalEmbeddingLib.shared.panels.PreparationBar import PreparationBar
+    from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 
     place = qt.QWidget()
-    made = PreparationBar(qt.QVBoxLayout(place), session)
+    made = PreparationPanel(qt.QVBoxLayout(place), session)
     place.show()
     yield made
     made.close()

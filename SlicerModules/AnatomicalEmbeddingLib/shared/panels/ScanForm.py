@@ -7,7 +7,7 @@ import qt
 from ..VolumeNodes import ctVolumes, scans
 
 
-class ScanChoice:
+class ScanForm:
     """A selector of volumes with boxes to tick, and the parameters `targets` and `allTargets` that it shows.
 
     All scans are those of the scene without the crops that were made of them, which can be ticked.

@@ -1,18 +1,29 @@
-"""What the panels of modules that use the shared engine have in common: its session, and the set-up section on top."""
+"""The panel of a module that uses the shared engine: the application's session, and the set-up section on top."""
 
 from __future__ import annotations
 
 import qt
+import slicer
 import slicer.util
 
-from .ParameterNodeBinding import ParameterNodeBinding
-from .Session import sharedSession
+from .ModulePanel import ModulePanel
+from .Session import Session
 from .SetupPanel import SetupPanel
 from .Widgets import showText
 
+_sessions: list[Session] = []
 
-class EngineWidget(ParameterNodeBinding):
-    """Mixin of a module's widget, as ParameterNodeBinding. session: the application's. ui: widgets by name, among them
+
+def sharedSession() -> Session:
+    """The session of the application's scene, which all modules share."""
+    scene = slicer.mrmlScene
+    if not any(session.scene is scene for session in _sessions):
+        _sessions.append(Session(scene, qt.QTimer()))
+    return next(session for session in _sessions if session.scene is scene)
+
+
+class EnginePanel(ModulePanel):
+    """Mixin of a module's widget, as ModulePanel. session: the application's. ui: widgets by name, among them
     statusLabel.
 
     `setup` begins with `openPanel`; `enter` calls `enterPanel`.
@@ -31,11 +42,11 @@ class EngineWidget(ParameterNodeBinding):
         return uiWidget
 
     def enterPanel(self) -> None:
-        """The module is open: show what there is now."""
+        """Show the present state: the module was opened."""
         self.session.wake()
         self.setupPanel.refresh()
         self.initializeParameterNode()
 
     def say(self, sentence: str) -> None:
-        """Show a sentence, in place of the last."""
+        """Show a sentence in place of the last one."""
         showText(self.ui.statusLabel, sentence)

@@ -20,7 +20,7 @@ _MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # scans: more would make view
 _WIDE = 1500  # pixels
 
 
-class ViewButtons:
+class ViewPanel:
     """laidOut(sentence): scans were shown side by side; what to know about it, or "".
 
     parentLayout: gets a row with the usual CT windows. volumes(): the scans, in their order.

@@ -12,7 +12,7 @@ from ..Flag import Flag
 from ..Signal import Listener
 
 
-class ParameterNodeBinding(Listener, VTKObservationMixin):
+class ModulePanel(Listener, VTKObservationMixin):
     """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are bound to it; for all else the module
     defines `showParameters(node)`, which brings panel and logic in line with a parameter node.
 

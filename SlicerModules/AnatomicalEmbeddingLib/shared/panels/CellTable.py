@@ -1,0 +1,34 @@
+"""Cells and columns of a QTableWidget, the same in the tables of all panels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import qt
+
+_INK = "#202020"  # on a coloured cell, whatever the theme
+
+
+def setColumns(table, titles: Sequence[str]) -> None:
+    """Give a table columns of these titles, and rows without titles."""
+    table.setColumnCount(len(titles))
+    table.setHorizontalHeaderLabels(titles)
+    table.verticalHeader().setVisible(False)
+
+
+def putCell(
+    table, row: int, column: int, text: str, tip: str = "", colour: str | None = None, editable: bool = False
+) -> None:
+    """Show text in a cell. colour: of the background, None: the theme's."""
+    item = table.item(row, column)
+    if item is None:
+        item = qt.QTableWidgetItem()
+        flags = qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled
+        item.setFlags(flags | qt.Qt.ItemIsEditable if editable else flags)
+        table.setItem(row, column, item)
+    if item.text() != text:
+        item.setText(text)
+    if item.toolTip() != tip:
+        item.setToolTip(tip)
+    item.setData(qt.Qt.BackgroundRole, qt.QBrush(qt.QColor(colour)) if colour else None)
+    item.setData(qt.Qt.ForegroundRole, qt.QBrush(qt.QColor(_INK)) if colour else None)
