@@ -116,3 +116,16 @@ def test_steps_may_cancel_themselves(bench):
     bench.job.start(steps())
     bench.finish()
     assert bench.said == ["ends"]
+
+
+def test_a_step_that_processes_events_is_not_entered_again(bench):
+    """Showing a scan lets Qt deliver events, among them those of the timer that polls."""
+
+    def steps():
+        bench.job.poll()
+        bench.said.append("goes on")
+        yield
+
+    bench.job.start(steps())
+    bench.finish()
+    assert bench.said == ["goes on"]

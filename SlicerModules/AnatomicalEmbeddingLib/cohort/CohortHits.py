@@ -1,4 +1,4 @@
-"""Scans of a cohort in the scene: each is read in the background when it is asked for, and shown at its place."""
+"""Scans of a cohort in the scene: each is read in the background when the user wants it, and shown at its place."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import slicer.util
 
 from ..shared import Views
-from ..shared.maps.Worker import Event, Worker
 from ..shared.Marker import addMarker
+from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import freeName
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import ctVolumes, toWorld
@@ -25,11 +25,11 @@ _COLOUR = (1.0, 0.82, 0.2)
 
 
 class CohortHits(Listener):
-    """Lives on the main thread; `poll` must be called a few times a second.
+    """changed(): other places, or a scan has been shown. reported(sentence): a message for the user.
 
-    layOut(volumeNode): lays it out beside what the user sees; False where the user sees nothing, or there is no window.
-    places: those of the table that was opened, without scans that do not hold the place; absent: how many these are.
-    changed(): other places, or a scan has been shown. reported(sentence): something to read.
+    places: of the table that was opened, without scans that do not show the place; absent: number of those scans.
+    loading: the place whose scan is being read, or None. layOut(volumeNode): shows a volume beside what the user sees;
+    False where the user sees nothing, or there is no window.
     """
 
     def __init__(self, scene) -> None:
@@ -37,75 +37,61 @@ class CohortHits(Listener):
         self.places: list[CohortPlace] = []
         self.absent = 0
         self.changed, self.reported = Signal(), Signal()
-        self._worker = Worker()
-        self._loading: CohortPlace | None = None
-        self._shown = None  # the volume that the last one replaces in the views
+        self.loading: CohortPlace | None = None
+        self.layOut: Callable[[object], bool] = lambda _volumeNode: False
+        self._job = SceneJob(scene)
+        self._job.reported.connect(self.reported.emit)
+        self._shown = None  # the volume that the next one replaces in the views
         self._markers: dict[str, str] = {}  # by volume ID
         self._views: list = []
-        self.layOut: Callable[[object], bool] = lambda _volumeNode: False
-        self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
-        self.atEnd(self._worker.end, self._forget)
-
-    @property
-    def loading(self) -> CohortPlace | None:
-        """What is being read."""
-        return self._loading
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
+        self.atEnd(self._job.close, self._forgetAll)
 
     def open(self, path: str | Path) -> None:
-        """Take the places of a table; where it cannot be read, `reported` says why and the former ones stay."""
+        """Read the places of a table; where it cannot be read, `reported` says why, and the former ones stay."""
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         try:
-            every = readPlaces(path)
+            places = readPlaces(path)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             return
-        self._worker.cancel()
-        self._loading = None
-        self.places = [each for each in every if each.place is not None]
-        self.absent = len(every) - len(self.places)
+        self._job.cancel()
+        self.places = [each for each in places if each.place is not None]
+        self.absent = len(places) - len(self.places)
         self.changed.emit()
 
     def show(self, hit: CohortPlace) -> None:
         """Show a scan at its place; it is read first where the scene does not hold it."""
-        self._worker.cancel()
-        self._loading = None
+        self._job.cancel()
         node = next((each for each in ctVolumes(self.scene) if each.GetAttribute(_SCAN) == hit.scan), None)
         if node is not None:
-            self._goTo(node, hit)
-            return
-        self._loading = hit
-        self._worker.submit(hit.scan, lambda *_: _read(hit.scan))
-        self.changed.emit()
-
-    def _forget(self) -> None:
-        """The scans go with the scene; the places stay."""
-        self._worker.cancel()
-        self._loading = self._shown = None
-        markers = [self.scene.GetNodeByID(nodeId) for nodeId in self._markers.values()]
-        self._markers = {}
-        for node in markers:
-            if node is not None:
-                self.scene.RemoveNode(node)
-        self.changed.emit()
+            self._showAt(node, hit)
+        else:
+            self.loading = hit
+            self._job.start(self._load(hit))
+            self.changed.emit()
 
     def poll(self) -> None:
-        """Take over what was read; marks follow their scans into other views."""
-        for event in self._worker.poll():
-            self._onEvent(event)
+        """Continue, and let marks follow their scans into other views; to be called a few times a second."""
+        self._job.poll()
         now = Views.backgrounds(self.scene) if self._markers else []
         if now != self._views:
             self._views = now
             for volumeId in self._markers:
                 self._showMark(volumeId)
 
-    def _onEvent(self, event: Event) -> None:
-        hit, self._loading = self._loading, None
-        if event.kind == "done":
-            self._goTo(self._added(hit, event.result), hit)
-        else:
+    def marker(self, volumeNode):
+        """The mark in a scan, or None."""
+        return self.scene.GetNodeByID(self._markers.get(volumeNode.GetID(), ""))
+
+    def _load(self, hit: CohortPlace) -> Steps[None]:
+        try:
+            volume = yield from self._job.inBackground(lambda *_: _read(hit.scan))
+        finally:
+            self.loading = None
             self.changed.emit()
-            self.reported.emit(event.what)
+        self._showAt(self._added(hit, volume), hit)
 
     def _added(self, hit: CohortPlace, volume: Volume):
         node = self.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", freeName(self.scene, hit.name))
@@ -115,9 +101,9 @@ class CohortHits(Listener):
         node.CreateDefaultDisplayNodes()
         return node
 
-    def _goTo(self, node, hit: CohortPlace) -> None:
-        """Into the views of the scan shown before, or into new ones beside what the user sees, and there to the place,
-        which is marked.
+    def _showAt(self, node, hit: CohortPlace) -> None:
+        """Show a scan at the place, which is marked: in the views of the scan shown before, or in new views beside what
+        the user sees.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown
@@ -134,16 +120,22 @@ class CohortHits(Listener):
         self._showMark(node.GetID())
         self.changed.emit()
 
-    def marker(self, volumeNode):
-        """The mark in a scan, or None."""
-        return self.scene.GetNodeByID(self._markers.get(volumeNode.GetID(), ""))
-
     def _showMark(self, volumeId: str) -> None:
         volume, marker = (self.scene.GetNodeByID(each) for each in (volumeId, self._markers[volumeId]))
         if marker is not None and volume is not None:
             Views.showOnlyIn(marker.GetDisplayNode(), self.scene, volume)
         elif marker is not None:
             marker.GetDisplayNode().SetVisibility(False)  # its scan was deleted
+
+    def _forgetAll(self) -> None:
+        """The scans go with the scene; the places stay."""
+        self._shown = None
+        markers = [self.scene.GetNodeByID(nodeId) for nodeId in self._markers.values()]
+        self._markers = {}
+        for node in markers:
+            if node is not None:
+                self.scene.RemoveNode(node)
+        self.changed.emit()
 
 
 def _read(scan: str) -> Volume:

@@ -1,4 +1,4 @@
-"""The section "Cohort": the places that `anatemb cohort find` has written, and their scans loaded by a double click."""
+"""The section "Cohort": places that `anatemb cohort find` has written; a double click loads the scan of one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CohortPanel(Listener):
 
     def __init__(self, ui, hits: CohortHits, session: Session) -> None:
         self.ui, self.hits, self._session = ui, hits, session
-        self._sentence = ""  # what went wrong last
+        self._sentence = ""  # the last message
         self._listed: list[CohortPlace] = []
         table = ui.cohortTable
         setColumns(table, [_("Scan"), _("Probability"), _("Error")])
@@ -42,7 +42,7 @@ class CohortPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show what is known now."""
+        """Show the places, and the scan that is being read."""
         hits, table = self.hits, self.ui.cohortTable
         if self._listed != hits.places[:_MOST]:
             self._listed = hits.places[:_MOST]

@@ -53,4 +53,4 @@ def _write_places(folder):
 
 
 def _volume(number: int):
-    return slicer.mrmlScene.GetFirstNodeByName(f"patient_{number}.nii")
+    return slicer.mrmlScene.GetFirstNodeByName(f"patient_{number}")

@@ -58,7 +58,7 @@ def test_a_scan_is_read_and_shown_at_its_place(scene, hits, table):
     hits.show(hits.places[0])
     settle(hits)
     (node,) = ctVolumes(scene)
-    assert node.GetName() == "patient 0.nii"
+    assert node.GetName() == "patient 0"
     assert np.array_equal(slicer.util.arrayFromVolume(node), patient(0).volume.voxels)
     assert np.allclose(ijkToRas(node), patient(0).volume.ijk_to_ras)
     assert Views.viewsOf(scene, node) == views
@@ -80,7 +80,7 @@ def test_the_next_one_takes_its_views_and_a_scan_is_read_once(scene, hits, table
     assert hits.loading is None
     assert len(ctVolumes(scene)) == 3
     assert Views.volumeIn(scene, kept) is other
-    assert Views.volumeIn(scene, shown).GetName() == "patient 0.nii"
+    assert Views.volumeIn(scene, shown).GetName() == "patient 0"
 
 
 def test_what_cannot_be_read_is_a_sentence(scene, hits, table):
@@ -141,3 +141,9 @@ def test_a_table_that_the_command_wrote_is_read(tmp_path):
     assert first.place.tolist() == [1.5, -2.0, 3.0]
     assert (second.scan, second.probability, second.errorMm) == ('"c"#1.2', None, None)
     assert third.place is None
+
+
+def test_scans_of_one_file_name_are_told_apart_by_their_folders(tmp_path):
+    path = tmp_path / "places.csv"
+    path.write_text(HEADER + "".join(f"/scans/{folder}/ct.nii.gz,matched,,,1,2,3\n" for folder in ("one", "two")))
+    assert [each.name for each in readPlaces(path)] == ["one_ct", "two_ct"]

@@ -1,0 +1,110 @@
+"""Words as steps, a place each; the answer to a step in one scan; and the name of a point: all without a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from .PlaceRegion import Region
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from AnatomicalEmbedding.words import Mention, Place, PlaceFinder
+    from AnatomicalEmbedding.words.qualifiers import Qualifier
+
+_MOST_STEPS = 60  # places of one text
+_LIKELY = 0.5  # probability of a name at a point, at least
+
+
+@dataclass(frozen=True)
+class Step:
+    """One place of the words. name: of the term. words: as written. negated: the words say that a finding, or the
+    place, is absent. remark: a further statement of the words, for people, or "".
+    """
+
+    name: str
+    words: str
+    qualifier: Qualifier | None
+    negated: bool
+    remark: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundPlace:
+    """A place in one scan. world: (3,) mm, or None where the scan does not show it."""
+
+    place: Place
+    region: Region | None
+    world: np.ndarray | None
+
+    @property
+    def text(self) -> str:
+        """A sentence for people."""
+        place = self.place
+        if self.world is None:
+            return f"not in this scan{f'; it lies {place.side} to it' if place.side else ''}"
+        if place.status == "uncertain" and place.remark:
+            return f"not certain ({percent(place.probability)}): {place.remark}"
+        found = f"partly in this scan; the rest lies {place.side} to it" if place.side else "found"
+        return f"{found}{f'; {place.doubt}' if place.doubt else ''} ({percent(place.probability)})"
+
+
+def stepsOf(text: str) -> tuple[list[Step], list[str]]:
+    """The places that a typed text names, and a sentence for each part that is not understood."""
+    from AnatomicalEmbedding.words import not_understood, parse_query
+
+    parts = parse_query(_ended(text))
+    missed = [not_understood(part.text) for part in parts if not part.mentions]
+    return steps([mention for part in parts for mention in part.mentions]), missed
+
+
+def _ended(text: str) -> str:
+    """A text that only begins a place, completed: by its only completion, or the only one that ends its last word."""
+    from AnatomicalEmbedding.words import completions, parse
+
+    offers = [] if parse(text) else completions(text)
+    ending = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
+    return next((each[0] for each in (offers, ending) if len(each) == 1), text)
+
+
+def steps(mentions: Sequence[Mention]) -> list[Step]:
+    """The places of mentions, each once."""
+    found = [
+        Step(name, each.text, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places
+    ]
+    return list(dict.fromkeys(found))[:_MOST_STEPS]
+
+
+def titleOf(step: Step) -> str:
+    """Name of a place, as "lower lobe of the left lung"."""
+    from AnatomicalEmbedding.words import load_terms
+
+    title = load_terms()[step.name].title
+    return title if step.qualifier is None else f"{step.qualifier.text} {title}"
+
+
+def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
+    """The name of a probability of at least a half; else two names that reach it together; else ""."""
+    from AnatomicalEmbedding.errors import PointsError
+    from AnatomicalEmbedding.words import load_terms
+
+    try:
+        found = finder.name_at(point)
+    except PointsError:  # the point lies outside the scan
+        return ""
+    for each in found:
+        if each.probability >= _LIKELY:
+            return f"{each.title}, {percent(each.probability)}"
+    for one, other in combinations(found, 2):
+        related = other.name in load_terms().ancestors(one.name) or one.name in load_terms().ancestors(other.name)
+        if not related and one.probability + other.probability >= _LIKELY:
+            return f"{one.title} or {other.title}, {percent(one.probability + other.probability)}"
+    return ""
+
+
+def percent(share: float) -> str:
+    """A share of one, as "84 %"."""
+    return f"{100 * share:.0f} %"
