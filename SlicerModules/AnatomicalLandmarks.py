@@ -93,18 +93,18 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ScriptedLoadableModuleWidget.setup(self)
         uiWidget = self.openPanel(self.resourcePath("UI/AnatomicalLandmarks.ui"))
         scene, store = slicer.mrmlScene, self.session.store
-        self.logic = self.closing(AnatomicalLandmarksLogic().landmarks(scene, store))
+        self.logic = self.closing(LandmarkLogic(scene, store))
         self.crosshair = self.closing(AnatomicalCrosshair(scene, store))
-        self.words = self.closing(AnatomicalLandmarksLogic().words(scene, store))
+        self.words = self.closing(WordSearch(scene, store))
         self.findPanel = self.closing(FindPanel(self.ui, self.words, self.session))
-        self.hits = self.closing(AnatomicalLandmarksLogic().hits(scene))
+        self.hits = self.closing(CohortHits(scene))
         self.cohortPanel = self.closing(CohortPanel(self.ui, self.hits, self.session))
         self.scanChoice = ScanForm(scene, self.ui.targetSelector)
         self._targets = []
         self.preparation = self.closing(PreparationPanel(self.ui.preparationArea.layout(), self.session))
         self.matchTable = self.closing(MatchTable(self.ui.matchArea.layout(), self.logic))
         self.ui.statusLabel.visible = self.ui.nameLabel.visible = False
-        self.alignment = self.closing(AnatomicalLandmarksLogic().alignment(scene, store))
+        self.alignment = self.closing(AlignmentLogic(scene, store))
         self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
         self.viewButtons = ViewPanel(self.ui.windowArea.layout(), scene, self._scans)
@@ -282,26 +282,10 @@ def _ifHere(node):
 
 
 class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `AnatomicalLandmarksLogic().landmarks(slicer.mrmlScene, MapStore(slicer.mrmlScene))`."""
+    """The parameter node. Scripts use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))`."""
 
     def getParameterNode(self):
         return AnatomicalLandmarksParameterNode(super().getParameterNode())
-
-    def landmarks(self, scene, store):
-        """The logic that pairs points with their answers; needs no panel."""
-        return LandmarkLogic(scene, store)
-
-    def words(self, scene, store):
-        """The search for what words name, in all scans; needs no panel."""
-        return WordSearch(scene, store)
-
-    def hits(self, scene):
-        """Places in the scans of a cohort, and the scans loaded at them; needs no panel."""
-        return CohortHits(scene)
-
-    def alignment(self, scene, store):
-        """The logic that lays one volume on another; needs no panel."""
-        return AlignmentLogic(scene, store)
 
 
 class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
@@ -328,7 +312,7 @@ class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
             for n, patient in enumerate(patients, start=1)
         ]
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        landmarks = AnatomicalLandmarksLogic().landmarks(slicer.mrmlScene, store)
+        landmarks = LandmarkLogic(slicer.mrmlScene, store)
         try:
             landmarks.setScans(volumes[0], volumes[1:])
             landmarks.prepare()

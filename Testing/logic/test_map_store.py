@@ -1,8 +1,6 @@
 """Maps of a scene's volumes: made in the background, dropped with what they were made from, nothing stale."""
 
 import gc
-import importlib
-import sys
 import threading
 import time
 import weakref
@@ -13,7 +11,7 @@ import slicer.util
 from scans import add_patient, finish, make_store
 
 from AnatomicalEmbedding.errors import CancelledError
-from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine, isImported
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
 from AnatomicalEmbeddingLib.shared.maps.MapStore import EMPTY, FAILED, READY, MapStore
 
 
@@ -181,16 +179,3 @@ def test_a_closed_store_has_no_thread_and_no_observers(scene, map_folder):
     store.changed.connect(told.append)
     scene.Clear(0)
     assert told == []
-
-
-def test_a_package_counts_as_imported_only_at_the_end_of_its_import(tmp_path, monkeypatch):
-    """It is in sys.modules from the first instant on."""
-    name = "asks_while_it_is_imported"
-    (tmp_path / f"{name}.py").write_text(
-        f"import sys\nfrom AnatomicalEmbeddingLib.shared.maps.Engine import isImported\n"
-        f"seen = '{name}' in sys.modules, isImported('{name}')\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert importlib.import_module(name).seen == (True, False)
-    assert isImported(name)
-    del sys.modules[name]

@@ -250,4 +250,4 @@ def test_closing_the_scene_or_deleting_a_scan_is_harmless(scene, views, crosshai
     scene.Clear(0)
     crosshair._clock.now += 1
     crosshair.poll()
-    assert crosshair._markers == {}
+    assert scene.GetFirstNodeByName("Anatomical crosshair") is None

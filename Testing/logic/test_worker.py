@@ -13,7 +13,8 @@ from AnatomicalEmbeddingLib.shared.maps.Worker import Worker, waitForEnded
 def worker():
     made = Worker()
     yield made
-    assert made.stop()
+    made.end()
+    assert waitForEnded()
 
 
 def events_of(worker: Worker, seconds: float = 5.0) -> list:

@@ -28,11 +28,10 @@ class NamedMap(str):
 
 
 class InstantEngine(Engine):
-    """Embeds at once. missing, warning, weights: what the user's computer is like. noted: of every scan."""
+    """Embeds at once. missing, weights: what the user's computer is like. noted: of every scan."""
 
     noted: ClassVar[tuple[str, ...]] = ()
     missing: ClassVar[list[str]] = []
-    warning: ClassVar[str | None] = None
     weights: ClassVar[Path | None] = None
     released: ClassVar[int] = 0
 
@@ -42,9 +41,6 @@ class InstantEngine(Engine):
 
     def weightsPath(self) -> Path:
         return type(self).weights or super().weightsPath()
-
-    def memoryWarning(self) -> str | None:
-        return type(self).warning
 
     def embed(self, volume, progress, cancelled):
         progress(0.4, "embedding")
@@ -84,7 +80,6 @@ def fresh(engine: type[InstantEngine]) -> type[InstantEngine]:
         {
             "missing": [],
             "noted": (),
-            "warning": None,
             "weights": None,
             "released": 0,
             "go": threading.Event(),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import slicer.util
 
 from ..shared import Views
-from ..shared.Marker import addMarker
+from ..shared.Markers import Markers
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import freeName
 from ..shared.Signal import Listener, Signal
@@ -42,8 +42,7 @@ class CohortHits(Listener):
         self._job = SceneJob(scene)
         self._job.reported.connect(self.reported.emit)
         self._shown = None  # the volume that the next one replaces in the views
-        self._markers: dict[str, str] = {}  # by volume ID
-        self._views: list = []
+        self._markers = Markers(scene, "Place in a cohort", _COLOUR)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.atEnd(self._job.close, self._forgetAll)
 
@@ -75,15 +74,11 @@ class CohortHits(Listener):
     def poll(self) -> None:
         """Continue, and let marks follow their scans into other views; to be called a few times a second."""
         self._job.poll()
-        now = Views.backgrounds(self.scene) if self._markers else []
-        if now != self._views:
-            self._views = now
-            for volumeId in self._markers:
-                self._showMark(volumeId)
+        self._markers.follow()
 
     def marker(self, volumeNode):
         """The mark in a scan, or None."""
-        return self.scene.GetNodeByID(self._markers.get(volumeNode.GetID(), ""))
+        return self._markers.of(volumeNode)
 
     def _load(self, hit: CohortPlace) -> Steps[None]:
         try:
@@ -114,27 +109,13 @@ class CohortHits(Listener):
         self._shown = node
         world = toWorld(node, hit.place)[0]
         Views.jump(self.scene, node, world, atMostMm=_ACROSS_MM)
-        if self.marker(node) is None:
-            self._markers[node.GetID()] = addMarker(self.scene, "Place in a cohort", _COLOUR).GetID()
-        self.marker(node).SetNthControlPointPositionWorld(0, *world)
-        self._showMark(node.GetID())
+        self._markers.put(node, world)
         self.changed.emit()
-
-    def _showMark(self, volumeId: str) -> None:
-        volume, marker = (self.scene.GetNodeByID(each) for each in (volumeId, self._markers[volumeId]))
-        if marker is not None and volume is not None:
-            Views.showOnlyIn(marker.GetDisplayNode(), self.scene, volume)
-        elif marker is not None:
-            marker.GetDisplayNode().SetVisibility(False)  # its scan was deleted
 
     def _forgetAll(self) -> None:
         """The scans go with the scene; the places stay."""
         self._shown = None
-        markers = [self.scene.GetNodeByID(nodeId) for nodeId in self._markers.values()]
-        self._markers = {}
-        for node in markers:
-            if node is not None:
-                self.scene.RemoveNode(node)
+        self._markers.clear()
         self.changed.emit()
 
 

@@ -1,4 +1,4 @@
-"""The anatomical crosshair: the place under the mouse in one scan, shown in all others while the mouse moves."""
+"""The anatomical crosshair: all scans show the place that is under the mouse in one of them, while the mouse moves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ..shared import Views
 from ..shared.maps.MapStore import MapStore
-from ..shared.Marker import addMarker
+from ..shared.Markers import Markers
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import fromWorld, toWorld
 
@@ -18,9 +18,8 @@ _COLOUR = (0.2, 0.85, 1.0)
 class AnatomicalCrosshair(Listener):
     """Follows the scene's crosshair node, which the application moves with the mouse.
 
-    volumes: the scans that follow each other, where they are embedded. One small marker a scan is kept in the scene
-    while it is on; none is saved or offered in selectors. `poll` shows the last place where updates came too fast.
-    moved(volumeNode, pointWorld): the mouse is at another place of a scan.
+    volumes: the scans that follow each other, if they have maps. moved(volumeNode, pointWorld): the mouse is at another
+    place of a scan. `poll` shows the last place where the mouse was too fast.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +29,7 @@ class AnatomicalCrosshair(Listener):
         self._clock, self._last = clock, -1.0
         self._pending: tuple | None = None
         self._observed: tuple | None = None
-        self._markers: dict[str, str] = {}
+        self._markers = Markers(scene, "Anatomical crosshair", _COLOUR)
         self.observe(scene, scene.StartCloseEvent, self._onClosing)
         self.atEnd(lambda: self.setEnabled(False))
 
@@ -50,14 +49,14 @@ class AnatomicalCrosshair(Listener):
             self._forget()
 
     def poll(self) -> None:
-        """Show the latest place if it has not been shown."""
+        """Show the latest place, if it has not been shown."""
         if self._pending is not None and self._clock() - self._last >= _INTERVAL:
             place, self._pending = self._pending, None
             self._last = self._clock()
             self.follow(*place)
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
-        """Show the place of a world point of one scan in all others; the slice view `sliceNode` stays as it is."""
+        """Show a world point of one scan in all others. sliceNode: a slice view that stays as it is."""
         self.moved.emit(volumeNode, pointWorld)
         source = self.store.map(volumeNode)
         others = [n for n in self.volumes if n is not volumeNode and self.store.map(n) is not None]
@@ -65,18 +64,18 @@ class AnatomicalCrosshair(Listener):
         if source is None or not others or not source.contains(place)[0]:
             return
         found = self.store.engine.match(source, place, [self.store.map(node) for node in others], "fast")
-        self._hide(volumeNode)
+        self._markers.hide(volumeNode)
         for node, matches in zip(others, found, strict=True):
             if matches.status is not None and matches.status[0] == "absent":
-                self._hide(node)
+                self._markers.hide(node)
                 continue
             world = toWorld(node, matches.points_ras)[0]
-            self._mark(node, world)
+            self._markers.put(node, world)
             Views.jump(self.scene, node, world, centre=False, without=sliceNode)
 
     def marker(self, volumeNode):
-        """The marker's node in a scan, or None."""
-        return self.scene.GetNodeByID(self._markers.get(volumeNode.GetID(), ""))
+        """The mark in a scan, or None."""
+        return self._markers.of(volumeNode)
 
     def _onCursor(self, caller, event: str) -> None:
         xyz, ras = [0.0] * 3, [0.0] * 3
@@ -92,23 +91,6 @@ class AnatomicalCrosshair(Listener):
         self.volumes = []
         self._forget()
 
-    def _mark(self, volumeNode, world: Sequence[float]) -> None:
-        node = self.marker(volumeNode)
-        if node is None:
-            node = addMarker(self.scene, "Anatomical crosshair", _COLOUR)
-            self._markers[volumeNode.GetID()] = node.GetID()
-        Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
-        node.GetDisplayNode().SetVisibility(True)
-        node.SetNthControlPointPositionWorld(0, *world)
-
-    def _hide(self, volumeNode) -> None:
-        node = self.marker(volumeNode)
-        if node is not None:
-            node.GetDisplayNode().SetVisibility(False)
-
     def _forget(self) -> None:
-        markers = [self.scene.GetNodeByID(nodeId) for nodeId in self._markers.values()]
-        self._markers, self._pending = {}, None
-        for node in markers:
-            if node is not None:
-                self.scene.RemoveNode(node)
+        self._pending = None
+        self._markers.clear()

@@ -50,7 +50,7 @@ class Scans:
         self._reading: dict[int, _Job] = {}
         self._jobs = count()
         self._about: dict[str, str] = {}
-        session.at_end(self._worker.stop)
+        session.at_end(self._worker.end)
 
     # -- coming and going --------------------------------------------------------------------------------------------
 

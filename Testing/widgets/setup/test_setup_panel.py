@@ -45,19 +45,6 @@ def test_missing_weights_open_the_section_and_are_named(open_panel, settings, tm
 # -- device
 
 
-def test_a_device_that_is_not_there_gives_a_sentence(kit, open_panel, monkeypatch):
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    panel = open_panel(True)
-    choose(kit, panel.ui.deviceSelector, "cuda")
-    assert shown(panel.ui.deviceStatus) == "device 'cuda' is not available here; choose auto or cpu."
-    assert not panel.ui.deviceStatus.isHidden()
-    choose(kit, panel.ui.deviceSelector, "cpu")
-    assert panel.ui.deviceStatus.isHidden()
-    assert list(kit.dialogs) == []
-
-
 # -- maps on disk
 
 
@@ -99,21 +86,3 @@ def test_panels_of_several_modules_follow_each_other(kit, open_panel):
     choose(kit, first.ui.deviceSelector, "cpu")
     assert second.ui.weightsSelector.currentText == "ape-ct-v3"
     assert second.ui.deviceSelector.currentText == "Processor (CPU)"
-
-
-def test_the_panel_asks_nothing_of_torch_while_a_worker_imports_it(session, open_panel, monkeypatch):
-    """Whoever asks then waits for the worker, and Slicer with it."""
-    import torch
-
-    from AnatomicalEmbeddingLib.shared.panels import SetupPanel
-
-    asked = []
-    monkeypatch.setattr(SetupPanel, "deviceProblem", lambda device: asked.append(device) or "")
-    monkeypatch.setattr(torch.__spec__, "_initializing", True, raising=False)
-    panel = open_panel(True)
-    session.tick()
-    panel.refresh()
-    assert asked == []
-    monkeypatch.setattr(torch.__spec__, "_initializing", False)
-    session.tick()
-    assert asked == ["auto"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-_SMALL_GPU_BYTES = 4 * 2**30
 
 
 class Choice(NamedTuple):
@@ -32,14 +30,6 @@ class Choice(NamedTuple):
     device: str = "auto"
     cacheFolder: str | None = ""
     cacheLimitMb: int = 2048
-
-
-def isImported(name: str) -> bool:
-    """Has a package been imported to its end? It is in `sys.modules` from the first instant of its import, and whoever
-    uses it before the last waits for it.
-    """
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    return spec is not None and not getattr(spec, "_initializing", False)
 
 
 class Engine:
@@ -121,20 +111,6 @@ class Engine:
         from AnatomicalEmbedding.matching.match import match_all
 
         return match_all(template, pointsRas, targets, effort)
-
-    def memoryWarning(self) -> str | None:
-        """A sentence where the chosen GPU has little memory; None elsewhere. Needs torch, loads no weights."""
-        if self.missingPackages():
-            return None
-        import torch
-
-        if self.choice.device in ("cpu", "mps") or not torch.cuda.is_available():
-            return None
-        free, total = torch.cuda.mem_get_info()
-        if total >= _SMALL_GPU_BYTES and free >= _SMALL_GPU_BYTES / 2:
-            return None
-        here = f"{free / 2**30:.1f} of {total / 2**30:.1f} GB"
-        return f"The GPU has {here} free; long scans will be done in parts or on the CPU."
 
     def release(self) -> None:
         """Give the model's memory back; the next use loads it again."""

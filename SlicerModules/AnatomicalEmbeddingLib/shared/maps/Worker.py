@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 Progress = Callable[[float, str], None]
 Work = Callable[[Progress, Callable[[], bool]], object]
-_ending: list[threading.Thread] = []  # asked to end, and perhaps still running
+_ending: list[threading.Thread] = []  # asked to end, some perhaps still running
 
 
 def waitForEnded(seconds: float = 5.0) -> bool:
-    """Wait for the threads of all workers that were asked to end; True when they have ended within the time, which they
-    share: closing Slicer must not take it once for each.
+    """Wait for the threads of all workers that were asked to end; returns whether they have ended within the time.
+
+    They share the time, so that Slicer closes within it, however many they are.
     """
     latest = time.monotonic() + seconds
     for thread in _ending:
@@ -46,7 +47,7 @@ class _Job:
 
 
 class Worker:
-    """Jobs by key, one after the other. The thread starts with the first job and ends with `end` or `stop`."""
+    """Jobs by key, one after the other. The thread starts with the first job and ends with `end`."""
 
     def __init__(self) -> None:
         self._jobs: queue.Queue[_Job | None] = queue.Queue()
@@ -56,7 +57,7 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Is any job queued or running whose end `poll` has not reported?"""
+        """Is any job queued or running, or its end not yet reported by `poll`?"""
         return bool(self._known)
 
     def submit(self, key: Hashable, work: Work) -> None:
@@ -72,7 +73,7 @@ class Worker:
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
-        """Cancel one job, or all; returns their keys. No event of theirs is delivered any more."""
+        """Cancel one job, or all; returns their keys. `poll` reports nothing more of them."""
         keys = [key] if key is not None else list(self._known)
         dropped = [self._known.pop(k) for k in keys if k in self._known]
         for job in dropped:
@@ -80,7 +81,7 @@ class Worker:
         return [job.key for job in dropped]
 
     def poll(self) -> list[Event]:
-        """What has happened since the last call; of each job no more than its latest progress."""
+        """The events since the last call; of each job no more than its latest progress."""
         found: dict[tuple[Hashable, bool], Event] = {}
         while True:
             try:
@@ -95,22 +96,14 @@ class Worker:
                 found.pop((event.key, False), None)
             found[event.key, ended] = event
 
-    def end(self) -> threading.Thread | None:
-        """Cancel everything and ask the thread to end, which `waitForEnded` waits for; returns it."""
+    def end(self) -> None:
+        """Cancel everything and ask the thread to end, which `waitForEnded` waits for."""
         self.cancel()
         thread, self._thread = self._thread, None
         if thread is not None:
             _ending[:] = [*(each for each in _ending if each.is_alive()), thread]
             self._jobs.put(None)
             self._jobs = queue.Queue()
-        return thread
-
-    def stop(self, seconds: float = 5.0) -> bool:
-        """`end`, and wait for it; True when the thread has ended within the time."""
-        thread = self.end()
-        if thread is not None:
-            thread.join(seconds)
-        return thread is None or not thread.is_alive()
 
     def _run(self, jobs: queue.Queue[_Job | None]) -> None:
         while (job := jobs.get()) is not None:

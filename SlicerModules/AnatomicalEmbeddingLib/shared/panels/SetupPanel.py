@@ -15,7 +15,7 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
 from ... import moduleResource
-from ..maps.Engine import DEVICES, isImported
+from ..maps.Engine import DEVICES
 from ..Signal import Listener
 from . import ModuleSettings
 from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
@@ -33,7 +33,6 @@ class SetupPanel(Listener):
         letShrink(self.widget)
         parentLayout.addWidget(self.widget)
         self._ready: bool | None = None
-        self._torchWasLoaded = isImported("torch")
         self._fillDevices()
         self._connect()
         self.refresh()
@@ -59,7 +58,6 @@ class SetupPanel(Listener):
         ui.cacheLimitSpinBox.connect("valueChanged(int)", ModuleSettings.setCacheLimitMb)
         self.widget.connect("contentsCollapsed(bool)", self._onCollapsed)
         self.listen(self.session.chosen, self._onSettings)
-        self.listen(self.session.ticked, self._onTick)
 
     # -- packages ----------------------------------------------------------------------------------------------------
 
@@ -144,22 +142,10 @@ class SetupPanel(Listener):
         fillComboBox(self.ui.deviceSelector, [(device, names[device]) for device in DEVICES], "auto")
 
     def _showDevice(self) -> None:
-        """Asks torch only where it is loaded already: loading it takes seconds."""
-        device = ModuleSettings.choice().device
-        self.ui.deviceSelector.setCurrentIndex(DEVICES.index(device))
-        text = ""
-        if isImported("torch"):
-            problem = deviceProblem(device)
-            warning = None if problem else self.session.store.engine.memoryWarning()
-            text = coloured(problem, BAD) if problem else coloured(warning, WARNING) if warning else ""
-        showText(self.ui.deviceStatus, text)
+        self.ui.deviceSelector.setCurrentIndex(DEVICES.index(ModuleSettings.choice().device))
 
     def _onDevice(self, index: int) -> None:
-        device = self.ui.deviceSelector.itemData(index)
-        if device in ("cuda", "mps") and "torch" not in self._missing():
-            deviceProblem(device)  # loads torch, so that the panel can say so
-        ModuleSettings.setDevice(device)
-        self._showDevice()
+        ModuleSettings.setDevice(self.ui.deviceSelector.itemData(index))
 
     # -- maps on disk ------------------------------------------------------------------------------------------------
 
@@ -228,23 +214,6 @@ class SetupPanel(Listener):
     def _onCollapsed(self, collapsed: bool) -> None:
         if not collapsed:
             self.refresh()
-
-    def _onTick(self) -> None:
-        if not self._torchWasLoaded and isImported("torch"):
-            self._torchWasLoaded = True
-            self._showDevice()
-
-
-def deviceProblem(device: str) -> str:
-    """Why a device cannot be used, as a sentence; "" where it can. Loads torch."""
-    from AnatomicalEmbedding.embedding.device import choose_device
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-    try:
-        choose_device(device)
-    except AnatomicalEmbeddingError as error:
-        return str(error)
-    return ""
 
 
 def _torchText(missing: bool) -> str:
