@@ -18,7 +18,7 @@ from slicer.ScriptedLoadableModule import (
 
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.ModulePanel import ModulePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import installForTraining, missingForTraining
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import install, missingForTraining
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
@@ -90,7 +90,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePane
             self.logic.curves,
             useWeights=ModuleSettings.setWeights,
             missing=missingForTraining,
-            install=installForTraining,
+            install=installMissing,
             showChart=showChart,
         )
         self.panel.form.changed.connect(self._onForm)
@@ -161,6 +161,11 @@ def valuesOf(parameterNode):
     """The settings in a parameter node by name; its lists are its own, a copy is a plain list."""
     values = {name: getattr(parameterNode, name) for name in TrainingSettings().toDict()}
     return values | {"scanFolders": list(values["scanFolders"])}
+
+
+def installMissing():
+    """Install the packages that training lacks."""
+    install(missingForTraining(), ModuleSettings.wheelFolder())
 
 
 def showChart(chartNode):

@@ -5,7 +5,6 @@ import threading
 import time
 import weakref
 
-import numpy as np
 import pytest
 import slicer.util
 from scans import add_patient, finish, make_store
@@ -109,16 +108,6 @@ def test_other_weights_in_mid_computation_leave_no_stale_map(scene, slow):
     assert slow.map(node) == "map by other"
 
 
-def test_some_scans_are_cancelled_and_others_go_on(scene, slow):
-    first, second = add_patient(0), add_patient(1)
-    slow.request([first, second])
-    slow.cancel([first])
-    slow.engine.go.set()
-    finish(slow)
-    assert slow.state(first).status == EMPTY
-    assert slow.state(second).status == READY
-
-
 def test_missing_packages_and_weights_are_reported_and_tried_again(scene, slow):
     node = add_patient(0)
     slow.engine.problem = lambda: "torch is not installed; press Install."
@@ -132,14 +121,6 @@ def test_missing_packages_and_weights_are_reported_and_tried_again(scene, slow):
     slow.request([node])
     finish(slow)
     assert slow.state(node).status == READY
-
-
-def test_a_volume_that_is_no_ct_fails_with_a_sentence(scene, store):
-    node = slicer.util.addVolumeFromArray(np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo")
-    store.request([node])
-    finish(store)
-    assert store.state(node).status == FAILED
-    assert store.state(node).sentence.startswith("Echo:")
 
 
 def test_a_gpu_that_runs_out_of_memory_gives_way_to_the_cpu(scene, map_folder, monkeypatch):

@@ -3,7 +3,6 @@
 import json
 import sys
 import sysconfig
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,22 +102,6 @@ def test_stop_resume_and_finish_count_on_and_leave_weights(run, watch):
     card = read_weights(result.weights).card
     assert (card["steps"], card["scans"]) == (curve.last, ["patient0", "patient1"])
     assert inspectRun(run.runFolder).weights == result.weights
-
-
-@pytest.mark.long
-def test_killed_run_goes_on_and_other_settings_are_refused_by_the_trainer_too(run, watch):
-    first = watch()
-    first.process.start(run)
-    first.until(lambda: len(first.progress) >= 3)
-    first.process.kill()
-    assert first.result().outcome == STOPPED
-    second = watch()
-    second.process.start(replace(run, steps=2))
-    assert (second.result().outcome, second.results[0].steps) == (FINISHED, 2)  # no checkpoint: from the beginning
-    third = watch()
-    third.process.start(replace(run, steps=3))
-    assert third.result().outcome == FAILED
-    assert "another recipe, data, seed or length" in third.results[0].sentence
 
 
 @pytest.mark.parametrize(("absent", "says"), [("torch", "PyTorch"), ("lightning_fabric", "lightning-fabric; press")])

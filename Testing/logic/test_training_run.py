@@ -10,7 +10,6 @@ from training_runs import settings
 from AnatomicalEmbeddingLib.training.TrainingRun import (
     FINISHED,
     FOREIGN,
-    NEW,
     UNFINISHED,
     inspectRun,
     rememberRun,
@@ -39,13 +38,6 @@ def losses(run, steps, minutes):
     put(run, "loss.csv", text="step,loss,learning_rate,minutes\n" + rows)
 
 
-def test_missing_empty_and_no_folder_are_new(tmp_path):
-    assert inspectRun("").stage == NEW
-    assert inspectRun(tmp_path / "none").stage == NEW
-    (tmp_path / ".DS_Store").write_text("")
-    assert inspectRun(tmp_path).stage == NEW
-
-
 def test_folder_with_other_files_is_refused(tmp_path, run):
     (tmp_path / "scans" / "letter.txt").write_text("")
     state = inspectRun(tmp_path / "scans")
@@ -57,13 +49,6 @@ def test_folder_with_other_files_is_refused(tmp_path, run):
 def test_damaged_settings_make_the_folder_foreign(run, text):
     put(run, "run.json", text=text)
     assert inspectRun(run.runFolder).stage == FOREIGN
-
-
-def test_preparation_binds_the_recipe(run):
-    (Path(run.runFolder) / "prepared").mkdir()
-    state = inspectRun(run.runFolder)
-    assert (state.stage, state.steps) == (UNFINISHED, 0)
-    assert "another recipe" in runProblem(replace(run, recipe="ape"), state)
 
 
 def test_unfinished_run_is_found_with_its_settings_and_steps(run):

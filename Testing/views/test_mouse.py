@@ -97,16 +97,6 @@ def test_dragging_an_answer_with_the_mouse_is_a_correction(bench):
     assert abs(bench.found()[0] - before[0] - 20.0) < 4.0
 
 
-def test_a_click_in_the_current_scan_finds_the_place_in_the_prior(bench):
-    bench.place_mode()
-    place = patient(1).points_ras["liver_dome"]
-    bench.views[1].click(place)
-    found = np.array(bench.points.GetNthControlPointPositionWorld(0))
-    assert np.linalg.norm(found - patient(0).points_ras["liver_dome"]) < 9.0
-    assert np.linalg.norm(bench.found() - place) < 2.5
-    assert bench.answer()[1].status == MOVED
-
-
 def test_the_anatomical_crosshair_follows_the_mouse(bench):
     crosshair = AnatomicalCrosshair(bench.scene, bench.store)
     crosshair.volumes = bench.volumes

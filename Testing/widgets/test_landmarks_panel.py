@@ -6,8 +6,6 @@ import slicer
 import vtk
 from scans import add_patient, patient
 
-CROSSHAIR_KEY = "Ctrl+Shift+X"
-
 
 @pytest.fixture
 def panel(kit, map_folder):
@@ -42,41 +40,12 @@ def cell(panel, row, column):
     return panel.matchTable.widget.item(row, column).text()
 
 
-def test_the_place_button_drives_the_mouse_mode_of_the_chosen_list(kit, panel):
-    assert not panel.ui.placeWidget.isEnabled()
-    points = new_list(panel)
-    assert panel.ui.placeWidget.currentNode() is points
-    panel.ui.placeWidget.setPlaceModeEnabled(True)
-    interaction = kit.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
-    assert interaction.GetCurrentInteractionMode() == interaction.Place
-    assert kit.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton").GetActivePlaceNodeID() == points.GetID()
-    panel.exit()
-    assert interaction.GetCurrentInteractionMode() != interaction.Place
-
-
-def test_targets_can_be_chosen_one_by_one(panel):
-    panel.ui.allTargetsCheckBox.checked = False
-    panel.ui.targetSelector.setCheckState(node("Other"), 0)
-    assert [target.GetName() for target in panel.logic.targets] == ["Current"]
-    panel.ui.allTargetsCheckBox.checked = True
-    assert [target.GetName() for target in panel.logic.targets] == ["Current", "Other"]
-
-
 def test_scans_that_are_loaded_once_the_module_is_open_are_template_and_targets(kit):
     panel = kit.open(kit.load_module("AnatomicalLandmarks"))
     first, second = add_patient(0, "First"), add_patient(1, "Second")
     kit.spin(lambda: panel.logic.template is first and panel.logic.targets == [second])
     assert panel.ui.templateSelector.currentNode() is first
     assert panel.ui.gridButton.enabled
-
-
-def test_a_point_outside_is_a_sentence_in_the_panel(kit, panel):
-    prepare(kit, panel)
-    points = new_list(panel)
-    points.AddControlPointWorld(vtk.vtkVector3d(0, 0, 9000), "lost")
-    assert "lost: outside Prior" in panel.ui.statusLabel.text
-    assert cell(panel, 0, 1) == "outside"
-    assert not kit.dialogs
 
 
 @pytest.mark.parametrize(
@@ -104,47 +73,6 @@ def test_a_volume_that_is_no_ct_is_named_and_the_others_go_on(kit, panel):
     assert all(text.endswith("mm") for text in texts[:2])
 
 
-def test_the_crosshairs_key_does_nothing_while_there_is_nothing_to_follow(kit, panel):
-    for name in ("Prior", "Current", "Other", "Echo"):
-        found = kit.scene.GetFirstNodeByName(name)
-        if found is not None:
-            kit.scene.RemoveNode(found)
-    assert not panel.ui.crosshairCheckBox.enabled
-    kit.press(panel, CROSSHAIR_KEY)
-    assert not panel.crosshair.enabled
-
-
-def test_parameters_and_answers_survive_an_mrb(kit, panel, tmp_path):
-    prepare(kit, panel)
-    place(new_list(panel), "carina")
-    panel.ui.liveCheckBox.checked = True
-    panel.ui.jumpCheckBox.checked = False
-    panel.ui.allTargetsCheckBox.checked = False
-    panel.ui.targetSelector.setCheckState(node("Other"), 0)
-    before = cell(panel, 0, 1)
-    kit.save_scene(tmp_path / "scene.mrb")
-    kit.load_scene(tmp_path / "scene.mrb")
-    ui = panel.ui
-    assert (ui.liveCheckBox.checked, ui.jumpCheckBox.checked, ui.allTargetsCheckBox.checked) == (True, False, False)
-    assert [target.GetName() for target in panel.logic.targets] == ["Current"]
-    assert ui.pointsSelector.currentNode().GetName() == "Landmarks"
-    assert cell(panel, 0, 1) == before
-
-
-def test_deleting_scans_and_lists_keeps_the_panel_working(kit, panel):
-    prepare(kit, panel)
-    place(new_list(panel), "carina")
-    kit.scene.RemoveNode(node("Current"))
-    kit.process_events()
-    assert panel.matchTable.widget.columnCount == 2
-    kit.scene.RemoveNode(node("Landmarks"))
-    kit.process_events()
-    assert panel.matchTable.widget.rowCount == 0
-    kit.scene.RemoveNode(node("Prior"))
-    kit.process_events()
-    place(new_list(panel), "carina")
-
-
 def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):
     from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
@@ -157,12 +85,3 @@ def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):
     panel.ui.allTargetsCheckBox.checked = False
     panel.ui.targetSelector.setCheckState(crop, 2)
     assert crop in panel.logic.targets
-
-
-def test_a_ticked_scan_whose_answers_are_deleted_is_matched_again(kit, panel):
-    prepare(kit, panel)
-    place(new_list(panel), "carina")
-    before = list(panel.logic.targets)
-    kit.scene.RemoveNode(panel.logic.answersIn(before[0]).node)
-    panel.session.tick()
-    assert list(panel.logic.targets) == before == list(panel._parameterNode.targets)

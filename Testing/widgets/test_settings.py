@@ -78,20 +78,6 @@ def test_what_cannot_be_used_counts_as_not_stored(settings, key, stored):
     assert settings.choice() == Choice()
 
 
-def test_an_unknown_device_is_refused(settings):
-    with pytest.raises(ValueError, match="abacus"):
-        settings.setDevice("abacus")
-    assert settings.choice().device == "auto"
-
-
-@pytest.mark.parametrize("value", [7, "text"])
-def test_panels_keep_settings_of_their_own(settings, value):
-    settings.setValue("panel/own", value)
-    found = settings.value("panel/own", type(value)())
-    assert found == value
-    assert type(found) is type(value)
-
-
 # -- session
 
 

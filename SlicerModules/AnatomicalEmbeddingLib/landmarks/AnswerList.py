@@ -1,4 +1,4 @@
-"""The answers in one volume: a point list of the scene, and what is known of each answer, kept on the node itself.
+"""The answers in one volume: a point list of the scene, which also stores status and error of each answer.
 
 The list follows the volume's parent transform, so its own coordinates are the volume's RAS mm, as the engine gives
 them. Matched answers are selected points (green), uncertain ones are not (amber), those not in the scan are Missing.
@@ -46,7 +46,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What is known of the answer, as a sentence for descriptions and tool tips."""
+        """The answer as a sentence, for descriptions and tool tips."""
         if self.status == MOVED:
             return "placed by hand" + (", before the template's point was moved" if self.outdated else "")
         if self.status == REMOVED:
@@ -89,19 +89,19 @@ class AnswerList:
         return self.node.GetNodeReference(VOLUME_ROLE)
 
     def follow(self) -> None:
-        """Lie below the same parent transform as the volume."""
+        """Put the list below the parent transform of the volume."""
         wanted = self.volumeNode.GetTransformNodeID()
         if self.node.GetTransformNodeID() != wanted:
             self.node.SetAndObserveTransformNodeID(wanted)
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """A copy of what is known, by the ID of the template's point."""
+        """The answers by the ID of the template's point; a copy."""
         text = self.node.GetAttribute(_ATTRIBUTE)
         return {key: Answer(**values) for key, values in json.loads(text).items()} if text else {}
 
     def keep(self, answers: dict[str, Answer]) -> None:
-        """Remember what is known of the answers, by the ID of the template's point."""
+        """Store the answers on the node, by the ID of the template's point."""
         text = json.dumps({key: asdict(answer) for key, answer in answers.items()})
         if text != self.node.GetAttribute(_ATTRIBUTE):
             self.node.SetAttribute(_ATTRIBUTE, text)
@@ -123,7 +123,7 @@ class AnswerList:
         return answer
 
     def show(self, answer: Answer) -> None:
-        """Status and text of an answer on its point."""
+        """Show status and text of an answer at its point."""
         node, index = self.node, self.node.GetControlPointIndexByID(answer.pointId)
         node.SetNthControlPointDescription(index, answer.text)
         node.SetNthControlPointSelected(index, answer.status in (MATCHED, MOVED) and not answer.outdated)
@@ -141,7 +141,7 @@ class AnswerList:
             self.node.SetNthControlPointLabel(index, label)
 
     def sourceOf(self, pointId: str) -> str | None:
-        """ID of the template's point that one of our points answers, or None."""
+        """ID of the template's point that a point of this list answers, or None."""
         return next((source for source, answer in self.answers.items() if answer.pointId == pointId), None)
 
     def worldOf(self, answer: Answer):
@@ -163,5 +163,5 @@ def _uniqueId(node, index: int) -> str:
 
 
 def isAnswers(listNode) -> bool:
-    """Does a point list hold answers, not points of the user's?"""
+    """Does a point list hold answers, rather than points of the user?"""
     return listNode.GetNodeReference(SOURCE_ROLE) is not None or listNode.GetAttribute(_ATTRIBUTE) is not None

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def definedIds(listNode) -> list[str]:
-    """IDs of the points that have a position, in order; those that only follow the mouse have none."""
+    """IDs of the points that have a position, in order; without a point that only follows the mouse."""
     count = range(listNode.GetNumberOfControlPoints())
     return [
         listNode.GetNthControlPointID(n)
@@ -30,6 +30,7 @@ def makeIdsUnique(listNode) -> None:
 
 
 def labelOf(listNode, pointId: str) -> str:
+    """Label of a point."""
     return listNode.GetNthControlPointLabel(listNode.GetControlPointIndexByID(pointId))
 
 

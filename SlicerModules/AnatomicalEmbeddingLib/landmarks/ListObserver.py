@@ -1,4 +1,4 @@
-"""What the user does to a point list, apart from the many events that it comes as."""
+"""The user's edits of a point list, told from the many events that each edit causes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .ControlPoints import isPreview
 
 
 class ListObserver:
-    """placed(index): a point got its place. moved(index): it was dragged and released. dragging(index): while it is.
+    """Calls placed(index) when a point got its place, dragging(index) while it is dragged, moved(index) when it is
+    released, edited() when points were removed or several placed at once, and previewed(index) while a new point
+    follows the mouse. ignored(): are the present changes our own?
 
-    edited(): a point was removed. Other changes, labels above all, come as storms and only set a mark; see
-    `takeDirty`. ignored(): whether the changes are our own. previewed(index): a point follows the mouse before it is
-    placed, which counts as nothing else.
+    Other changes, mostly of labels, come in great numbers: `takeDirty` reports them.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ListObserver:
         return self._inHand
 
     def takeDirty(self) -> bool:
-        """Has something else changed since the last call, and is nothing in hand? Clears the mark if so."""
+        """Were there other changes since the last call? False while a point is dragged, and then true afterwards."""
         dirty = self._dirty and not self._inHand
         self._dirty = self._dirty and not dirty
         return dirty
@@ -99,7 +99,7 @@ class ListObserver:
                 self._dragging(index)
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Where each point is. The mouse's events do not state which point they are about."""
+        """Position of each point by its ID. The events of a drag do not state the point."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))
@@ -107,7 +107,7 @@ class ListObserver:
         }
 
     def _changed(self) -> list[int]:
-        """Points that are not where they were when the drag began."""
+        """Points that are elsewhere than when the drag began."""
         places = enumerate(self._places().items())
         return [n for n, (pointId, place) in places if self._before.get(pointId) != place]
 

@@ -1,4 +1,4 @@
-"""The table of matches: a row for each landmark, a column for each scan, with what each answer is worth."""
+"""The table of matches: a row for each landmark, a column for each scan, with the expected error of each answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MatchTable(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show what the logic knows now."""
+        """Show the rows of the logic."""
         self._rows, targets = self.logic.rows(), self.logic.targets
         headers = [_("Landmark"), *(node.GetName() for node in targets)]
         with self._filling:
@@ -86,7 +86,7 @@ class MatchTable(Listener):
         self.logic.matchAgain([pointId], node, corrections=True)
 
     def _shown(self, row: Row, node) -> tuple[str, str, str | None]:
-        """Text, tool tip and background of an answer, or of the lack of one."""
+        """Text, tool tip and background of a cell, with or without an answer."""
         answer = row.answers.get(node.GetID())
         if answer is not None:
             sign, colour = _LOOKS[answer.status]

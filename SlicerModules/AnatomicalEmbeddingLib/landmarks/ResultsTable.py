@@ -11,7 +11,7 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 
 def writeResults(scene, logic: LandmarkLogic):
-    """The table node of a logic's matches, made or brought up to date: a row for each point and scan, world RAS mm."""
+    """Write all matches into the logic's table node, which is made if need be: a row a point and scan, world RAS mm."""
     node = _find(scene, logic.points)
     if node is None:
         node = scene.AddNewNodeByClass("vtkMRMLTableNode", f"{logic.points.GetName()} matches")
@@ -35,7 +35,7 @@ def writeResults(scene, logic: LandmarkLogic):
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
-    """Texts of COLUMNS. place: (3,) in the world, None where there is none. answer: None for the template's point."""
+    """Texts of COLUMNS. place: (3,) world mm, None where no point is shown. answer: None for the template's point."""
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
     status, worth = "template", ("", "")
     if answer is not None:

@@ -31,7 +31,7 @@ class CtWindows:
         self._last: dict[str, tuple[float, float]] = {}
 
     def poll(self, volumeNodes: Sequence) -> None:
-        """To be called a few times a second."""
+        """Choose and pass on windows; to be called a few times a second."""
         shown = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
         for node in shown:
             _chooseOnce(node)

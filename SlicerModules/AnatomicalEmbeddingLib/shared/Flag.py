@@ -1,10 +1,10 @@
-"""A flag that is up while something goes on."""
+"""A flag that is true inside a `with` block."""
 
 from __future__ import annotations
 
 
 class Flag:
-    """True inside `with flag:`, where one may be inside another; False elsewhere."""
+    """True inside `with flag:`, also after an inner block has ended; False elsewhere."""
 
     def __init__(self) -> None:
         self._depth = 0

@@ -12,7 +12,7 @@ STATUS_WORDS = {  # statuses of `AnswerList`
 
 
 def errorText(errorMm: float | None, probability: float | None = None) -> str:
-    """The expected error, and the probability of at most 10 mm, as part of a sentence. None: the weights state none."""
+    """Expected error and probability of at most 10 mm, as part of a sentence. errorMm: None where it is not known."""
     if errorMm is None:
         return "these weights do not state the error to expect"
     within = "" if probability is None else f", {100 * probability:.0f} % within 10 mm"

@@ -12,9 +12,9 @@ _HIDDEN = "AnatomicalEmbedding.Hidden"  # of an item: its node is not for users
 
 
 def nodesOf(scene, className: str) -> list:
-    """Nodes of a class, and of those derived from it, in the scene's order.
+    """Nodes of a class and its derived classes, in the scene's order.
 
-    `slicer.util.getNodesByClass` looks in `slicer.mrmlScene`, whichever scene it is given.
+    `slicer.util.getNodesByClass` searches `slicer.mrmlScene`, whatever scene it is given.
     """
     found = scene.GetNodesByClass(className)
     found.UnRegister(None)  # the collection comes with a reference that Python does not know of
@@ -29,14 +29,14 @@ def itemOf(scene, node) -> int:
 
 
 def addHiddenItem(scene, node) -> None:
-    """Give a hidden node the item that Slicer makes for others alone: it logs an error at each change of a segmentation
-    that has none. The item is saved even where its node is not: see `dropLostItems`.
+    """Give a hidden node an item, which Slicer makes for other nodes alone: it logs an error at each change of a
+    segmentation without an item. The item is saved even where its node is not; see `dropLostItems`.
     """
     _hierarchy(scene).SetItemAttribute(itemOf(scene, node), _HIDDEN, "1")
 
 
 def dropLostItems(scene) -> None:
-    """Remove what a loaded scene has kept of hidden nodes that were not saved: their items, and those of their
+    """Remove items that a loaded scene has kept of hidden nodes, which were not saved: items of the nodes, and of their
     segments, which Slicer may have moved to the top.
     """
     hierarchy, children = _hierarchy(scene), vtk.vtkIdList()
@@ -60,7 +60,7 @@ def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
 
 
 def removeNode(scene, node) -> None:
-    """Remove a node from the scene, and its item with it, which nothing else does outside the application."""
+    """Remove a node and its item, which outside the application would stay."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     if item:
@@ -74,7 +74,7 @@ def freeName(scene, name: str) -> str:
 
 
 def naming(node, sentence: str) -> str:
-    """A sentence that names the node."""
+    """The sentence, with the node's name before it unless the sentence has it."""
     return sentence if node.GetName() in sentence else f"{node.GetName()}: {sentence}"
 
 

@@ -23,8 +23,9 @@ _VIEW_PREFIX = "AE"
 
 
 def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: int | None = None) -> str:
-    """Layout description for volumes of these names: ROWS, or one AXIAL view each, as square as can be; the first
-    `most` views of it alone.
+    """Layout description for volumes of these names: ROWS, or one AXIAL view each in as many rows as columns.
+
+    most: only the first so many views.
     """
     if number == ROWS:
         rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
@@ -65,8 +66,8 @@ def offerLayouts(
         return
     for number in (ROWS, AXIAL):
         _describe(layoutNode, number, ["", ""])
-    scene.AddObserver(scene.EndImportEvent, lambda *_: _restore(scene, loaded, isWide()))
-    scene.AddObserver(scene.StartCloseEvent, lambda *_: _takeBack(scene))
+    scene.AddObserver(scene.EndImportEvent, lambda *_: _restoreRows(scene, loaded, isWide()))
+    scene.AddObserver(scene.StartCloseEvent, lambda *_: _restoreFormerLayout(scene))
 
 
 def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Iterator[str]:
@@ -166,14 +167,14 @@ def _describe(layoutNode, number: int, names: Sequence[str], wide: bool = True, 
         layoutNode.AddLayoutDescription(number, layoutOf(names, number, wide, most))
 
 
-def _takeBack(scene) -> None:
+def _restoreFormerLayout(scene) -> None:
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is not None and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
         before = layoutNode.GetAttribute(_BEFORE)
         layoutNode.SetViewArrangement(int(before) if before else layoutNode.SlicerLayoutConventionalView)
 
 
-def _restore(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
+def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
     """The layout of a scene that was loaded, which MRML does not save, and the groups of its views, which MRML saves as
     yes or no: in one group, all scans would go to the height of the one that is scrolled.
     """
@@ -187,10 +188,10 @@ def _restore(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) 
                 node.SetViewGroup(FIRST_VIEW_GROUP + row)
                 places.append((node, vtk.vtkMatrix4x4()))
                 places[-1][1].DeepCopy(node.GetSliceToRAS())
-        loaded(lambda: _goBack(places))
+        loaded(lambda: _showPlaces(places))
 
 
-def _goBack(places: Sequence[tuple]) -> None:
+def _showPlaces(places: Sequence[tuple]) -> None:
     for node, sliceToRas in places:
         node.GetSliceToRAS().DeepCopy(sliceToRas)
         node.UpdateMatrices()

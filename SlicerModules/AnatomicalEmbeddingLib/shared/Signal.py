@@ -1,4 +1,4 @@
-"""Signals of plain Python, for logic that must not know Qt, and what listens to them."""
+"""Signals of plain Python, for logic without Qt, and objects that listen to them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Listener:
     _steps: tuple[Callable[[], object], ...] = ()
 
     def atEnd(self, *steps: Callable[[], object]) -> None:
-        """What `close` is to do; the last one first."""
+        """Add steps that `close` runs, the last one first."""
         self._steps += steps
 
     def listen(self, signal: Signal, slot: Callable) -> None:
@@ -44,7 +44,7 @@ class Listener:
         self.atEnd(lambda: caller.RemoveObserver(tag))
 
     def close(self) -> None:
-        """Stop listening, and what else is to be done at the end; widgets and nodes stay."""
+        """Stop listening and run the steps of `atEnd`; widgets and nodes stay."""
         while self._steps:
             *earlier, last = self._steps
             self._steps = tuple(earlier)

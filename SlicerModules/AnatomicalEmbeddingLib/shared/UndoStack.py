@@ -1,4 +1,4 @@
-"""Undo and redo of states that never change: what was before is kept as it was."""
+"""Undo and redo of immutable states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ State = TypeVar("State")
 
 
 class UndoStack(Generic[State]):
-    """now: the present state. longest: how many steps back are kept."""
+    """now: the present state. longest: number of former states that are kept."""
 
     def __init__(self, now: State, longest: int = 200) -> None:
         self.now = now
@@ -25,21 +25,22 @@ class UndoStack(Generic[State]):
         return bool(self._future)
 
     def step(self, state: State) -> None:
-        """The user did something; doing nothing is no step."""
+        """Take the state after a step of the user; an equal state is no step."""
         if state != self.now:
             self._past = [*self._past, self.now][-self._longest :]
             self._future = []
             self.now = state
 
     def refresh(self, state: State) -> None:
-        """The state has changed by itself, as when answers came in. Not a step of its own."""
+        """Replace the present state, which changed without the user, as when answers came in."""
         self.now = state
 
     def undo(self) -> bool:
-        """Back to before the last step; False where there is none."""
+        """Go back to the state before the last step; False where there was no step."""
         return self._move(self._past, self._future)
 
     def redo(self) -> bool:
+        """Do the step again that was undone last; False where no step was undone."""
         return self._move(self._future, self._past)
 
     def _move(self, source: list[State], destination: list[State]) -> bool:

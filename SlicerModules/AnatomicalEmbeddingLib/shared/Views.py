@@ -1,4 +1,4 @@
-"""Slice views on MRML nodes alone: which show a volume, moving them to a point, and what is drawn in which of them."""
+"""Slice views as MRML nodes: which show a volume, moving them to a point, and drawing nodes in some of them alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sliceNodes(scene) -> list:
 
 
 def compositeOf(scene, sliceNode):
-    """What a slice view shows, or None before the application has made the view."""
+    """The node that says which volumes a slice view shows; None before the application has made the view."""
     name = sliceNode.GetLayoutName()
     return next((node for node in _compositeNodes(scene) if node.GetLayoutName() == name), None)
 
@@ -44,12 +44,12 @@ def viewsOf(scene, volumeNode) -> list:
 
 
 def backgrounds(scene) -> list[tuple]:
-    """(layout name, volume ID) of what each slice view has in its background: shows whether that has changed."""
+    """(layout name, volume ID) of the background of each slice view."""
     return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in _compositeNodes(scene)]
 
 
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
-    """(before, after): the views that show one volume show the other; what no view shows is in none afterwards."""
+    """exchanges: pairs (before, after) of volumes; views that show the one show the other from now on."""
     found = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
     for view, after in found:  # looked up before: two volumes may change places
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
@@ -98,7 +98,7 @@ def _zoom(node, shorterMm: float) -> None:
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
-    """Put a volume into the background of the views that show another one, or of all if none does, and fit them."""
+    """Put a volume into the background of the views that show another volume, or else of all views, and fit them."""
     wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
     for node in wanted or sliceNodes(scene):
         composite = compositeOf(scene, node)
@@ -108,8 +108,9 @@ def show(scene, volumeNode, insteadOf=None) -> None:
 
 
 def showOnlyIn(displayNode, scene, volumeNode) -> None:
-    """Draw a display node in the slice views of a volume, and in the 3-D views where these are of that volume; in none
-    while no slice view shows it, or when it has left the scene. `OwnViews` keeps it so.
+    """Draw a display node in the slice views of a volume, and in the 3-D views if they are of that volume.
+
+    It is drawn nowhere while no slice view shows the volume, or when that has left the scene. `OwnViews` keeps it so.
     """
     if displayNode.GetAttribute(_OWNED) is None:
         displayNode.SetAttribute(_OWNED, "1")
@@ -119,8 +120,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 
 
 class OwnViews:
-    """Keeps what `showOnlyIn` was called for, also before a scene was saved, and all that refers to a volume as a mark
-    of it, in the views of that volume.
+    """Keeps display nodes in the views of their volume: those given to `showOnlyIn`, also before the scene was saved,
+    and those of nodes that refer to a volume as a mark of it.
     """
 
     def __init__(self, scene) -> None:
@@ -128,7 +129,7 @@ class OwnViews:
         self._backgrounds: list[tuple] | None = None
 
     def follow(self) -> bool:
-        """To be called a few times a second: do views show other volumes than at the last look?"""
+        """Update the views of all nodes; returns whether views show other volumes than at the last call."""
         now = backgrounds(self.scene)
         if now == self._backgrounds:
             return False
@@ -144,8 +145,8 @@ class OwnViews:
 
 
 def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
-    """Let the mouse place points of a list in the views of these volumes too, which draw none of its points: a view
-    takes clicks for a list that any display node of the list names it for. No volumes: in its own views alone.
+    """Let clicks in the views of these volumes place points of a list as well, without drawing the list there: a view
+    takes clicks for a list if any display node of the list names the view. No volumes: its own views alone.
     """
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
     count = listNode.GetNumberOfDisplayNodes()
@@ -179,7 +180,7 @@ def _restrict(displayNode, scene, volumeNode) -> None:
 
 
 def _hide(displayNode, hidden: bool) -> None:
-    """In 2-D and 3-D. What the user has hidden (the eye, which is another switch) stays so."""
+    """Hide a display node in 2-D and 3-D, or show it again where it was shown before; not the user's own switch."""
     before = displayNode.GetAttribute(_HIDDEN)
     if hidden == (before is not None):
         return
@@ -190,19 +191,19 @@ def _hide(displayNode, hidden: bool) -> None:
 
 
 def volumeIn3d(scene):
-    """The volume that 3-D views are of, so that they do not mix scans: that of the first slice view; None: of none."""
+    """The volume whose nodes 3-D views draw, so as not to mix scans: that of the first slice view, or None."""
     return next((volume for node in sliceNodes(scene) if (volume := volumeIn(scene, node)) is not None), None)
 
 
 def isPlacing(scene) -> bool:
-    """Does a click place a point now?"""
+    """Would a click place a point now?"""
     mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
     return mouse is not None and mouse.GetCurrentInteractionMode() == mouse.Place
 
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """What is made inside does not become the list that the mouse places in, as every new markups node does."""
+    """Keep the list that clicks place points in: every new markups node would become that list."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

@@ -50,7 +50,7 @@ def ijkToRas(node) -> np.ndarray:
 
 
 def contentKey(node) -> tuple | None:
-    """What the embedding depends on: changes with the voxels and their geometry, not with a parent transform."""
+    """A key of the voxels and their geometry, which a map depends on. A parent transform does not change it."""
     if not hasVoxels(node):
         return None
     image = node.GetImageData()

@@ -1,4 +1,4 @@
-"""The curves of a run in the scene: tables, plot series and two charts, made once and then updated in place."""
+"""The curves of a run in the scene: tables, plot series and two charts, which are updated in place."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COLOURS = ((0.12, 0.47, 0.71), (0.85, 0.33, 0.10), (0.17, 0.63, 0.17), (0.58, 0.
 
 
 class TrainingCurves:
-    """Charts "Training loss" and "Validation error (mm)" of the run that is looked at.
+    """Charts "Training loss" and "Validation error (mm)" of one run.
 
-    Nodes are found by their role whenever they are needed: after the scene was closed, or a user has deleted some of
-    them, they are made anew, and a scene that was saved with them is continued.
+    Nodes are found by their role whenever they are needed: they are made again after the scene was closed or a user has
+    deleted them, and found in a scene that was saved with them.
     """
 
     def __init__(self, scene) -> None:
@@ -40,7 +40,7 @@ class TrainingCurves:
         return self._find("validation chart", "vtkMRMLPlotChartNode")
 
     def read(self, folder: str) -> None:
-        """Show what a run's folder holds."""
+        """Show the curves in a run's folder."""
         self.showLoss(LossCurve.read(folder))
         self.showValidation(Validations.read(folder))
 
@@ -77,28 +77,26 @@ class TrainingCurves:
                 self.scene.RemoveNode(old)
         shown = [chart.GetNthPlotSeriesNodeID(n) for n in range(chart.GetNumberOfPlotSeriesNodes())]
         if shown != [node.GetID() for node in series]:
-            chart.RemoveAllPlotSeriesNodeIDs()
-            for node in series:
-                chart.AddAndObservePlotSeriesNodeID(node.GetID())
-        if chart.GetTitle() != title:
-            chart.SetTitle(title)
-            chart.SetXAxisTitle("Step")
-            chart.SetYAxisTitle(axis)
-            chart.SetLegendVisibility(True)
+            with NodeModify(chart):
+                chart.RemoveAllPlotSeriesNodeIDs()
+                for node in series:
+                    chart.AddAndObservePlotSeriesNodeID(node.GetID())
+                chart.SetTitle(title)
+                chart.SetXAxisTitle("Step")
+                chart.SetYAxisTitle(axis)
+                chart.SetLegendVisibility(True)
 
     def _series(self, role: str, kind: str, table, colour: tuple[float, float, float], marked: bool):
-        node = self._find(role, "vtkMRMLPlotSeriesNode")
-        if node is None:
-            node = self._findOrMake(role, "vtkMRMLPlotSeriesNode", kind)
-            node.SetPlotType(node.PlotTypeScatter)
-            node.SetMarkerStyle(node.MarkerStyleCircle if marked else node.MarkerStyleNone)
-            node.SetLineStyle(node.LineStyleSolid)
-            node.SetColor(*colour)
+        node = self._findOrMake(role, "vtkMRMLPlotSeriesNode", kind)
         if node.GetTableNodeID() != table.GetID():
-            node.SetAndObserveTableNodeID(table.GetID())
-        if (node.GetXColumnName(), node.GetYColumnName()) != (_STEP, kind):
-            node.SetXColumnName(_STEP)
-            node.SetYColumnName(kind)
+            with NodeModify(node):
+                node.SetPlotType(node.PlotTypeScatter)
+                node.SetMarkerStyle(node.MarkerStyleCircle if marked else node.MarkerStyleNone)
+                node.SetLineStyle(node.LineStyleSolid)
+                node.SetColor(*colour)
+                node.SetAndObserveTableNodeID(table.GetID())
+                node.SetXColumnName(_STEP)
+                node.SetYColumnName(kind)
         return node
 
     def _findOrMake(self, role: str, className: str, name: str):

@@ -1,4 +1,4 @@
-"""The settings of a training run as a panel shows them: read from its widgets, written to them."""
+"""The settings of a training run in the widgets of the panel."""
 
 from __future__ import annotations
 
@@ -13,9 +13,20 @@ from ..shared.panels.Widgets import connectPath
 from ..shared.Signal import Signal
 from .TrainingSettings import RECIPES, TrainingSettings
 
+_WIDGETS = {  # setting -> the widget that shows it, and the widget's property
+    "validationFolder": ("validationFolderEdit", "currentPath"),
+    "minutes": ("minutesSpin", "value"),
+    "steps": ("stepsSpin", "value"),
+    "validateEvery": ("validateSpin", "value"),
+    "threads": ("threadsSpin", "value"),
+    "furtherOptions": ("optionsEdit", "text"),
+    "runFolder": ("runFolderEdit", "currentPath"),
+}
+_OTHERS = ("scanFoldersList", "addFolderButton", "recipeCombo", "startCombo", "deviceCombo")
+
 
 def recipeSentences() -> dict[str, str]:
-    """What each recipe learns."""
+    """For each recipe a sentence about what it learns."""
     return {
         "hybrid": _("The place in the body and a local descriptor; the recipe of the shipped weights."),
         "ape": _("The place in the body alone: a smaller network, a little less precise."),
@@ -25,7 +36,7 @@ def recipeSentences() -> dict[str, str]:
 class TrainingForm:
     """Widgets of the sections "Scans" and "Training" and the folder of the run.
 
-    changed(): the user, or `show`, has changed something. ui: the panel's widgets by name.
+    changed(): the user, or `show`, has changed a setting. ui: the panel's widgets by name.
     """
 
     def __init__(self, ui) -> None:
@@ -53,24 +64,18 @@ class TrainingForm:
         self._showRecipe()
 
     def settings(self) -> TrainingSettings:
-        """What the widgets say."""
-        ui = self.ui
+        """The settings that the widgets show."""
+        plain = {name: getattr(getattr(self.ui, widget), key) for name, (widget, key) in _WIDGETS.items()}
         return TrainingSettings(
             scanFolders=tuple(self._folders()),
-            validationFolder=ui.validationFolderEdit.currentPath,
-            recipe=ui.recipeCombo.currentText,
-            fineTune=ui.startCombo.currentIndex == 0,
-            minutes=ui.minutesSpin.value,
-            steps=ui.stepsSpin.value,
-            validateEvery=ui.validateSpin.value,
-            device=ui.deviceCombo.currentText,
-            threads=ui.threadsSpin.value,
-            furtherOptions=ui.optionsEdit.text,
-            runFolder=ui.runFolderEdit.currentPath,
+            recipe=self.ui.recipeCombo.currentText,
+            fineTune=self.ui.startCombo.currentIndex == 0,
+            device=self.ui.deviceCombo.currentText,
+            **plain,
         )
 
     def show(self, settings: TrainingSettings) -> None:
-        """Put settings into the widgets; `changed` once if that changes anything."""
+        """Put settings into the widgets; emits `changed` once if that changes any."""
         if settings == self.settings():
             return
         ui = self.ui
@@ -79,27 +84,17 @@ class TrainingForm:
                 ui.scanFoldersList.clear()
                 for folder in settings.scanFolders:
                     ui.scanFoldersList.addItem(folder)
-            ui.validationFolderEdit.currentPath = settings.validationFolder
             self._choose(ui.recipeCombo, settings.recipe)
-            ui.startCombo.currentIndex = 0 if settings.fineTune else 1
-            ui.minutesSpin.value = settings.minutes
-            ui.stepsSpin.value = settings.steps
-            ui.validateSpin.value = settings.validateEvery
             self._choose(ui.deviceCombo, settings.device)
-            ui.threadsSpin.value = settings.threads
-            ui.optionsEdit.text = settings.furtherOptions
-            ui.runFolderEdit.currentPath = settings.runFolder
+            ui.startCombo.currentIndex = 0 if settings.fineTune else 1
+            for name, (widget, key) in _WIDGETS.items():
+                setattr(getattr(ui, widget), key, getattr(settings, name))
         self._onChanged()
 
     def setEnabled(self, enabled: bool) -> None:
-        """Whether the user can change anything; a run that is under way keeps its settings."""
-        ui = self.ui
-        for widget in (ui.scanFoldersList, ui.addFolderButton, ui.validationFolderEdit, ui.runFolderEdit):
-            widget.enabled = enabled
-        for widget in (ui.recipeCombo, ui.startCombo, ui.minutesSpin, ui.stepsSpin, ui.deviceCombo):
-            widget.enabled = enabled
-        for widget in (ui.threadsSpin, ui.validateSpin, ui.optionsEdit):
-            widget.enabled = enabled
+        """Allow changes, or not: a run that is under way keeps its settings."""
+        for name in (*_OTHERS, *(widget for widget, _key in _WIDGETS.values())):
+            getattr(self.ui, name).enabled = enabled
         self._showRemove()
 
     def _folders(self) -> list[str]:
@@ -125,11 +120,10 @@ class TrainingForm:
         self.show(replace(self.settings(), scanFolders=tuple(kept)))
 
     def _onChanged(self, *_value) -> None:
-        if self._showing:
-            return
-        self._showRecipe()
-        self._showRemove()
-        self.changed.emit()
+        if not self._showing:
+            self._showRecipe()
+            self._showRemove()
+            self.changed.emit()
 
     def _showRecipe(self) -> None:
         recipe = self.ui.recipeCombo.currentText

@@ -1,4 +1,4 @@
-"""What a run has written so far: loss.csv and validation.csv, readable at any moment of their being written."""
+"""The files loss.csv and validation.csv of a run, which can be read while the run writes them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LossCurve:
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:
-        """Steps from this one on are forgotten first: a run that was killed does its last steps again."""
+        """Add a step, and drop later ones: a run that was killed does its last steps again."""
         if step <= self.last:
             kept = bisect_left(self.steps, step)
             del self.steps[kept:], self.means[kept:]
@@ -61,7 +61,7 @@ class Validations:
 
     @classmethod
     def read(cls, folder: str | Path) -> Validations:
-        """The rows of a run's validation.csv; none without one."""
+        """The rows of a run's validation.csv; no rows without the file."""
         rows = [row for row in _rows(Path(folder) / "validation.csv") if not math.isnan(_number(row, "step"))]
         kinds = list(dict.fromkeys(kind for row in rows for kind in row if kind and kind != "step"))
         errors = {kind: np.array([_number(row, kind) for row in rows]) for kind in kinds}
@@ -72,7 +72,7 @@ class Validations:
         return len(self.steps)
 
     def at(self, index: int) -> dict[str, float]:
-        """Error of each kind judged in one row."""
+        """Error in mm of each kind that one row has."""
         row = {kind: float(values[index]) for kind, values in self.errorsMm.items()}
         return {kind: value for kind, value in row.items() if not math.isnan(value)}
 
@@ -83,7 +83,7 @@ class Validations:
 
 
 def signature(path: str | Path) -> tuple[int, int] | None:
-    """Changes when a file is written; None while there is none."""
+    """A key that changes when a file is written; None without the file."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -102,7 +102,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _number(row: dict[str, str], column: str) -> float:
-    """The value, or NaN where there is none that can be used."""
+    """The value, or NaN where it is missing or no number."""
     try:
         value = float(row.get(column) or math.nan)
     except (TypeError, ValueError):

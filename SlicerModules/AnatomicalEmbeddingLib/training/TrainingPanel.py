@@ -27,11 +27,9 @@ _YIELD_SECONDS = 0.01
 class TrainingPanel:
     """Sections "Run" and "Result" of a panel, and the form above them.
 
-    ui: the widgets by name. process, curves: the logic. useWeights(path): makes the other modules use a file.
-    missing(): names of the packages that training needs and that are not installed; install(): installs them, or raises
-    an exception whose text is a sentence. showChart(node): shows a chart in a plot view.
-
-    started(TrainingSettings): a run was started.
+    ui: the widgets by name. process, curves: the logic. useWeights(path): lets the other modules use weights.
+    missing(): packages that training lacks, by name; install(): installs them, or raises an exception whose text is a
+    sentence. showChart(node): shows a chart in a plot view. started(TrainingSettings): a run was started.
     """
 
     def __init__(
@@ -50,19 +48,18 @@ class TrainingPanel:
         self.started = Signal()
         self._run = RunState(Path())
         self._losses, self._validations = LossCurve(), Validations.read(Path())
-        self._news = ""  # rich text: what has just happened, until the user does or changes something
-        self._finishing = False  # asked to stop only so that the weights of then can be written
+        self._news = ""  # rich text about the last event, until the user does or changes something
         self._stepped = False  # has the run under way done a step?
         self._inPlots = self._stale = False
         ui.statusLabel.setTextFormat(qt.Qt.RichText)
-        ui.startButton.connect("clicked(bool)", self.onStart)
-        ui.finishButton.connect("clicked(bool)", self.onFinishNow)
-        ui.stopButton.connect("clicked(bool)", self.onStop)
-        ui.installButton.connect("clicked(bool)", self.onInstall)
-        ui.plotLossButton.connect("clicked(bool)", self.onPlotLoss)
-        ui.plotValidationButton.connect("clicked(bool)", self.onPlotValidation)
-        ui.useButton.connect("clicked(bool)", self.onUse)
-        ui.openButton.connect("clicked(bool)", self.onOpen)
+        ui.startButton.connect("clicked(bool)", lambda: self._start(finishNow=False))
+        ui.finishButton.connect("clicked(bool)", lambda: self._start(finishNow=True))
+        ui.stopButton.connect("clicked(bool)", self._onStop)
+        ui.installButton.connect("clicked(bool)", self._onInstall)
+        ui.plotLossButton.connect("clicked(bool)", self._onPlotLoss)
+        ui.plotValidationButton.connect("clicked(bool)", self._onPlotValidation)
+        ui.useButton.connect("clicked(bool)", self._onUse)
+        ui.openButton.connect("clicked(bool)", self._onOpen)
         self.form.changed.connect(self._onSettings)
         process.logged.connect(self._onLine)
         process.progressed.connect(self._onProgress)
@@ -71,7 +68,7 @@ class TrainingPanel:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look at the run's folder and the packages again, and show all as it is now."""
+        """Read the run's folder again, look for packages, and show the present state."""
         self._run = inspectRun(self.form.settings().runFolder)
         self._missingPackages = self.missing()
         if not self.process.running:
@@ -80,14 +77,14 @@ class TrainingPanel:
         self.update()
 
     def poll(self) -> None:
-        """Take over what the run has done; call it a few times a second."""
+        """Follow the run; to be called a few times a second."""
         if self.process.running:
             time.sleep(_YIELD_SECONDS)  # the threads that read what it prints need Python's lock; see Session.tick
             self.process.poll()
             self.update()
 
     def update(self) -> None:
-        """Show the state as it is now."""
+        """Show the present state."""
         running = self.process.running
         problem = "" if running else self._problem()
         self.form.setEnabled(not running)
@@ -101,62 +98,43 @@ class TrainingPanel:
             self._stale = False
             self._showCurves()
 
-    def onStart(self) -> None:
-        """Start a run, or go on with the one in the folder."""
-        self._start(finishNow=False)
-
-    def onFinishNow(self) -> None:
-        """End the run with the weights of now: they are written after one more step."""
-        if self.process.running:
-            self._finishing = True
-            self.process.stop()
-            self.update()
-        else:
-            self._start(finishNow=True)
-
-    def onStop(self) -> None:
+    def _onStop(self) -> None:
         """Ask the run to stop; when it was asked before, end it at once."""
-        self._finishing = False
         if self.process.stopping:
             self.process.kill()
         else:
             self.process.stop()
         self.update()
 
-    def onInstall(self) -> None:
-        """Install the missing packages."""
+    def _onInstall(self) -> None:
         self._news = ""
         try:
             self.install()
-        except Exception as error:  # whatever pip or the network had: its sentence belongs into the panel
+        except Exception as error:  # pip or the network: its sentence belongs into the panel
             self._news = coloured(str(error), BAD)
         self.refresh()
 
-    def onPlotLoss(self) -> None:
-        """Show the loss in a plot view and keep it up to date."""
+    def _onPlotLoss(self) -> None:
         self._drawInPlots()
         self.showChart(self.curves.lossChart)
 
-    def onPlotValidation(self) -> None:
-        """Show the validation errors in a plot view and keep them up to date."""
+    def _onPlotValidation(self) -> None:
         self._drawInPlots()
         self.showChart(self.curves.validationChart)
 
-    def onUse(self) -> None:
-        """Make the other modules use the run's weights."""
+    def _onUse(self) -> None:
         self.useWeights(self._run.weights)
         self._news = coloured(_("All modules use the weights of this run from now on."), GOOD)
         self.update()
 
-    def onOpen(self) -> None:
-        """Show the run's folder in the computer's file manager."""
+    def _onOpen(self) -> None:
         qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._run.folder)))
 
     def _start(self, finishNow: bool) -> None:
+        """Start a run, or resume that of the folder. finishNow: do one more step and write the weights."""
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         settings = self.form.settings()
-        self._finishing = False
         self.ui.logEdit.clear()
         try:
             self.process.start(settings, finishNow)
@@ -178,7 +156,7 @@ class TrainingPanel:
             return
         self.refresh()
         if self._run.stage in (UNFINISHED, FINISHED):
-            self.form.show(self._run.settings)  # a run is gone on with as it was begun
+            self.form.show(self._run.settings)  # a run is resumed with its own settings
 
     def _onLine(self, line: str) -> None:
         self.ui.logEdit.appendPlainText(line)
@@ -204,9 +182,6 @@ class TrainingPanel:
         self._stale = True
 
     def _onFinished(self, result: TrainingResult) -> None:
-        if result.outcome == STOPPED and self._finishing and result.steps:
-            self._start(finishNow=True)
-            return
         if result.outcome == FAILED:
             self._news = coloured(result.sentence, BAD)
             self.ui.logGroup.collapsed = False
@@ -217,7 +192,7 @@ class TrainingPanel:
         self.refresh()
 
     def _problem(self) -> str:
-        """What keeps a run from being started; "" when nothing does."""
+        """A sentence about what keeps a run from being started, or ""."""
         if self._missingPackages:
             return _("Training needs {names}; press Install packages.").format(names=", ".join(self._missingPackages))
         settings = self.form.settings()
@@ -264,14 +239,10 @@ class TrainingPanel:
         tip = _("Do not wait; what was done since the last checkpoint is lost.") if stopping else _("Save and stop.")
         _allow(ui.stopButton, running, tip if running else _("No run is under way."))
 
-        if running:
-            _allow(ui.finishButton, self._stepped and not stopping, _("Stop, and write the weights of now."))
-        else:
-            stopped = self._run.stage == UNFINISHED and self._run.steps > 0
-            tip = _("Write the weights of this run as they are, after one more step.")
-            _allow(
-                ui.finishButton, stopped and not problem, problem or tip if stopped else _("No run was stopped here.")
-            )
+        stopped = self._run.stage == UNFINISHED and self._run.steps > 0 and not running
+        tip = _("Write the weights of this run as they are, after one more step.")
+        reason = problem or tip if stopped else _("Stop a run first.")
+        _allow(ui.finishButton, stopped and not problem, reason)
 
     def _showResult(self) -> None:
         ui, weights = self.ui, self._run.weights

@@ -1,4 +1,4 @@
-"""The headless trainer as a child process, with its progress and what came of it."""
+"""The trainer as a child process, with its progress and its result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TrainingProcess(EngineProcess):
     settings: TrainingSettings | None = None
 
     def start(self, settings: TrainingSettings, finishNow: bool = False) -> None:
-        """Begin a run, or go on with the one in its folder; finishNow: for one more step, so that there are weights.
+        """Start a run, or resume the one in its folder. finishNow: do one more step and write the weights.
 
         Raises AnatomicalEmbeddingError when the process cannot be started or the folder not be written to.
         """

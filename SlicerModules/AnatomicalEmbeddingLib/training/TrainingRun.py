@@ -1,4 +1,4 @@
-"""A run's folder: the settings it was started with, how far it came, and whether other settings may go on with it."""
+"""The folder of a run: its settings, its progress, and whether other settings may resume it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunState:
 
 
 def inspectRun(folder: str | Path) -> RunState:
-    """What a folder holds. A folder that is missing, empty or "" is new, one with other files foreign."""
+    """The state of a folder. A folder that is missing, empty or "" is new; one with other files is foreign."""
     path = Path(folder)
     if not str(folder) or not path.is_dir():
         return RunState(path)
@@ -59,7 +59,7 @@ def rememberRun(settings: TrainingSettings) -> None:
 
 
 def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
-    """Why a run with these settings cannot start or go on in this folder, with the remedy; None when it can."""
+    """A sentence, with the remedy, where a run with these settings cannot start or resume in this folder; else None."""
     if state.stage == FOREIGN:
         return f"{state.folder}: holds other files; choose a new or empty folder for the run."
     if state.stage == NEW or state.settings is None:

@@ -1,4 +1,4 @@
-"""What a training run gets: its settings, the command line they make, and what is wrong with them in words."""
+"""The settings of a training run, the command line that they make, and sentences about their faults."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ class TrainingSettings:
 
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
-    """The first thing that keeps a run from starting, as a sentence with its remedy; None when all is well."""
+    """A sentence, with the remedy, about the first setting that keeps a run from starting; else None."""
     checks = (_scansProblem, _validationProblem, _optionsProblem, _budgetProblem, _runFolderProblem)
     return next((problem for check in checks if (problem := check(settings)) is not None), None)
 
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
-    """In words, what keeps `settings` from going on with the run that `begun` started; empty when nothing does."""
+    """Names, for people, of the settings that must not differ from those of a run that was begun, and do."""
     old, new = begun.toDict(), settings.toDict()
     return [_WORDS[name] for name in new if name not in _FREE_TO_CHANGE and new[name] != old[name]]
 

@@ -1,4 +1,4 @@
-"""The section "Find by words": what is typed, or a sentence of a report, shown in all scans."""
+"""The section "Find by words": places of typed words, or of a sentence of a report, shown in all scans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FindPanel(Listener):
 
     def __init__(self, ui, search: WordSearch, session: Session) -> None:
         self.ui, self.search, self._session = ui, search, session
-        self._sentence = ""  # what went wrong last
+        self._sentence = ""  # the last message
         self._offers = qt.QStringListModel()
         self.completer = qt.QCompleter()
         self.completer.setModel(self._offers)
@@ -43,7 +43,7 @@ class FindPanel(Listener):
         self.update()
 
     def clear(self) -> None:
-        """Begin anew: the scene is being closed."""
+        """Empty all fields: the scene is being closed."""
         self._sentence = ""
         self.ui.findEdit.clear()
         self.ui.reportEdit.clear()
@@ -51,7 +51,7 @@ class FindPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show what the search knows now."""
+        """Show the answers that have come."""
         ui, search = self.ui, self.search
         ready = bool(search.volumes)
         ui.findEdit.enabled = ui.reportButton.enabled = ui.reportFileButton.enabled = ready
@@ -98,7 +98,7 @@ class FindPanel(Listener):
             self.search.openReport(path)
 
     def _showReport(self) -> None:
-        """The sentences; those that name no place are grey."""
+        """List the sentences; a sentence that names no place is grey."""
         sentences = self.ui.reportList
         sentences.clear()
         for each in self.search.sentences:

@@ -32,7 +32,7 @@ class Region:
 
 
 def regionOf(place: Place) -> Region | None:
-    """What to shade; None where the scan does not show the place. May run in a background thread."""
+    """The region to shade; None where the scan does not show the place. May run in a background thread."""
     if place.point_ras is None or place.region.total <= 0:
         return None
     import torch
@@ -46,7 +46,7 @@ def regionOf(place: Place) -> Region | None:
 
 
 class RegionNodes:
-    """At most one segmentation a scan; all are removed by `clear`, and nothing of them is saved."""
+    """At most one segmentation for each scan; `clear` removes all, and no scene saves them."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -58,7 +58,7 @@ class RegionNodes:
         return self.scene.GetNodeByID(self._nodes.get(volumeNode.GetID(), ""))
 
     def show(self, volumeNode, title: str, region: Region | None) -> None:
-        """Shade a region instead of the one before; None: shade nothing."""
+        """Shade a region of a scan in place of the former one; None: shade no region."""
         self.drop(volumeNode.GetID())
         if region is None:
             return
@@ -83,7 +83,7 @@ class RegionNodes:
         Views.showOnlyIn(display, self.scene, volumeNode)
 
     def follow(self) -> None:
-        """Stay where the scans are, in the views that show them."""
+        """Keep the regions where the scans are, in the views that show them."""
         for volumeId in list(self._nodes):
             volume, node = self.scene.GetNodeByID(volumeId), self.scene.GetNodeByID(self._nodes[volumeId])
             if volume is None or node is None:
@@ -93,13 +93,13 @@ class RegionNodes:
         self._ownViews.follow()
 
     def drop(self, volumeId: str) -> None:
-        """Shade nothing in a scan."""
+        """Remove the region of a scan."""
         node = self.scene.GetNodeByID(self._nodes.pop(volumeId, ""))
         if node is not None:
             SceneNodes.removeNode(self.scene, node)
 
     def clear(self) -> None:
-        """Remove all of them."""
+        """Remove all regions."""
         for volumeId in list(self._nodes):
             self.drop(volumeId)
 

@@ -54,25 +54,6 @@ def test_regions_are_no_clutter(bench, pair, tmp_path):
     assert bench.search.answers() == []
 
 
-def test_what_a_scan_does_not_show_is_reported_and_not_shaded(bench, pair):
-    bench.find("left eye")
-    assert [text for _name, text in bench.search.answers()] == ["not in this scan; it lies superior to it"] * 2
-    assert set(bench.search.absences()) == {node.GetID() for node in pair}
-    assert bench.regions() == []
-
-
-def test_several_places_are_shown_one_after_the_other(bench, pair):
-    bench.find("lesions in liver, spleen and brain")
-    titles = []
-    for _ in range(4):
-        titles.append(bench.search.title)
-        bench.search.step()
-        bench.settle()
-    assert titles == ["1 of 3: liver", "2 of 3: spleen", "3 of 3: brain", "1 of 3: liver"]
-    assert bench.search.found(pair[0]).place.name == "spleen"
-    assert [node.GetName() for node in bench.regions()] == ["spleen", "spleen"]
-
-
 def test_an_answer_that_comes_late_is_not_shown_for_the_next_place(bench, pair):
     bench.find("liver")
     bench.search.find("liver; spleen")

@@ -13,25 +13,6 @@ def no_pytorch_extension(monkeypatch):
     monkeypatch.delitem(sys.modules, "PyTorchUtils", raising=False)
 
 
-def test_all_there_the_section_is_closed(open_panel):
-    panel = open_panel()
-    assert panel.widget.collapsed
-    assert panel.widget.text == "Set-up"
-    assert shown(panel.ui.torchStatus).startswith("Installed: 2.")
-    assert shown(panel.ui.packagesStatus).startswith("Installed: safetensors")
-    assert not panel.ui.installButton.enabled
-
-
-def test_missing_torch_opens_the_section_and_is_reported(open_panel, engine):
-    engine.missing = ["torch"]
-    panel = open_panel()
-    assert not panel.widget.collapsed
-    assert "missing" in panel.widget.text
-    assert shown(panel.ui.torchStatus) == "Not installed"
-    assert shown(panel.ui.messageLabel) == "torch is not installed; press Install."
-    assert panel.ui.installButton.enabled
-
-
 def test_an_old_torch_counts_as_missing(open_panel, monkeypatch):
     from AnatomicalEmbeddingLib.shared.panels import PackageSetup, SetupPanel
 
@@ -81,19 +62,8 @@ def test_slicer_s_own_packages_are_never_installed(kit, open_panel, engine, sett
     for folder in ("", str(tmp_path)):
         settings.setWheelFolder(folder)
         kit.click(panel.ui.installButton)
-        assert f"{name}: comes with Slicer but is not there" in shown(panel.ui.messageLabel)
+        assert f"{name}: comes with Slicer but is missing" in shown(panel.ui.messageLabel)
     assert kit.packaging.installed == []
-
-
-def test_requirements_name_nothing_that_every_slicer_brings(kit):
-    from packaging.requirements import Requirement
-
-    from AnatomicalEmbeddingLib.shared.panels.PackageSetup import REQUIREMENTS_FILE
-
-    lines = [line for line in REQUIREMENTS_FILE.read_text().splitlines() if line and not line.startswith("#")]
-    names = {Requirement(line).name for line in lines}
-    assert "safetensors" in names
-    assert names.isdisjoint({"numpy", "scipy", "pydicom", "requests", "SimpleITK", "vtk", "torch"})
 
 
 def test_with_a_folder_of_wheels_nothing_else_is_used(kit, open_panel, engine, tmp_path, no_pytorch_extension):

@@ -15,12 +15,6 @@ def choose(kit, combo_box, value) -> None:
 # -- weights
 
 
-def test_found_weights_are_reported_with_their_licence(open_panel):
-    panel = open_panel()
-    assert shown(panel.ui.weightsStatus).startswith("Found: hybrid-ct-v3.safetensors")
-    assert "hybrid-ct-v3.md" in panel.ui.weightsStatus.text
-
-
 def test_choosing_a_file_of_weights(kit, open_panel, settings, tmp_path):
     mine = tmp_path / "mine.safetensors"
     mine.write_bytes(b"0" * 2_000_000)
@@ -46,23 +40,6 @@ def test_missing_weights_open_the_section_and_are_named(open_panel, settings, tm
 
 
 # -- maps on disk
-
-
-def make_maps(folder, *sizes):
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, size in enumerate(sizes):
-        (folder / f"{number}.map.safetensors").write_bytes(b"0" * size)
-
-
-def test_clear_removes_maps_and_nothing_else(kit, open_panel, tmp_path):
-    make_maps(tmp_path / "maps", 3_000_000, 4_000_000)
-    (tmp_path / "maps" / "thesis.docx").touch()
-    panel = open_panel(True)
-    kit.click(panel.ui.clearCacheButton)
-    assert [path.name for path in (tmp_path / "maps").iterdir()] == ["thesis.docx"]
-    assert panel.ui.cacheMessage.text == "Removed 2 maps, freed 7 MB."
-    assert panel.ui.cacheStatus.text == "0 maps, 0 MB"
-    assert not panel.ui.clearCacheButton.enabled
 
 
 def test_another_folder_and_limit_are_remembered(kit, open_panel, settings, session, tmp_path):

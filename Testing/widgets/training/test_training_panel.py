@@ -19,17 +19,6 @@ def test_a_new_panel_fine_tunes_and_says_what_is_missing(panel, tmp_path):
     assert panel.ui.logGroup.collapsed
 
 
-def test_start_hands_over_the_settings_and_locks_them(ready):
-    ready.ui.minutesSpin.value = 5
-    settings = ready.panel.form.settings()
-    ready.start()
-    assert ready.process.starts == [(settings, False)]
-    for name in ("startButton", "addFolderButton", "recipeCombo", "stepsSpin", "runFolderEdit", "optionsEdit"):
-        assert not getattr(ready.ui, name).enabled, name
-    assert ready.ui.stopButton.enabled
-    assert ready.ui.progressBar.maximum == 0  # moves to and fro while scans are prepared
-
-
 def test_stopped_run_can_be_resumed_or_finished(ready, tmp_path):
     settings = ready.panel.form.settings()
     ready.start()
@@ -44,18 +33,6 @@ def test_stopped_run_can_be_resumed_or_finished(ready, tmp_path):
     ready.process.end(STOPPED, steps=120)
     ready.kit.click(ready.ui.finishButton)
     assert ready.process.starts[-1] == (settings, True)
-
-
-def test_finish_now_stops_a_run_and_starts_it_for_its_weights(ready, tmp_path):
-    settings = ready.panel.form.settings()
-    ready.start()
-    ready.progress(120)
-    ready.kit.click(ready.ui.finishButton)
-    assert ready.process.stopping
-    leave_run(tmp_path / "run", settings, 120)
-    ready.process.end(STOPPED, steps=120)
-    assert ready.process.starts == [(settings, False), (settings, True)]
-    assert ready.process.running
 
 
 def test_failure_is_a_sentence_with_the_log_open(ready):
@@ -105,18 +82,3 @@ def test_run_of_an_earlier_session_is_picked_up_by_choosing_its_folder(ready, tm
     ready.ui.stepsSpin.value = 333
     ready.ui.minutesSpin.value = 90
     assert ready.ui.startButton.enabled
-
-
-def test_only_what_is_missing_is_installed_through_slicers_packaging(ready, monkeypatch):
-    from AnatomicalEmbeddingLib.shared.panels import PackageSetup
-
-    real = PackageSetup.find_spec
-    monkeypatch.setattr(PackageSetup, "find_spec", lambda name: None if name == "lightning_fabric" else real(name))
-    monkeypatch.setattr(ready.kit.packaging, "pip_check", lambda _requirements: False)
-    ready.panel.missing = PackageSetup.missingForTraining
-    ready.panel.refresh()
-    ready.kit.click(ready.ui.installButton)
-    assert [names for names, _options in ready.kit.packaging.installed] == [["lightning-fabric>=2.4"]]
-    ready.kit.packaging.declined = True
-    ready.kit.click(ready.ui.installButton)
-    assert "lightning-fabric was not installed" in ready.status

@@ -42,12 +42,12 @@ class Engine:
 
     @staticmethod
     def missingPackages() -> list[str]:
-        """Names of the packages without which nothing can be computed, as pip calls them."""
+        """Packages that are missing and without which nothing can be computed, by pip's names."""
         needed = {"torch": "torch", "safetensors": "safetensors", "SimpleITK": "SimpleITK"}
         return [name for module, name in needed.items() if find_spec(module) is None]
 
     def problem(self) -> str | None:
-        """Why nothing can be computed, as a sentence with the remedy; None when all is there. Loads nothing."""
+        """A sentence with the remedy where nothing can be computed, else None. Loads nothing."""
         missing = self.missingPackages()
         if missing:
             return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; press Install."

@@ -1,4 +1,4 @@
-"""Which volume nodes are embedded, and their maps: asked for here, made in the background, dropped when out of date."""
+"""Maps of a scene's volumes: requested here, made in the background, dropped when out of date."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready",
 
 @dataclass(frozen=True, eq=False)
 class MapState:
-    """Of one volume. status: one of the above. share (0..1), what: how far the work is. sentence: why it failed."""
+    """The map of one volume, and the work on it. status: EMPTY, WAITING, WORKING, READY or FAILED. share: of the work,
+    0..1. what: its present step. sentence: why it failed. content: see `contentKey`.
+    """
 
     status: str = EMPTY
     share: float = 0.0
@@ -32,10 +34,10 @@ class MapState:
 
 
 class MapStore(Listener):
-    """Maps of a scene's volumes. Lives on the main thread; `poll` must be called a few times a second while `busy`.
+    """changed(volumeId): a volume's state has changed.
 
-    changed(volumeId): a volume's state has changed. Maps are dropped when their node leaves the scene, when its voxels
-    or geometry change, and when other weights are chosen; work on them is cancelled with them.
+    Maps are dropped, and work on them cancelled, when their node leaves the scene, when its voxels or geometry change,
+    and when other weights are chosen. Call `poll` on the main thread a few times a second while `busy`.
     """
 
     def __init__(self, scene, engine: Engine | None = None) -> None:
@@ -54,18 +56,18 @@ class MapStore(Listener):
         return bool(self._waiting) or self._worker.busy
 
     def state(self, volumeNode) -> MapState:
-        """Of a volume as it is now: what was made of other voxels counts as nothing."""
+        """The state of a volume; EMPTY where its voxels have changed since."""
         known = self._states.get(volumeNode.GetID())
         if known is None or known.content != contentKey(volumeNode):
             return MapState()
         return known
 
     def map(self, volumeNode) -> EmbeddingMap | None:
-        """The volume's map, or None while there is none."""
+        """The volume's map; None before it is made."""
         return None if volumeNode is None else self.state(volumeNode).embedding
 
     def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
-        """Start embedding what is not embedded or under way; returns the nodes started. retry: failed ones too."""
+        """Start to embed volumes without a map; returns the volumes started. retry: also those that failed before."""
         started = []
         passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)
         for node in volumeNodes:
@@ -82,7 +84,7 @@ class MapStore(Listener):
         return started
 
     def _advance(self) -> None:
-        """Start the next scan when none is under way: only one is copied at a time."""
+        """Start the next scan unless one is under way: only one is copied at a time."""
         while self._waiting and not self._worker.busy:
             self._start(self.scene.GetNodeByID(self._waiting.pop(0)))
 
@@ -99,20 +101,20 @@ class MapStore(Listener):
         self._worker.submit(node.GetID(), lambda progress, cancelled: engine.embed(copy.volume(), progress, cancelled))
 
     def cancel(self, volumeNodes: Iterable | None = None) -> None:
-        """Stop the work under way on some volumes, or on all; maps that are ready stay."""
+        """Stop the work on some volumes, or on all; finished maps stay."""
         for volumeId in self._stop(None if volumeNodes is None else {node.GetID() for node in volumeNodes}):
             self._drop(volumeId)
         self._advance()
 
     def _stop(self, volumeIds: set[str] | None = None) -> list[str]:
-        """Forget what waits and cancel what is under way, of some volumes or of all; returns whose work that was."""
+        """Stop the work on some volumes, or on all; returns the IDs of volumes that were waited for or worked on."""
         chosen = {*self._waiting, *self._states} if volumeIds is None else volumeIds
         stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
         self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]
         return stopped + [volumeId for key in chosen for volumeId in self._worker.cancel(key)]
 
     def poll(self) -> None:
-        """Take over what the background thread has done."""
+        """Deliver progress and results of the background thread."""
         for event in self._worker.poll():
             if event.kind == "progress":
                 self._update(event.key, status=WORKING, share=event.share, what=event.what)
@@ -148,8 +150,8 @@ class MapStore(Listener):
             self._drop(volumeId)
 
     def close(self) -> None:
-        """Cancel, wait for the threads of all that works in the background, give all memory back. The store cannot be
-        used afterwards, nor what works with it.
+        """Cancel all work, wait for all background threads, and give all memory back. Afterwards neither the store nor
+        objects that use it can be used.
         """
         self._waiting.clear()
         self._worker.end()

@@ -1,4 +1,4 @@
-"""What module widgets share: the panel and the scene's parameter node stay in line, while scenes come and go."""
+"""The base of all module panels: the panel shows the parameter node of the scene, while scenes come and go."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..Signal import Listener
 
 
 class ModulePanel(Listener, VTKObservationMixin):
-    """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are bound to it; for all else the module
-    defines `showParameters(node)`, which brings panel and logic in line with a parameter node.
+    """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are bound to it; the module
+    defines `showParameters(node)`, which sets the rest of panel and logic by a parameter node.
 
     `setup` calls `atEnd` for what it makes and ends with `followScene`; `enter` calls `initializeParameterNode`; `exit`
     does nothing unless `isSetUp`; `cleanup` calls `end`.
@@ -34,12 +34,12 @@ class ModulePanel(Listener, VTKObservationMixin):
         return self._scene is not None
 
     def closing(self, part):
-        """A part that `end` is to close, from now on; returns it."""
+        """Let `end` close a part; returns the part."""
         self.atEnd(part.close)
         return part
 
     def end(self) -> None:
-        """Undo what was set up, however far that came. Slicer's Reload does not leave the module before."""
+        """Undo the set-up, also one that failed half way. Slicer's Reload does not leave the module before."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)
@@ -59,11 +59,11 @@ class ModulePanel(Listener, VTKObservationMixin):
         self.initializeParameterNode()
 
     def initializeParameterNode(self) -> None:
-        """Show what the scene holds."""
+        """Show the parameter node of the scene."""
         self.setParameterNode(self._getParameterNode())
 
     def setParameterNode(self, parameterNode) -> None:
-        """Bind the panel to a parameter node, or to none."""
+        """Bind the panel to a parameter node; None: unbind it."""
         if self._parameterNode is not None:
             self._parameterNode.disconnectGui(self._guiTag)
             self.removeObserver(self._parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)

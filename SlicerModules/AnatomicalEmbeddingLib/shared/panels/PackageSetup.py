@@ -1,7 +1,7 @@
-"""Python packages that engine and training need: which are there, and installing the others when the user asks.
+"""Python packages that engine and training need: which are missing, and their installation when the user asks.
 
-Nothing here runs at import. PyTorch comes by the PyTorch extension, which picks the build for this computer's GPU;
-numpy and SimpleITK are Slicer's own and never touched.
+The PyTorch extension installs PyTorch: it chooses the build for this computer's GPU. numpy and SimpleITK are Slicer's
+own and are never installed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from slicer.i18n import tr as _
 
 from ... import moduleResource
 from ..maps.Engine import Engine
-from . import ModuleSettings
 
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
-_FABRIC, _FABRIC_PACKAGE, _FABRIC_REQUIREMENT = "lightning-fabric", "lightning_fabric", "lightning-fabric>=2.4"
+_FABRIC, _FABRIC_MODULE, _FABRIC_REQUIREMENT = "lightning-fabric", "lightning_fabric", "lightning-fabric>=2.4"
 _FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
 _FROM_SLICER = ("numpy", "SimpleITK")
 
 
 class InstallError(Exception):
-    """Something was not installed; the message is a sentence with the remedy."""
+    """A package was not installed; the message is a sentence with the remedy."""
 
 
 def installedVersion(name: str) -> str:
@@ -50,43 +49,44 @@ def torchIsTooOld() -> bool:
 
 
 def missingForEngine(engine=Engine) -> list[str]:
-    """Names of the packages without which nothing can be embedded, as pip calls them. Loads none.
-
-    PyTorch is among them where an older one is installed than the engine needs.
-    """
+    """Packages without which nothing can be embedded, by pip's names; PyTorch also where it is too old. Loads none."""
     missing = list(engine.missingPackages())
     return ["torch", *missing] if "torch" not in missing and torchIsTooOld() else missing
 
 
 def missingForTraining() -> list[str]:
-    """The same without which nothing can be trained."""
-    return missingForEngine() + ([_FABRIC] if find_spec(_FABRIC_PACKAGE) is None else [])
+    """Packages without which nothing can be trained."""
+    return missingForEngine() + ([_FABRIC] if find_spec(_FABRIC_MODULE) is None else [])
 
 
 def missingForReport(kind: str) -> list[str]:
-    """The same without which a kind of report cannot be written: "html" or "sr"; other kinds need none."""
+    """Packages without which a kind of report ("html" or "sr") cannot be written; other kinds need none."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 
 def install(missing: Sequence[str], wheelFolder: str = "") -> None:
-    """Install packages, PyTorch among them. wheelFolder: take them from there, without network.
+    """Install packages, PyTorch among them. wheelFolder: with wheel files to install from; "": use the network.
 
     Asks the user to confirm where it uses the network. Raises InstallError with a sentence.
     """
-    _refuseSlicersOwn(missing)
+    own = [name for name in missing if name in _FROM_SLICER]
+    if own:
+        names = ", ".join(own)
+        raise InstallError(_("{names}: comes with Slicer but is missing; install Slicer again.").format(names=names))
     wanted = [str(each) for each in _slicerPackaging().load_requirements(REQUIREMENTS_FILE) if each.name in missing]
+    if _FABRIC in missing:
+        wanted.append(_FABRIC_REQUIREMENT)
     if "torch" in missing and wheelFolder:
         # the PyTorch extension cannot be used here: its installer looks for PyTorch on download.pytorch.org only
         wanted.insert(0, f"torch{TORCH_REQUIREMENT}")
     elif "torch" in missing:
         _installTorch()
     if wanted:
-        installRequirements(wanted, wheelFolder)
+        _installRequirements(wanted, wheelFolder)
     importlib.invalidate_caches()
 
 
-def installRequirements(wanted: Sequence[str], wheelFolder: str = "") -> None:
-    """The same for packages as pip receives them, PyTorch among them from a folder only."""
+def _installRequirements(wanted: Sequence[str], wheelFolder: str) -> None:
     from packaging.requirements import Requirement
 
     requirements = [Requirement(each) for each in wanted]
@@ -98,18 +98,8 @@ def installRequirements(wanted: Sequence[str], wheelFolder: str = "") -> None:
             _installFromNetwork(requirements, names)
     except InstallError:
         raise
-    except Exception as error:  # pip, the network or the disk: whatever it was, the user must hear of it
+    except Exception as error:  # pip, the network or the disk: the user must be told in any case
         raise _failed(names, error) from error
-    importlib.invalidate_caches()
-
-
-def installForTraining() -> None:
-    """Install what is missing for training, as `install` does."""
-    folder = ModuleSettings.wheelFolder()
-    if missing := missingForEngine():
-        install(missing, folder)
-    if find_spec(_FABRIC_PACKAGE) is None:
-        installRequirements([_FABRIC_REQUIREMENT], folder)
 
 
 def _slicerPackaging():
@@ -118,14 +108,6 @@ def _slicerPackaging():
         return importlib.import_module("slicer.packaging")
     except ImportError:
         raise InstallError(_("This Slicer cannot install the packages; install Slicer 5.12 or newer.")) from None
-
-
-def _refuseSlicersOwn(missing: Sequence[str]) -> None:
-    lost = [name for name in missing if name in _FROM_SLICER]
-    if lost:
-        raise InstallError(
-            _("{names}: comes with Slicer but is not there; install Slicer again.").format(names=", ".join(lost))
-        )
 
 
 def _installTorch() -> None:
@@ -142,7 +124,7 @@ def _installTorch() -> None:
         torch = PyTorchUtils.PyTorchUtilsLogic().installTorch(
             askConfirmation=True, torchVersionRequirement=TORCH_REQUIREMENT
         )
-    except Exception as error:  # pip, the network or the extension: whatever it was, the user must hear of it
+    except Exception as error:  # pip, the network or the extension: the user must be told in any case
         raise _failed("PyTorch", error) from error
     if torch is None:
         raise InstallError(_("PyTorch was not installed, as you declined; press Install when you want it."))
@@ -153,7 +135,7 @@ def _installFromNetwork(requirements: Sequence, names: str) -> None:
     try:
         packaging.pip_ensure(requirements, requester=REQUESTER)
     except RuntimeError as error:
-        if "declined" not in str(error):  # what it says of a user who does, and of nothing else
+        if "declined" not in str(error):  # the word that it uses where the user has said no
             raise
         logging.info("AnatomicalEmbedding: installation of %s was declined", names)
         raise InstallError(

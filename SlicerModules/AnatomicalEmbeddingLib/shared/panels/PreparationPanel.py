@@ -1,4 +1,4 @@
-"""How far the embedding of some scans is, and the button that starts and stops it."""
+"""Progress of the embedding of some scans, and the button that starts and stops it."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class PreparationPanel(Listener):
         self.update()
 
     def setVolumes(self, nodes: Iterable) -> None:
-        """The scans whose state is shown; None among them is passed over."""
+        """Choose the scans whose progress is shown; entries that are None are ignored."""
         self._volumes = list(dict.fromkeys(node for node in nodes if node is not None))
         self.update()
 
     def update(self) -> None:
-        """Show the state as it is now; does nothing while nothing has changed."""
+        """Show the present state, if it has changed."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.session.scene]
         states = [(node.GetName(), self.session.store.state(node)) for node in self._volumes]
         summary = [(name, s.status, round(s.share, 2), s.what, s.sentence, _notes(s)) for name, s in states]
@@ -65,7 +65,7 @@ class PreparationPanel(Listener):
         ready = sum(state.status == READY for _name, state in states)
         self.progressBar.value = round(100 * share)
         self.progressBar.visible = ready < len(states)
-        self.button.visible = ready < len(states) or not states  # what is done needs no room
+        self.button.visible = ready < len(states) or not states  # a finished bar needs no room
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
         self.button.enabled = ready < len(states)
         self.button.toolTip = self._toolTip(states)
@@ -101,7 +101,7 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
 
 
 def _notes(state: MapState) -> tuple[str, ...]:
-    """What a user should know of a scan: a gantry tilt straightened, left and right swapped by its anatomy."""
+    """Notes on a scan for the user, as a gantry tilt that was straightened, or left and right that look swapped."""
     return () if state.embedding is None else (*state.embedding.notes, *state.embedding.faults)
 
 
@@ -110,7 +110,7 @@ def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
 
 
 def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
-    """A line for each sentence, with the scans that it is true of, unless it names them itself."""
+    """A line for each sentence, with the names of its scans unless it begins with one."""
     sentences: dict[str, list[str]] = {}
     for name, state in states:
         if state.status == FAILED:

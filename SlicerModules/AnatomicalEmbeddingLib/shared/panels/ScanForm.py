@@ -1,4 +1,4 @@
-"""Choosing the scans that a module works on: all of them, or those that are ticked."""
+"""Choice of the scans that a module works on: all, or the ticked ones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ScanForm:
         return self._offered == ctVolumes(self._scene)
 
     def show(self, parameterNode, without=None) -> list:
-        """Bring the selector in line with a parameter node; returns the chosen volumes, all but `without`."""
+        """Show the choice of a parameter node; returns the chosen volumes, all but `without`."""
         self._offered = ctVolumes(self._scene)
         wanted = scans(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
         chosen = [volume for volume in self._offered if volume in wanted and volume is not without]
         if parameterNode.allTargets and list(parameterNode.targets) != chosen:
-            parameterNode.targets = chosen  # what a choice by hand starts from
+            parameterNode.targets = chosen  # the start of a choice by hand
         self._selector.enabled = not parameterNode.allTargets
         for volume in self._offered:
             state = qt.Qt.Checked if volume in chosen else qt.Qt.Unchecked
@@ -42,5 +42,5 @@ class ScanForm:
 
     def write(self, parameterNode) -> None:
         """Write what the user has ticked."""
-        if not parameterNode.allTargets and self.isCurrent:  # else volumes came or went, and the user has ticked none
+        if not parameterNode.allTargets and self.isCurrent:  # else volumes came or went, and the user ticked nothing
             parameterNode.targets = list(self._selector.checkedNodes())

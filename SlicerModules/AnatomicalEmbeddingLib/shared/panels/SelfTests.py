@@ -1,4 +1,4 @@
-"""What the self-tests of the modules begin with."""
+"""How the self-tests of the modules start and run."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _READING_MS = 4000
 
 
 def startSelfTest(test: TestCase, scene, missing: Sequence[str]) -> None:
-    """An empty scene; the test is skipped where packages are missing, as on computers that only build extensions."""
+    """Empty the scene; skip the test where packages are missing, as on computers that only build extensions."""
     scene.Clear()
     if missing:
         test.skipTest(f"{', '.join(missing)}: not installed; see the set-up of the modules.")
 
 
 def runSelfTests(test, *tests: Callable[[], None]) -> None:
-    """What Reload and Test does: each test after `test.setUp`. A test that is skipped says why, as an error box would
-    be the wrong answer.
+    """Run tests as Reload and Test does, each after `test.setUp`. A skipped test shows its reason for a while, where
+    Slicer would open an error box.
     """
     for each in tests:
         try:

@@ -1,4 +1,4 @@
-"""Buttons that lay scans out in the window and give them a CT window, and what else needs the window's slice views."""
+"""Buttons for CT windows and layouts of scans, and other work on the slice views of the main window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDE = 1500  # pixels
 
 
 class ViewPanel:
-    """laidOut(sentence): scans were shown side by side; what to know about it, or "".
+    """laidOut(sentence): scans were shown side by side; a remark on them, or "".
 
     parentLayout: gets a row with the usual CT windows. volumes(): the scans, in their order.
     """
