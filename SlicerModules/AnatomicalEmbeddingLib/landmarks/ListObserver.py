@@ -46,6 +46,7 @@ class ListObserver:
         ]
 
     def stop(self) -> None:
+        """Observe no longer."""
         for tag in self._tags:
             self._node.RemoveObserver(tag)
         self._tags = []
@@ -56,7 +57,7 @@ class ListObserver:
         return self._inHand
 
     def takeDirty(self) -> bool:
-        """Were there other changes since the last call? False while a point is dragged, and then true afterwards."""
+        """Were there other changes since the last call? Changes during a drag are reported after it."""
         dirty = self._dirty and not self._inHand
         self._dirty = self._dirty and not dirty
         return dirty

@@ -51,7 +51,7 @@ def test_other_packages_come_by_slicer_s_packaging(kit, open_panel, engine, monk
     ((requirements, options),) = kit.packaging.installed
     assert [requirement.split(">")[0] for requirement in requirements] == ["safetensors"]
     assert options["requester"] == "AnatomicalEmbedding"
-    assert "still not there; restart Slicer" in shown(panel.ui.messageLabel)
+    assert "still missing; restart Slicer" in shown(panel.ui.messageLabel)
 
 
 @pytest.mark.parametrize("name", ["numpy", "SimpleITK"])

@@ -1,7 +1,7 @@
 """The set-up section that the modules show at the top: packages, weights, device and the maps kept on disk.
 
-Closed while all is ready, open while something is missing. What is wrong is stated in the panel; the only questions
-asked are those before an installation.
+The section is closed while everything is ready and open while something is missing. Faults are stated in the panel;
+only an installation opens a dialog.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SetupPanel(Listener):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show everything as it is now. To be called when the module is entered; changes of settings call it."""
+        """Show the present state. Call it when the module is entered; changes of settings call it too."""
         self._showPackages()
         self._showWeights()
         self._showDevice()
@@ -75,7 +75,7 @@ class SetupPanel(Listener):
         self.ui.packagesStatus.text = text
         self.ui.installButton.enabled = bool(missing)
         self.ui.installButton.toolTip = (
-            _("Install what is missing. Uses the network, unless a folder of wheels is chosen.")
+            _("Install the missing packages. Uses the network, unless a folder of wheels is chosen.")
             if missing
             else _("Everything is installed.")
         )
@@ -96,7 +96,7 @@ class SetupPanel(Listener):
             message = str(error)
         left = self._missing()
         if left and not message:
-            message = _("{names}: still not there; restart Slicer and look again.").format(names=", ".join(left))
+            message = _("{names}: still missing; restart Slicer and look again.").format(names=", ".join(left))
         self.refresh()
         self._showPackages(message)
 
@@ -198,10 +198,10 @@ class SetupPanel(Listener):
         self.ui.cacheMessage.text = text
         self._showCache()
 
-    # -- what changes by itself --------------------------------------------------------------------------------------
+    # -- opening and closing -----------------------------------------------------------------------------------------
 
     def _openOrClose(self) -> None:
-        """Only when the state changes: a user who opens or closes the section is left alone."""
+        """Open or close the section when its state changes, so that what the user has opened stays open."""
         ready = not self._missing() and self.session.store.engine.problem() is None
         if ready != self._ready:
             self._ready = ready
