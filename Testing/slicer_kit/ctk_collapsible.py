@@ -1,7 +1,7 @@
 # ruff: noqa: N801, N802, N815 - the names are those of Slicer and Qt
 """Doubles of ctkCollapsibleButton and ctkCollapsibleGroupBox: a bar with a triangle that hides what is under it."""
 
-from PySide6 import QtCore, QtGui, QtWidgets
+from PySide6 import QtCore, QtWidgets
 
 from slicer_kit.pythonqt import stored, wrapped
 
@@ -81,12 +81,7 @@ class ctkCollapsibleButton(_Collapsible, QtWidgets.QAbstractButton):
         return point.y() <= self._bar_height()
 
     def paintEvent(self, _event) -> None:
-        painter = QtGui.QPainter(self)
-        bar = QtCore.QRectF(0.5, 0.5, QtWidgets.QWidget.width.fget(self) - 1, self._bar_height() - 1)
-        painter.fillRect(bar, QtGui.QColor("#dfe2e6"))
-        title = f"{'▸' if self._is_collapsed() else '▾'}   {self.text}"
-        painter.drawText(bar.adjusted(8, 0, -6, 0), QtCore.Qt.AlignmentFlag.AlignVCenter, title)
-        painter.end()
+        """Nothing is drawn; Qt's base class has no drawing of its own."""
 
 
 @wrapped

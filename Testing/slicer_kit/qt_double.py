@@ -19,7 +19,7 @@ def build() -> None:
         for name in dir(source):  # not vars(): PySide6 makes its classes when they are first asked for
             if not name.startswith("_"):
                 setattr(module, name, getattr(source, name))
-    for double in (QSettings, QUiLoader, QFileDialog, QDesktopServices, QShortcut):
+    for double in (QSettings, QUiLoader, QFileDialog, QDesktopServices):
         setattr(module, double.__name__, double)
     refuse_unanswered_dialogs()
     sys.modules["qt"] = module
@@ -66,24 +66,6 @@ class QFileDialog(QtWidgets.QFileDialog):
     @staticmethod
     def getExistingDirectory(parent=None, caption="", directory="", *_more):
         return DIALOGS.record("directory", directory, caption)
-
-
-_TAKEN = (  # shortcuts of Slicer's main window and of its toolbars
-    *(f"Ctrl+Shift+{key}" for key in ("A", "T", "Space", "Down", "Left", "Right")),
-    *(f"Ctrl+{key}" for key in ("0", "1", "2", "3", "4", "5", "6", "`", "B", "C", "F", "H", "O", "S", "V", "W", "X")),
-    *(f"Ctrl+{key}" for key in ("Y", "Z", "Left", "Right")),
-)
-
-
-@pythonqt.wrapped
-class QShortcut(QtGui.QShortcut):
-    """A key that Slicer's window has as well is ambiguous: Qt then runs neither."""
-
-    def __init__(self, key, parent) -> None:
-        super().__init__(key, parent)
-        if key.toString() in _TAKEN:
-            self._slicers = QtGui.QShortcut(key, parent)
-            self._slicers.setContext(QtCore.Qt.ShortcutContext.ApplicationShortcut)
 
 
 def _refuse(name: str):
