@@ -130,7 +130,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePane
             self.panel.form.show(TrainingSettings.fromDict(valuesOf(node)))
 
     def _onForm(self):
-        if self._parameterNode is not None:  # what the form makes of unusable values is written back too
+        if self._parameterNode is not None:  # the form may have corrected a value
             self._write(self._parameterNode, self.panel.form.settings())
 
     def _write(self, node, settings):

@@ -60,12 +60,13 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class AnatomicalLandmarksParameterNode:
-    """template: scan that points are placed in. targets: scans they are found in, unless allTargets. points: list.
+    """template: scan in which points are placed. targets: scans in which they are found, if not in all (allTargets).
+    points: the list.
 
-    live: answers follow while a point is dragged. jump: all views go to a point that is placed. thorough: slower, a
-    little better matching. alignFixed, alignMoving: scans to be aligned, where not the template and the first other.
-    alignKind: how far. alignTransform: what it is written to, if not to a new node. alignResample: also as a volume.
-    alignColours: both are shown in two colours.
+    live: answers follow while a point is dragged. jump: all views go to a point that is placed. thorough: slower and a
+    little better matching. alignFixed, alignMoving: scans to be aligned, if not the template and the first target.
+    alignKind: see `AlignmentLogic.start`. alignTransform: node of the result, if not a new one. alignResample:
+    also make a resampled volume. alignColours: show both scans in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
@@ -160,12 +161,12 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.say("")
 
     def initializeParameterNode(self):
-        """Show what the scene holds."""
+        """Show the parameter node of the scene, with a template."""
         super().initializeParameterNode()
         self._chooseTemplate()
 
     def _chooseTemplate(self):
-        """The first CT, where none is chosen."""
+        """Choose the first CT, unless a template is chosen."""
         if self._parameterNode.template is None:
             volumes = scans(slicer.mrmlScene)
             if volumes:
@@ -180,11 +181,11 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.say(sentence)
 
     def _onShown(self, pointId):
-        """All views have gone to a point: a scan that does not show it says so in its own."""
+        """All views have gone to a point: write into the views of scans that do not show it."""
         writeInViews(slicer.mrmlScene, self.logic.absences(pointId))
 
     def _onWords(self):
-        """A place has been looked for: scans that do not show it say so in their views."""
+        """Answers have come: write into the views of scans that do not show the place."""
         writeInViews(slicer.mrmlScene, self.words.absences())
 
     def _showName(self):
@@ -231,7 +232,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._parameterNode.alignKind = kind
 
     def showParameters(self, node):
-        """Bring logic and panel in line with the parameter node."""
+        """Set logic and panel by the parameter node."""
         template, points = _ifHere(node.template), _ifHere(node.points)
         if points is not self.logic.points:
             self.say("")  # the sentences are about another list
@@ -252,7 +253,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showButtons()
 
     def _showButtons(self):
-        """What can be done now; a tool tip states what is missing where it cannot."""
+        """Enable the buttons that can be used; the tool tip of another one says why it cannot."""
         ui, logic = self.ui, self.logic
         ready = logic.template is not None and bool(logic.targets)
         rows = logic.points is not None and logic.points.GetNumberOfControlPoints() > 0

@@ -51,19 +51,6 @@ def test_validation_chart_has_a_line_a_kind(curves):
     assert len(colours) == 2
 
 
-def test_updates_change_the_nodes_and_add_none(scene, curves):
-    curves.showLoss(curve(3))
-    curves.showValidation(validations(phantom=PHANTOM))
-    nodes = [node.GetID() for kind in KINDS for node in nodes_of_class(scene, kind)]
-    assert count(scene) == [2, 2, 2]
-    for steps in (4, 5, 2):
-        curves.showLoss(curve(steps))
-        curves.showValidation(validations(phantom=[steps, steps]))
-    assert [node.GetID() for kind in KINDS for node in nodes_of_class(scene, kind)] == nodes
-    assert len(drawn(curves.lossChart)["loss"]) == 2
-    np.testing.assert_allclose(drawn(curves.validationChart)["phantom"][:, 1], 2)
-
-
 def test_a_saved_scene_is_gone_on_with(scene, curves, tmp_path):
     curves.showLoss(curve(3))
     curves.showValidation(validations(phantom=PHANTOM))

@@ -1,6 +1,5 @@
 """Curves read from a run's folder, at any moment of their being written."""
 
-import numpy as np
 import pytest
 
 from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve, Validations
@@ -44,15 +43,6 @@ def test_steps_done_again_replace_those_a_kill_lost():
     curve.add(3, 7.0)
     assert curve.steps == [1, 2, 3]
     assert curve.means == [1.0, 1.0, 7.0]
-
-
-def test_validation_columns_may_vary(tmp_path):
-    (tmp_path / "validation.csv").write_text("step,phantom,centre\n10,9.5,\n20,8.0,12.25\n30,7.0,14.0\n40,1")
-    found = Validations.read(tmp_path)
-    assert found.steps.tolist() == [10, 20, 30]
-    np.testing.assert_allclose(found.errorsMm["phantom"], [9.5, 8.0, 7.0])
-    np.testing.assert_allclose(found.errorsMm["centre"], [np.nan, 12.25, 14.0])
-    assert found.at(0) == {"phantom": 9.5}
 
 
 def test_best_row_has_the_least_mean_over_kinds(tmp_path):

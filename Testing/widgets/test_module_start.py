@@ -33,11 +33,6 @@ def test_the_modules_whose_classes_are_used_are_loaded_first(kit, module):
     assert set(kit.load_module(module).instance.parent.dependencies) == needed
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_help_tells_which_slicer_is_needed(kit, module):
-    assert "Slicer 5.12 or newer" in kit.load_module(module).instance.parent.helpText
-
-
 @pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("module", MODULES)
 def test_neither_start_nor_opening_loads_what_takes_long(module, tmp_path):

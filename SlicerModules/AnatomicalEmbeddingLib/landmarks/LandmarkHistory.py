@@ -65,11 +65,11 @@ class LandmarkHistory:
             self._stack.step(_stateOf(source, answerLists))
 
     def undo(self) -> bool:
-        """Restore the state before the last step; False where there is none."""
+        """Restore the state before the last step; False where there was no step."""
         return self._stack.undo() and self._restore()
 
     def redo(self) -> bool:
-        """Restore the state after the step that was undone last; False where there is none."""
+        """Restore the state after the step that was undone last; False where no step was undone."""
         return self._stack.redo() and self._restore()
 
     def _restore(self) -> bool:

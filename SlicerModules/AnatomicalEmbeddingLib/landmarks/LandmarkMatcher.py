@@ -91,7 +91,7 @@ class LandmarkMatcher:
         return answer is not None and answer.byHand
 
     def _noteOutside(self, template, ids: list[str], inside: np.ndarray, others: set[str]) -> list[str]:
-        """Keep which points lie outside; a sentence names those that did not before."""
+        """Note the points outside the template's scan; a sentence names the new ones."""
         before, self.outside = (
             self.outside,
             others | {i for i, isInside in zip(ids, inside, strict=True) if not isInside},

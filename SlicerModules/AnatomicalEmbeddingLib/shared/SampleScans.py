@@ -23,7 +23,7 @@ def registerSampleData() -> None:
 
 
 def sampleSources() -> list[dict]:
-    """What the Sample Data module needs to know of each sample. Files that ship are sources of the `file:` kind."""
+    """The arguments of `registerCustomSampleDataSource` for each sample. Files that ship have `file:` addresses."""
     from AnatomicalEmbedding.resources import resource
 
     folder = resource("SampleData")

@@ -22,7 +22,7 @@ def nodesOf(scene, className: str) -> list:
 
 
 def itemOf(scene, node) -> int:
-    """The node's item, made at the top of the hierarchy where there is none."""
+    """The node's item, which is made at the top of the hierarchy if it has none."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     return item if item else hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
@@ -54,7 +54,7 @@ def placeNextTo(scene, node, volumeNode) -> None:
 
 
 def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
-    """Put the node into the folder of this name next to the volume, made where there is none."""
+    """Put the node into the folder of this name next to the volume; the folder is made if need be."""
     hierarchy = _hierarchy(scene)
     hierarchy.SetItemParent(itemOf(scene, node), _folder(hierarchy, _parentOf(scene, volumeNode), folderName))
 

@@ -56,10 +56,11 @@ def offerLayouts(
     loaded: Callable[[Callable[[], None]], object] = lambda _again: None,
     isWide: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Make our layouts known, for two scans, before they are used: a scene saved in one would open without views. One
-    that was saved with more scans gets them once it is loaded. loaded(again): called then; again() shows the places of
-    the views, which those that are new in the window lose as soon as they are in it. When the scene is closed, the
-    layout from before comes back: the views of ours would all show the next scan.
+    """Register our layouts, for two scans, before they are used: a scene saved in one would open without views.
+
+    A loaded scene of more scans gets their views after the import, and loaded(again) is called: again() moves the views
+    back to their places, which new views lose when the window shows them. When the scene is closed, the former layout
+    comes back, for our views would all show the next scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
@@ -175,8 +176,8 @@ def _restoreFormerLayout(scene) -> None:
 
 
 def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
-    """The layout of a scene that was loaded, which MRML does not save, and the groups of its views, which MRML saves as
-    yes or no: in one group, all scans would go to the height of the one that is scrolled.
+    """Restore the layout of a loaded scene, which MRML does not save, and the groups of its views, which MRML saves as
+    yes or no: in one group, scrolling one scan would scroll all of them.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)

@@ -10,14 +10,6 @@ from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbeddingLib.landmarks.AnswerList import MOVED, REMOVED
 
 
-def test_the_mouse_goes_on_placing_in_the_templates_list(bench, pair, scene, logics):
-    bench.logic.setPoints(add_points(scene, {}))
-    logics["Markups"].SetActiveList(bench.logic.points)
-    bench.place("liver_dome")
-    assert bench.logic.answersIn(pair[1]) is not None
-    assert logics["Markups"].GetActiveListID() == bench.logic.points.GetID()
-
-
 def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
     bench.logic.setPoints(add_points(bench.scene, {}))
     points, place = bench.logic.points, patient(1).points_ras["liver_dome"]

@@ -109,7 +109,7 @@ class Worker:
         while (job := jobs.get()) is not None:
             if not job.cancelled.is_set():
                 self._events.put((job, self._outcome(job)))
-            del job  # what it holds may be a scan
+            del job  # it may hold a scan
 
     def _outcome(self, job: _Job) -> Event:
         from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError

@@ -49,7 +49,7 @@ class ModulePanel(Listener, VTKObservationMixin):
 
     def followScene(self, scene, getParameterNode: Callable) -> None:
         """Bind the panel to the parameter node, now and when another scene is opened. getParameterNode(): the scene's,
-        made where there is none.
+        made if need be.
         """
         self._scene, self._getParameterNode = scene, getParameterNode
         self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)

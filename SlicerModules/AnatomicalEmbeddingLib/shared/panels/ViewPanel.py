@@ -32,10 +32,12 @@ class ViewPanel:
         self._windows = CtWindows(self._ofOnePatient)
         parentLayout.addWidget(qt.QLabel(_("Window:")))
         self.windowButtons = {}
-        for name, title in _titles().items():
-            button = qt.QPushButton(title)
+        titles = {"Soft tissue": _("Soft tissue"), "Lung": _("Lung"), "Bone": _("Bone"), "Brain": _("Brain")}
+        for name, (window, level) in PRESETS.items():
+            button = qt.QPushButton(titles[name])
             button.setObjectName(f"window{name.replace(' ', '')}Button")
-            button.setToolTip(_("Show all scans with window {window:g} and level {level:g} HU.").format(**_hu(name)))
+            tip = _("Show all scans with window {window:g} and level {level:g} HU.")
+            button.setToolTip(tip.format(window=window, level=level))
             button.setMinimumWidth(1)
             button.connect("clicked(bool)", self._setter(name))
             parentLayout.addWidget(button)
@@ -47,20 +49,20 @@ class ViewPanel:
             button.enabled = bool(self._volumes())
 
     def poll(self) -> None:
-        """To be called a few times a second: scans just loaded are shown as soft tissue, one patient's scans alike."""
+        """Show loaded scans as soft tissue, and one patient's scans alike; to be called a few times a second."""
         self._windows.poll(self._volumes())
 
     def layOutWith(self, node) -> bool:
-        """Show one more scan side by side with those that can be seen now; False where none can."""
+        """Show one more scan side by side with the visible ones; False where no scan is visible."""
         seen = _seen(self.scene)
         if seen:
             self._layOut([*seen, node], SideBySide.ROWS)
         return bool(seen)
 
     def layOut(self, number: int = SideBySide.ROWS) -> None:
-        """Show the scans side by side, in ROWS of views or one AXIAL view each; all of each is seen.
+        """Show the scans side by side, in ROWS of views or one AXIAL view each, each scan whole.
 
-        Views are made, put into the window and drawn one by one: Slicer lives on in between.
+        Views are made, put into the window and drawn one by one, and Slicer handles events in between.
         """
         self._layOut(list(self._volumes()), number)
 
@@ -90,7 +92,7 @@ class ViewPanel:
 
 
 def offerLayouts() -> None:
-    """Make our layouts known at the start of the application."""
+    """Register our layouts at the start of the application."""
     SideBySide.offerLayouts(slicer.mrmlScene, _drawSliceViewsSoon, _isWindowWide)
 
 
@@ -106,7 +108,7 @@ def _processEvents() -> None:
 
 @contextmanager
 def _drawingAtTheEnd() -> Iterator[None]:
-    """Slice views draw nothing inside; each once at the end, with events in between."""
+    """Let slice views draw only once, at the end, and process events between them."""
     manager = slicer.app.layoutManager()
     names = manager.sliceViewNames() if manager is not None else []
     views = [manager.sliceWidget(name).sliceView() for name in names]
@@ -159,11 +161,3 @@ def _drawSliceViews(again: Callable[[], None]) -> None:
     if manager is not None:
         for name in manager.sliceViewNames():
             manager.sliceWidget(name).sliceView().scheduleRender()
-
-
-def _titles() -> dict[str, str]:
-    return {"Soft tissue": _("Soft tissue"), "Lung": _("Lung"), "Bone": _("Bone"), "Brain": _("Brain")}
-
-
-def _hu(name: str) -> dict[str, float]:
-    return dict(zip(("window", "level"), PRESETS[name], strict=True))
