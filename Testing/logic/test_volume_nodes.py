@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scans import add_patient, add_transform, patient, turned
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbeddingLib.shared import VolumeNodes
+from AnatomicalEmbeddingLib.shared import SceneNodes, VolumeNodes
 
 
 def test_only_scalar_volumes_with_voxels_are_cts(scene):
@@ -80,3 +80,16 @@ def test_a_volume_holds_points_up_to_its_voxels_outer_edges(scene):
     node.SetAndObserveTransformNodeID(add_transform(scene, turned(0, (100, 0, 0))).GetID())
     places = [(99.1, -0.9, -0.9), (98.9, 0, 0), (108.9, 8.9, 8.9), (8.0, 8.0, 8.0)]
     assert VolumeNodes.holds(node, VolumeNodes.fromWorld(node, places)).tolist() == [True, False, True, False]
+
+
+def test_volumes_of_one_patient_are_together_and_so_are_those_without_one(scene):
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    people = [hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), name) for name in ("Miller", "Smith")]
+    volumes = [scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode") for _ in range(5)]
+    for volume, person in zip(volumes, (people[0], people[1], people[0], None, None), strict=True):
+        if person is not None:
+            hierarchy.CreateItem(hierarchy.CreateStudyItem(person, "Study"), volume)
+    found = [SceneNodes.patientItem(scene, volume) for volume in volumes]
+    assert found[:3] == [people[0], people[1], people[0]]
+    assert found[3] == found[4]
+    assert found[3] not in people

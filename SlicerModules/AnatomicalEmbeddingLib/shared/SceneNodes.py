@@ -85,6 +85,13 @@ def parentName(scene, node) -> str:
     return "" if parent == hierarchy.GetSceneItemID() else hierarchy.GetItemName(parent)
 
 
+def patientItem(scene, node) -> int:
+    """The item of the patient that holds the node; that of the scene for all nodes without a patient."""
+    hierarchy = _hierarchy(scene)
+    level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
+    return hierarchy.GetItemAncestorAtLevel(itemOf(scene, node), level) or hierarchy.GetSceneItemID()
+
+
 def _hierarchy(scene):
     return slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
 

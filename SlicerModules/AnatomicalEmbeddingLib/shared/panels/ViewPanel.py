@@ -10,8 +10,7 @@ import slicer
 import vtk
 from slicer.i18n import tr as _
 
-from ...followup.StudyOrder import patients
-from .. import SideBySide, Views
+from .. import SceneNodes, SideBySide, Views
 from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..Signal import Signal
 
@@ -88,7 +87,10 @@ class ViewPanel:
         return lambda: setWindow(self._volumes(), *PRESETS[name])
 
     def _ofOnePatient(self, volumes: Sequence) -> list[list]:
-        return [[node for node in patient.volumes if node in volumes] for patient in patients(self.scene)]
+        groups: dict[int, list] = {}
+        for node in volumes:
+            groups.setdefault(SceneNodes.patientItem(self.scene, node), []).append(node)
+        return list(groups.values())
 
 
 def offerLayouts() -> None:
