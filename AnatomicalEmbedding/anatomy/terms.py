@@ -9,6 +9,8 @@ from functools import lru_cache
 from ..errors import AnatomicalEmbeddingError, did_you_mean
 from ..resources import resource
 
+_TISSUES = "tissues"  # the file of tissues.csv
+
 
 @dataclass(frozen=True)
 class Term:
@@ -77,25 +79,28 @@ class Terms:
 @lru_cache(maxsize=1)
 def load_terms() -> Terms:
     """The shipped places. Raises AnatomicalEmbeddingError when they are missing."""
-    terms: dict[str, Term] = {}
+    return Terms({term.name: term for term in _rows() if term.group != _TISSUES})
+
+
+@lru_cache(maxsize=1)
+def load_tissues() -> tuple[Term, ...]:
+    """Kinds of tissue ("bone", "lymph node"): they have a code and no place. Raises AnatomicalEmbeddingError."""
+    return tuple(term for term in _rows() if term.group == _TISSUES)
+
+
+def _rows() -> list[Term]:
+    terms: list[Term] = []
     for path in sorted(resource("Terms").glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                terms[row["name"]] = Term(
-                    row["name"],
-                    _several(row["words"]),
-                    _several(row["adjective"]),
-                    row["side"],
-                    row["code"],
-                    row["parent"],
-                    row["place"],
-                    row["tissue"],
-                    _several(row["labels"]),
-                    path.stem,
+                words, adjectives, labels = (_several(row[column]) for column in ("words", "adjective", "labels"))
+                side, code, parent, recipe, tissue = (row[c] for c in ("side", "code", "parent", "place", "tissue"))
+                terms.append(
+                    Term(row["name"], words, adjectives, side, code, parent, recipe, tissue, labels, path.stem)
                 )
     if not terms:
         raise AnatomicalEmbeddingError("the lists of places (Resources/Terms) are missing; install the package again.")
-    return Terms(terms)
+    return terms
 
 
 def _several(cell: str) -> tuple[str, ...]:

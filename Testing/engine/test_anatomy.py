@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 
+from AnatomicalEmbedding.anatomy.codes import code_of, name_of_code
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, canonical_name, choose_names, known_name, spelling_key
 from AnatomicalEmbedding.anatomy.terms import load_terms
 from AnatomicalEmbedding.embedding.inference import load_model
@@ -52,6 +53,36 @@ def test_every_term_is_its_own_name_in_all_the_usual_spellings():
         for written in (name, name.upper(), name.replace("_", " "), name.replace("_", "-")):
             assert canonical_name(written) == name
     assert {f"vertebrae_{level}" for level in VERTEBRAE} <= load_terms().by_name.keys()
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "meaning"),
+    [
+        ("kidney_left", "64033007", "Kidney"),
+        ("left kidney", "64033007", "Kidney"),
+        ("Kidney", "64033007", "Kidney"),
+        ("pelvis", "816092008", "Pelvis"),
+        ("chest", "816094009", "Chest"),
+        ("abdomen", "818981001", "Abdomen"),
+        ("peritoneum", "15425007", "Peritoneum"),
+        ("adrenal", "23451007", "Adrenal gland"),
+        ("bladder", "89837001", "Urinary bladder"),
+        ("small intestine", "30315005", "Small intestine"),
+        ("bone", "272673000", "Bone"),
+        ("right axillary lymph node", "68171009", "Axillary lymph node"),
+        ("node", "59441001", "Lymph node"),
+    ],
+)
+def test_codes_are_those_of_dicom(label, value, meaning):
+    known = pytest.importorskip("pydicom.sr._concepts_dict").concepts["SCT"].values()
+    assert code_of(label) == (value, "SCT", meaning)
+    assert any(value in of for of in known)
+    assert code_of(name_of_code(code_of(label))) == code_of(label)
+
+
+def test_a_structure_without_a_code_has_none():
+    assert code_of("lingula_of_my_own") is code_of("xyzzy") is code_of("") is None
+    assert name_of_code(("1", "SCT", "Unknown")) is None
 
 
 def test_no_spelling_means_two_structures():
