@@ -73,11 +73,4 @@ RELATIONS: dict[tuple[str, ...], str] = {
     ("around",): "around",
     ("surrounding",): "around",
     ("abutting",): "around",
-    ("between",): "between",
 }
-PREFIXES = {
-    "peri": "around", "para": "around", "juxta": "around", "circum": "around",
-    "retro": "behind", "post": "behind", "pre": "before", "ante": "before",
-    "supra": "above", "epi": "above", "infra": "below", "sub": "below",
-    "inter": "inside", "intra": "inside", "endo": "inside", "trans": "inside",
-}  # fmt: skip
