@@ -42,7 +42,7 @@ class Dictionary:
         vocabulary = {word for phrase in self.phrases for word in phrase}
         self.vocabulary = vocabulary
         self.firsts = {phrase[0] for phrase in self.phrases}
-        self._slips = sorted(word for word in {*vocabulary, *SIDES} if len(word) >= _SHORTEST and word.isalpha())
+        self._slips = sorted({*SIDES, *(word for word in vocabulary if len(word) >= _SHORTEST and word.isalpha())})
         relations = {word for relation in RELATIONS for word in relation}
         self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
