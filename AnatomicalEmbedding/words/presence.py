@@ -11,7 +11,7 @@ from ..anatomy.terms import Term, load_terms
 from ..embedding.coverage import body_points, robust_affine
 from ..embedding.map import EmbeddingMap
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
-from .derived_places import cook
+from .derived_places import field_by_recipe
 from .grid_weights import Field, Grid
 from .occupancy import faded
 from .scan_grid import make_frame_grid
@@ -44,7 +44,7 @@ class FrameFields:
             return Field(found.first, found.share.astype(np.float32) / 255)
         if term is None or not term.recipe:
             return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
-        return cook(term.recipe, self.grid, self.field, term.side)
+        return field_by_recipe(term.recipe, self.grid, self.field, term.side)
 
     def names(self) -> list[str]:
         return sorted(self._atlas.occupancies)
