@@ -23,7 +23,7 @@ from ..errors import PointsError
 from ..files import parse_json
 from ..phantom import make_phantom
 from ..scan.geometry import image_affine
-from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
+from ..scan.image_files import IMAGE_SUFFIXES, read_image
 from ..scan.volume import Volume, transform_points
 from ..structures.label_names import reason_left_out
 from ..training import label_images
@@ -70,7 +70,7 @@ class _LabelFile:
 
     @property
     def name(self) -> str:
-        return display_name(self.path).removesuffix(".seg")
+        return self.path.name.removesuffix(label_images.SUFFIX)
 
 
 def build_atlas(
@@ -115,18 +115,17 @@ def build_atlas(
 
 
 def list_label_files(folder: Path) -> list[Path]:
-    """List label maps NAME.seg.* that have NAME.labels.json next to them. Raises PointsError where there is none."""
+    """List label maps NAME.seg.nii.gz with NAME.labels.json next to them. Raises PointsError where there is none."""
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of label maps.")
-    maps = [path for path in sorted(folder.iterdir()) if image_suffix(path) and is_label_map(path)]
-    found = [path for path in maps if _names_file(path).exists()]
+    found = [path for path in sorted(folder.glob("*" + label_images.SUFFIX)) if _names_file(path).exists()]
     if not found:
         raise PointsError(f"{folder}: holds no label map; put NAME.seg.nii.gz with NAME.labels.json there.")
     return found
 
 
 def _names_file(path: Path) -> Path:
-    return path.with_name(display_name(path).removesuffix(".seg") + ".labels.json")
+    return path.with_name(path.name.removesuffix(label_images.SUFFIX) + ".labels.json")
 
 
 def _read(path: Path) -> _LabelFile:
@@ -136,8 +135,8 @@ def _read(path: Path) -> _LabelFile:
     except (OSError, ValueError, AttributeError):
         raise PointsError(f'{_names_file(path)}: is not a list of label names; write {{"1": "liver", ...}}.') from None
     voxels = sitk.GetArrayFromImage(image).astype(np.int32)
-    name = display_name(path).removesuffix(".seg")
-    scan = next(filter(Path.exists, (path.with_name(name + suffix) for suffix in IMAGE_SUFFIXES)), None)
+    stem = path.name.removesuffix(label_images.SUFFIX)
+    scan = next(filter(Path.exists, (path.with_name(stem + suffix) for suffix in IMAGE_SUFFIXES)), None)
     return _LabelFile(path, voxels, image_affine(image), names, scan)
 
 
