@@ -44,6 +44,7 @@ _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05
 _DISC_MM = 7.0
 _CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and the gain that each square mm needs
+_BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # whose CT numbers all arteries have
 _PEAK = 0.6  # of a blob, as the cells and averaging leave it
 _UNSURE = 0.3  # chance below which a place by a recipe is uncertain
@@ -162,6 +163,8 @@ class PlaceFinder:
         beyond = level is not None and level.share == 0 and largest >= _SEEN_BEYOND
         if level is not None and not beyond:
             share, point, chance = level.share, level.point_ras, level.chance
+            if point is not None and term.tissue == "bone":
+                point = self._bone_near(field, point)
         if point is not None and alone and term.tissue == "bone":
             point = self._firmest(point)
         sure = surety(term.recipe) if term.recipe and alone and not from_atlas and level is None else None
@@ -314,6 +317,12 @@ class PlaceFinder:
             if occupancy is not None:
                 total = total + self.grid.taken(read_occupancy(self.grid, occupancy, self._shift(other), True), prior)
         return self.grid.with_values(prior, prior.values * prior.values / total)
+
+    def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
+        """The likeliest place (3,) RAS mm of a vertebra near the spine's middle, which may run next to its body."""
+        away = sum(np.square(self.grid.position(field, axis) - point[axis]) for axis in range(3))
+        found, _ = self._best_point(self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2))))
+        return point if found is None else found
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
         """The firmest bone (3,) RAS mm within a cell of a place; thin bones do not fill the cell that they lie in."""

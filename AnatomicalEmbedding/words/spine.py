@@ -21,6 +21,7 @@ from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # along the spine
 _NEAR_MM = 8.0  # of the usual course of the spine in the body frame
+_MOVE_MM, _BONE_HU = 12.0, 250.0  # of its course, to bone
 _RADIUS_MM = 9.0  # of the discs that are looked at
 _END_PLATE_MM = (4.5, 6.0)  # from a disc's middle
 _BLUR_MM = 1.5
@@ -175,7 +176,24 @@ def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     middle = np.stack([(weight * right).sum(axis=(1, 2)), (weight * ahead[:, None]).sum(axis=(1, 2))], axis=1)
     middle /= total[:, None]
     body_z = (weight * z[held]).sum(axis=(1, 2)) / total
+    if grid.hu is not None:
+        middle = _to_bone(grid, held, middle)
     return up[held].astype(np.float64), _smoothed(middle, 14.0 / grid.step[2]), _smoothed(body_z[:, None], 3.0)[:, 0]
+
+
+def _to_bone(grid: Grid, held: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """The course moved to where bone is, by the same way in neighbouring slices."""
+    whole = Field((0, 0, int(held[0])), grid.hu[held[0] : held[-1] + 1].clip(-100, _BONE_HU))
+    bone = grid.blurred(whole, 7.0)
+    steps = np.arange(-_MOVE_MM, _MOVE_MM + 1, 3.0)
+    moves = np.stack(np.meshgrid(steps, steps, indexing="ij"), axis=-1).reshape(-1, 2)
+    wanted = middle[:, None] + moves
+    index = np.rint((wanted - grid.origin[:2]) / grid.step[:2]).astype(int)
+    i = index[..., 0].clip(0, grid.shape[2] - 1)
+    j = index[..., 1].clip(0, grid.shape[1] - 1)
+    score = bone[np.arange(len(held))[:, None], j, i] - 0.25 * np.square(moves).sum(axis=1)
+    score = _smoothed(score, 24.0 / grid.step[2])
+    return middle + moves[score.argmax(axis=1)]
 
 
 def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
