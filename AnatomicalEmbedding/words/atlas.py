@@ -1,8 +1,7 @@
-"""How often each structure is found at each place of the common body frame, and what its descriptors are like: one
-small file, statistics of many bodies.
+"""The atlas: how often each structure lies at each place of the common body frame, and its usual descriptors.
 
-Places are those that the network states, so that what it usually gets wrong is in them. No scan is in the file, and
-none can be had from it.
+Places are as the network states them, its usual errors included. The file holds statistics of many bodies; no scan can
+be restored from it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from ..resources import resource
 
 SUFFIX = ".atlas.npz"
 FORMAT_VERSION = 1
-_MOST_BYTES = 200 << 20  # unpacked; the shipped one has 3 MB
-_DAMAGED = (  # what a damaged file makes zipfile and numpy raise
+_BYTES_LIMIT = 200 << 20  # unpacked; the shipped one has 3 MB
+_DAMAGED = (  # exceptions of zipfile and numpy for a damaged file
     OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
     MemoryError, NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
@@ -107,12 +106,12 @@ class Atlas:
 
     @classmethod
     def load(cls, path: str | Path) -> Atlas:
-        """Read a file written by `save`. Raises WeightsError when it is no atlas, damaged, or of a newer format."""
+        """Read a file written by `save`. Raises WeightsError for another, damaged or newer file."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of an atlas.")
         try:
             with zipfile.ZipFile(path) as archive:
-                if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+                if sum(entry.file_size for entry in archive.infolist()) > _BYTES_LIMIT:
                     raise ValueError("more than an atlas holds")
             with np.load(path, allow_pickle=False) as file:
                 about = parse_json(file["about"].tobytes())
@@ -128,7 +127,7 @@ class Atlas:
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Raises ValueError for one that does not lie in the frame, or whose facts are no numbers."""
+    """Raises ValueError for an occupancy beyond the frame, or with facts that are not numbers."""
     first, counts, volume_ml = of["first"], (of["examples"], of["real"]), of["volume_ml"]
     whole = len(first) == 3 and all(type(n) is int for n in (*first, *counts)) and type(volume_ml) in (int, float)
     if not whole or share.dtype != np.uint8 or share.ndim != 3 or not share.any() or not np.isfinite(volume_ml):
@@ -149,7 +148,7 @@ def _loaded(path: Path) -> Atlas:
 def shipped_atlas(weights_hash: str) -> Atlas:
     """The atlas that ships for these weights; else one of other weights, whose frame is the same.
 
-    Raises WeightsError when none ships.
+    Raises WeightsError when no atlas ships.
     """
     found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
     if not found:

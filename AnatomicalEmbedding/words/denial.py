@@ -1,6 +1,6 @@
-"""What a clause says is not there: a finding in a place, or the place itself.
+"""Denials of a clause: a finding in a place, or the place itself, is not there.
 
-A word such as "no" before the place, or "not seen" behind it, denies what the clause is about. Where nothing else
+A word such as "no" before the place, or "not seen" behind it, denies the subject of the clause. Where nothing else
 is named between that word and the place, the place itself is missing ("no gallbladder", "the left kidney is absent").
 In all other clauses a finding is denied ("no hydronephrosis of the right kidney").
 """
@@ -33,7 +33,7 @@ _FINDINGS = frozenset(("effusion", "hydrothorax", "pneumothorax", "hernia", "nod
 
 
 def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> str:
-    """FINDING or PLACE, by what the clause says about the place of the words from `first` to `last`; "" for neither.
+    """FINDING or PLACE, which the clause denies of the place of the words from `first` to `last`; "" for neither.
 
     noun: whether these words name the place, not a finding by an adjective ("hepatic").
     """

@@ -1,4 +1,4 @@
-"""Places that are given by others: the recipes of the terms, and qualifiers of phrases.
+"""Places derived from other places: the recipes of the terms, and the qualifiers of phrases.
 
 A recipe is a word and its arguments, mm and shares:
 
@@ -11,7 +11,7 @@ A recipe is a word and its arguments, mm and shares:
     end NAME DIRECTION SD       a blob at its end; edge NAME DIRECTION: the layer at that side
     shift NAME X Y Z SD         a blob so far from its middle
     shell NAME MM               the layer about its surface
-    between NAME NAME           what lies between two places
+    between NAME NAME           the space between two places
     union NAME ...              all of them
 """
 
@@ -143,13 +143,13 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
 
 
 def _between(grid: Grid, one: Field, other: Field) -> Field:
-    """What lies half-way between two places."""
+    """The space half-way between two places."""
     if one.total < 0.5 or other.total < 0.5:
         return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
     near = grid.grown(grid.joined([one, other]), 4.0)
     far = []
     for field in (one, other):
-        held = grid.with_values(near, grid.taken(field, near))
+        held = grid.with_values(near, grid.values_over(field, near))
         far.append(np.maximum(grid.distance(held, _LEVEL * float(field.values.max())), 0))
     gap = float((far[0] + far[1]).min())
     values = np.exp(-(((far[0] - far[1]) / _BETWEEN_MM) ** 2) / 2)

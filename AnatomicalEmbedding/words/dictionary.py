@@ -23,7 +23,7 @@ class Entry:
     """One place that a phrase may mean."""
 
     name: str
-    side: str  # that the text must not contradict; "" for none
+    side: str  # that the text must not contradict, or ""
     demanded: bool  # the side is part of the phrase, so the text must say it
     adjective: bool = False  # the phrase stands before a noun
 
@@ -59,7 +59,7 @@ class Dictionary:
         return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
 
     def entries_of(self, name: str) -> tuple[Entry, ...]:
-        """The place of a name, or both of one with "{s}" for the side; empty where there is none."""
+        """The place of a name, or both of one with "{s}" for the side; empty where there is no such place."""
         terms = self.terms.by_name
         names = dict.fromkeys(name.replace("{s}", side) for side in SIDES)
         return tuple(Entry(each, terms[each].side, False) for each in names if each in terms)

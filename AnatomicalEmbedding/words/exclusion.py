@@ -1,4 +1,4 @@
-"""Where one structure is, no other is: of a cell that several could hold, each has its share.
+"""Structures that exclude one another share the chance of a cell.
 
 A man has no uterus: places of one sex share their chance with those of the other (`OTHER_SEX`).
 
@@ -21,13 +21,13 @@ _SUREST = 0.98
 
 
 def odds(chance: np.ndarray) -> np.ndarray:
-    """Of chances, none of which counts as certain."""
+    """Odds of chances; no chance counts as certain."""
     chance = chance.clip(0, _SUREST)
     return chance / (1 - chance)
 
 
 def total_odds(grid: Grid, fields: list[Field]) -> Field:
-    """Of several structures together, over a whole grid."""
+    """The sum of the odds of several structures, over a whole grid."""
     total = np.zeros(grid.shape, dtype=np.float32)
     for field in fields:
         total[grid.crop(field)] += odds(field.values)
@@ -35,11 +35,13 @@ def total_odds(grid: Grid, fields: list[Field]) -> Field:
 
 
 def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -> Field:
-    """The chance of a structure where others may be. total: `total_odds`, its own among them. sharing: fields of those
-    of them that may lie where it lies.
+    """The chance of a structure among its rivals.
+
+    total: `total_odds` of all structures, this one included. sharing: fields of its wholes and parts, which are no
+    rivals.
     """
     own = odds(field.values)
     rivals = total.values[grid.crop(field)] - own
     for other in sharing:
-        rivals = rivals - grid.taken(grid.with_values(other, odds(other.values)), field)
+        rivals = rivals - grid.values_over(grid.with_values(other, odds(other.values)), field)
     return grid.with_values(field, own / (1 + own + np.maximum(rivals, 0)))

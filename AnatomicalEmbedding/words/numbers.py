@@ -22,7 +22,7 @@ Item = Callable[[str, str], str | None]  # a word and the item before it ("") ->
 
 
 def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """Names of the numbered places that begin at a word, and the first word behind them; None where none begins.
+    """Names of the numbered places that begin at a word, and the first word behind them; or None.
 
     A name may hold "{s}" for a side that other words say.
     """

@@ -1,8 +1,7 @@
-"""Where one structure lies in a scan: the atlas read at each cell's place in the body, sharpened by CT numbers.
+"""One structure in a scan: the atlas read at each cell's place in the body, sharpened by CT numbers.
 
-The CT numbers of the structure in this patient are learnt from the patient: from those places that the atlas is sure
-of, and from what tissue the structure is made of; those of its surroundings likewise (two histograms, a few rounds of
-expectation and maximisation).
+The CT numbers of the structure and of its surroundings are learnt from this patient: where the atlas is sure of each,
+and within the limits of the kind of tissue (two histograms, three rounds of expectation and maximisation).
 """
 
 from __future__ import annotations

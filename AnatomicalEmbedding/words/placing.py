@@ -61,7 +61,7 @@ class Place:
     not there at all, or the next vertebra or rib is. side: where the rest lies, of "partly" and "outside". probability:
     that the point lies in the place (of "outside": that it is outside). point_ras: (3,) RAS mm, the best point, or None
     where outside. region: chance of each cell of `grid` to be in the place. negated: the text says that a finding is
-    not there. levels: where the level is not certain, the two: "L3 or L4". remark: what a reader must know besides.
+    not there. levels: "L3 or L4" where the level is uncertain. remark: a sentence that the reader must know.
     """
 
     name: str
@@ -301,7 +301,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """What this patient's coordinates along the body lack, at a rib or vertebra, to be the usual ones, mm."""
+        """mm to add to this patient's coordinates along the body, at a rib or vertebra, to make them usual."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):
@@ -315,7 +315,9 @@ class PlaceFinder:
         for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
             occupancy = self._atlas.occupancies.get(other)
             if occupancy is not None:
-                total = total + self.grid.taken(read_occupancy(self.grid, occupancy, self._shift(other), True), prior)
+                total = total + self.grid.values_over(
+                    read_occupancy(self.grid, occupancy, self._shift(other), True), prior
+                )
         return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:

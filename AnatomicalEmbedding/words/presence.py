@@ -81,7 +81,7 @@ class Presence:
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
         """The share (0..1) of a field of the frame that lies in the scan, and the side of the scan where the rest lies.
 
-        shift_mm: what this patient's coordinates along the body lack there to be the usual ones. fading: see `faded`.
+        shift_mm: to add to this patient's coordinates along the body there to make them usual. fading: see `faded`.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):

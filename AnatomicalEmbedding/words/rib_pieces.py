@@ -1,6 +1,6 @@
 """Numbers the pieces of rib bone that reach no vertebra, by the ribs above and below them and by coordinates.
 
-In every direction round the body ribs lie above one another in order, and within a scan none is missing between two.
+In every direction round the body ribs lie above one another in order, and no rib is missing between two.
 The piece with the most numbered neighbours gets its number first.
 """
 

@@ -1,4 +1,4 @@
-"""Which rib is which: bone followed from the vertebra that each rib begins at.
+"""Numbers the ribs: bone is followed from the vertebra that each rib begins at.
 
 At the chest wall a coordinate is off by as much as the next rib is away; next to the spine the levels are known. Bone
 there is numbered by the vertebrae in one ordered sequence, and each number follows its rib through connected bone.
@@ -50,7 +50,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Of `rib_SIDE_NUMBER`: large in its bone, most where the atlas has it (`usual`); None where none was found."""
+        """The prior of `rib_SIDE_NUMBER`: large in its bone, most where the atlas has it (`usual`); None if not found."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < FEWEST:
@@ -63,7 +63,7 @@ class Ribs:
             near = near[((near >= 0) & (near < box.values.shape[::-1])).all(axis=1)]
             box.values[near[:, 2], near[:, 1], near[:, 0]] = _SURE * _NEXT_TO
         box.values[at[:, 2], at[:, 1], at[:, 0]] = _SURE
-        expected = grid.taken(usual, box)
+        expected = grid.values_over(usual, box)
         expected = np.minimum(expected / max(float(expected[at[:, 2], at[:, 1], at[:, 0]].max()), 0.05), 1)
         values = box.values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
         others = self.index[~own] - box.first
@@ -194,7 +194,7 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """The rib, or 0 for none, that begins at each of some heights (mm, falling); -1 for bone of no known level."""
+    """The rib that begins at each of some heights (mm, falling); 0 for no rib, -1 for bone of no known level."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):

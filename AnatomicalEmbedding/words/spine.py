@@ -1,4 +1,4 @@
-"""Which vertebra is which: the boundaries between all vertebrae laid on the spine of a scan at once.
+"""Numbers the vertebrae: the boundaries between all of them are fitted to the spine of a scan at once.
 
 Coordinates say where in the body a height is within about a vertebra; discs say where boundaries are, not which. An
 ordered sequence of all boundaries, also of those beyond the scan, is fitted to both by dynamic programming: each
@@ -22,7 +22,7 @@ from .grid_weights import Field, Grid
 _STEP_MM = 1.5  # along the spine
 _NEAR_MM = 8.0  # of the usual course of the spine in the body frame
 _MOVE_MM, _BONE_HU = 12.0, 250.0  # of its course, to bone
-_RADIUS_MM = 9.0  # of the discs that are looked at
+_RADIUS_MM = 9.0  # of a disc, in which CT numbers are read
 _END_PLATE_MM = (4.5, 6.0)  # from a disc's middle
 _BLUR_MM = 1.5
 _BEHIND_MM = 16.0  # from the middle of a vertebra's body to its arch
@@ -291,7 +291,7 @@ def _fitted(
 
 
 def _steadied(shift: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Shifts of the vertebrae, those of cut ones as of the nearest whole one."""
+    """Shifts of the vertebrae; a cut vertebra has the shift of the nearest whole one."""
     held = np.flatnonzero(whole)
     if not len(held):
         return shift
@@ -309,7 +309,7 @@ def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
-    """Distances to the next boundary, in places, and what each costs."""
+    """Distances to the next boundary, in places, and the cost of each."""
     places = np.arange(max(int(0.7 * usual / _STEP_MM), 1), int(1.35 * usual / _STEP_MM) + 2)
     return places, np.square((places * _STEP_MM - usual) / (_SPACING_SHARE * usual)) / 2
 

@@ -85,7 +85,7 @@ def test_the_prior_of_a_rib_is_its_own_bone_and_never_that_of_others():
     ribs = Ribs(np.concatenate(cells), np.full(60, LEFT), number)
     usual = Field((0, 0, 0), np.full(shape, 0.5, dtype=np.float32))
     whole = Field((0, 0, 0), np.zeros(shape, dtype=np.float32))
-    prior = grid.taken(ribs.prior(grid, "rib_left_8", usual), whole)
+    prior = grid.values_over(ribs.prior(grid, "rib_left_8", usual), whole)
     own, others = (tuple(np.concatenate(of)[:, ::-1].T) for of in (cells[1:], cells[:1]))
     assert (prior[others] == 0).all()
     assert prior[own].min() > 0.9
@@ -96,7 +96,7 @@ def test_the_prior_of_a_rib_is_its_own_bone_and_never_that_of_others():
     assert replace(ribs, number=np.where(number == 8, 0, 7)).prior(grid, "rib_left_8", usual) is None
     # half as likely where the atlas has the rib never
     usual.values[6] = 0
-    less = grid.taken(ribs.prior(grid, "rib_left_8", usual), whole)
+    less = grid.values_over(ribs.prior(grid, "rib_left_8", usual), whole)
     assert less[6][less[6] > 0].max() < prior[own].min() <= less[own].max()
 
 
