@@ -50,7 +50,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """The prior of `rib_SIDE_NUMBER`: large in its bone, most where the atlas has it (`usual`); None if not found."""
+        """The prior of `rib_SIDE_NUMBER`: large in its bone, most where the atlas has it (`usual`), or None."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < FEWEST:
