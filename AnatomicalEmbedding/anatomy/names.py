@@ -18,20 +18,6 @@ VERTEBRAE = (
     *(f"L{n}" for n in range(1, 6)),
     "S1",
 )
-# Structures that are the sum of others, for data that label the parts alone.
-SUMS = {
-    "lung_left": ("lung_upper_lobe_left", "lung_lower_lobe_left"),
-    "lung_right": ("lung_upper_lobe_right", "lung_middle_lobe_right", "lung_lower_lobe_right"),
-    "heart": (
-        "heart_myocardium",
-        "heart_ventricle_left",
-        "heart_ventricle_right",
-        "heart_atrium_left",
-        "heart_atrium_right",
-    ),
-    "gluteal_muscles_left": ("gluteus_maximus_left", "gluteus_medius_left", "gluteus_minimus_left"),
-    "gluteal_muscles_right": ("gluteus_maximus_right", "gluteus_medius_right", "gluteus_minimus_right"),
-}
 _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, "rt": RIGHT}
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")
@@ -62,6 +48,12 @@ def _names_by_key() -> dict[str, str]:
     terms = load_terms().by_name.values()
     other = {spelling_key(label): term.name for term in terms for label in term.labels}
     return other | {spelling_key(term.name): term.name for term in terms}
+
+
+@lru_cache(maxsize=1)
+def sums_of_parts() -> dict[str, tuple[str, ...]]:
+    """The parts of each structure that is the sum of its parts, for data that label the parts alone."""
+    return {term.name: term.parts for term in load_terms().by_name.values() if term.parts}
 
 
 def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> list[str]:

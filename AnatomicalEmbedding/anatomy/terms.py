@@ -19,7 +19,7 @@ class Term:
     words: ways to name it; the first one is shown. adjectives: words that name it before a noun. side: "left", "right"
     or "". code: "SCT:...", "UBERON:..." or "". parent: the whole that it is part of, or "". recipe: the rule for its
     place (see `words/derived_places.py`), "" for the atlas. tissue: its kind of tissue. labels: other spellings in
-    label maps and libraries. group: the file's name.
+    label maps and libraries. parts: structures that it is the sum of. group: the file's name.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Term:
     recipe: str
     tissue: str
     labels: tuple[str, ...]
+    parts: tuple[str, ...]
     group: str
 
     @property
@@ -95,10 +96,12 @@ def _rows() -> list[Term]:
     for path in sorted(resource("Terms").glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                words, adjectives, labels = (_several(row[column]) for column in ("words", "adjective", "labels"))
+                words, adjectives, labels, parts = (
+                    _several(row.get(column) or "") for column in ("words", "adjective", "labels", "parts")
+                )
                 side, code, parent, recipe, tissue = (row[c] for c in ("side", "code", "parent", "place", "tissue"))
                 terms.append(
-                    Term(row["name"], words, adjectives, side, code, parent, recipe, tissue, labels, path.stem)
+                    Term(row["name"], words, adjectives, side, code, parent, recipe, tissue, labels, parts, path.stem)
                 )
     if not terms:
         raise AnatomicalEmbeddingError("the lists of places (Resources/Terms) are missing; install the package again.")

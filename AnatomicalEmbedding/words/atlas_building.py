@@ -15,7 +15,7 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
-from ..anatomy.names import SUMS
+from ..anatomy.names import sums_of_parts
 from ..embedding.grid_reading import smoothed
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
@@ -211,7 +211,7 @@ def _labels_of(body: SampledBody) -> dict[str, list[int]]:
     """Labels of each structure that a body has, and of sums of them."""
     parts = set(body.names.values())
     wanted = {name: (name,) for name in parts}
-    wanted |= {name: of for name, of in SUMS.items() if name not in parts and not parts.isdisjoint(of)}
+    wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}
     return {name: [value for value, n in body.names.items() if n in of] for name, of in wanted.items()}
 
 
