@@ -7,8 +7,7 @@ A recipe is a word and its arguments, mm and shares:
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
     part NAME X0 X1 Y0 Y1 Z0 Z1 the part of a place between shares of its extent along R, A, S; of a place with a side,
                                 X runs from the middle outwards
-    half NAME SIDE              its left or right half
-    end NAME DIRECTION SD       a blob at its end; edge NAME DIRECTION: the layer at that side
+    end NAME DIRECTION SD       a blob at its end
     shift NAME X Y Z SD         a blob so far from its middle
     shell NAME MM               the layer about its surface
     between NAME NAME           the space between two places
@@ -28,7 +27,6 @@ from .qualifiers import Qualifier
 _SOFT_SHARE = 0.06  # over which a part fades at its ends
 _EXTENT = (0.02, 0.98)  # shares of a field that its extent is measured between
 _END_SHARE = 0.06
-_EDGE_SHARE = 0.25
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0  # softness of a relation's limits, along its direction and across
@@ -67,20 +65,13 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
     of = field_of(names[0])
     if kind == "part":
         return part_of(grid, of, np.array(values).reshape(3, 2), side)
-    if kind == "half":
-        return part_of(grid, of, np.array([(0, 0.5) if names[1] == "left" else (0.5, 1), (0, 1), (0, 1)]), "")
     if kind == "shell":
         return _shell(grid, of, values[0])
     if kind == "between":
         return _between(grid, of, field_of(names[1]))
     if kind == "shift":
         return blob(grid, grid.mean(of) + np.array([values[0] * outward, *values[1:3]]), values[3])
-    axis, sign = _outward(names[1], side)
-    if kind == "end":
-        return blob(grid, _end_of(grid, of, axis, sign), values[0])
-    shares = np.tile([0.0, 1.0], (3, 1))
-    shares[axis] = (1 - _EDGE_SHARE, 1) if sign > 0 else (0, _EDGE_SHARE)
-    return part_of(grid, of, shares, "")
+    return blob(grid, _end_of(grid, of, *_ALONG[names[1]]), values[0])  # "end"
 
 
 def surety(recipe: str) -> float | None:
@@ -200,11 +191,10 @@ def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
 
 
 def _outward(direction: str, side: str) -> tuple[int, int]:
-    """Axis and sign of a direction; "lateral" and "medial" (also "medial_left") by the side of the place."""
+    """Axis and sign of a direction; of "lateral" and "medial" by the side of the place."""
     if direction in _ALONG:
         return _ALONG[direction]
-    left = side == "left" or direction.endswith("_left")
-    return (0, -1) if left == direction.startswith("lateral") else (0, 1)
+    return (0, -1) if (side == "left") == (direction == "lateral") else (0, 1)
 
 
 def _is_number(word: str) -> bool:

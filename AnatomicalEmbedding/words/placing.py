@@ -270,7 +270,7 @@ class PlaceFinder:
         if term is None or not term.recipe:
             return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
         field = field_by_recipe(term.recipe, self.grid, self._field, term.side)
-        if self.grid.hu is None or term.recipe.split()[0] in ("part", "union", "half", "edge"):
+        if self.grid.hu is None or term.recipe.split()[0] in ("part", "union"):
             return field
         likely = 0.05 + 0.95 * tissue_likelihood(self.grid.hu[self.grid.crop(field)], term.tissue)
         return self.grid.with_values(field, field.values * likely)

@@ -23,10 +23,6 @@ SENTENCES = [
     ("Mass in the left adrenal", ["adrenal_gland_left"]),
     ("12th rib on the right", ["rib_right_12"]),
     ("fracture of the fifth and sixth left ribs", ["rib_left_5", "rib_left_6"]),
-    ("ribs 3 to 5 on the left are broken", ["rib_left_3", "rib_left_4", "rib_left_5"]),
-    ("T12", ["vertebrae_T12"]),
-    ("D8 vertebral body", ["vertebrae_T8"]),
-    ("metastases in T9, T10 and L1", ["vertebrae_T9", "vertebrae_T10", "vertebrae_L1"]),
     ("sclerosis from T3 to T6", ["vertebrae_T3", "vertebrae_T4", "vertebrae_T5", "vertebrae_T6"]),
     ("disc narrowing at L3-L4-L5", ["disc_L3_L4", "disc_L4_L5"]),
     ("ribs 9 and 10 left, 12 mm", ["rib_left_9", "rib_left_10"]),
@@ -34,27 +30,18 @@ SENTENCES = [
     ("lefft adrenel gland", ["adrenal_gland_left"]),
     ("pancraes", ["pancreas"]),
     ("the lesion measures more than before and there is a change", []),
-    ("L5-S1 protrusion", ["disc_L5_S1"]),
-    ("right upper lobe nodule", ["lung_upper_lobe_right"]),
-    ("nodule in the lower lobe of the left lung, 2 cm", ["lung_lower_lobe_left"]),
     ("superior segment of the right lower lobe", ["lung_segment_superior_lower_right"]),
-    ("cyst in segment VIII of the liver", ["liver_segment_8"]),
     ("lesions in hepatic segments 5 and 6", ["liver_segment_5", "liver_segment_6"]),
-    ("segment 4a", ["liver_segment_4a"]),
     ("posterior segment right lobe of liver", ["liver_posterior_segment"]),
     ("posterior segment of the right upper lobe", ["lung_segment_posterior_upper_right"]),
     ("nodule in the right posterior segment, liver normal", ["lung_segment_posterior_upper_right", "liver"]),
     ("renal cysts", ["kidney" + BOTH]),
-    ("enlarged node at station 4R", ["node_station_4_right"]),
     ("stations 4R and 7", ["node_station_4_right", "node_station_7"]),
     ("bilateral hilar adenopathy", ["node_station_10" + BOTH]),
     ("left hilar and right axillary lymph nodes", ["hilum_left", "nodes_axillary_right"]),
     ("glandula suprarenalis sinistra", ["adrenal_gland_left"]),
-    ("left lung, lower lobe", ["lung_lower_lobe_left"]),
-    ("both kidneys are normal", ["kidney" + BOTH]),
     ("perisplenic fluid", ["perisplenic_space"]),
     ("the left lung is clear and the liver is normal", ["lung_left", "liver"]),
-    ("12 mm nodule", []),
     ("clinical correlation is recommended", []),
 ]
 
@@ -85,7 +72,7 @@ def test_every_place_is_understood_by_its_own_name_and_words_and_its_side_is_nev
 
 def test_all_parents_and_recipes_name_places():
     terms = load_terms()
-    directions = {"left", "right", "inferior", "superior", "anterior", "posterior", "medial", "lateral", "medial_left"}
+    directions = {"left", "right", "inferior", "superior", "anterior", "posterior", "medial", "lateral"}
     for term in terms.by_name.values():
         assert not term.parent or terms.ancestors(term.name), term.name
         words = [word for word in term.recipe.split()[1:] if not word.replace(".", "").lstrip("-").isdigit()]

@@ -1,17 +1,14 @@
 """Ribs against known truth: their beginnings by the spine, their way through bone, pieces that reach no vertebra."""
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from AnatomicalEmbedding.anatomy.names import SIDES
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
 from AnatomicalEmbedding.words.rib_pieces import RIBS, SECTORS, BoneOfHalf, number_pieces
-from AnatomicalEmbedding.words.ribs import _ABOVE_MM, _SKIPPED, Ribs, _aligned, _begun, _followed
+from AnatomicalEmbedding.words.ribs import _ABOVE_MM, Ribs, _begun, _followed
 from AnatomicalEmbedding.words.spine import Spine
 
 LEFT = SIDES.index("left")
@@ -98,20 +95,3 @@ def test_the_prior_of_a_rib_is_its_own_bone_and_never_that_of_others():
     usual.values[6] = 0
     less = grid.values_over(ribs.prior(grid, "rib_left_8", usual), whole)
     assert less[6][less[6] > 0].max() < prior[own].min() <= less[own].max()
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 10**6))
-def test_two_sequences_are_aligned_at_the_least_cost(rows, columns, seed):
-    price = np.random.default_rng(seed).uniform(0, 10, (rows, columns))
-    cost, pairs = _aligned(price)
-    every = [
-        sum(price[a, b] for a, b in zip(some, others, strict=True)) + _SKIPPED * (rows + columns - 2 * n)
-        for n in range(min(rows, columns) + 1)
-        for some in combinations(range(rows), n)
-        for others in combinations(range(columns), n)
-    ]
-    assert cost == pytest.approx(min(every))
-    assert sorted(pairs) == sorted(pairs, key=lambda pair: pair[1])
-    paid = sum(price[pair] for pair in pairs) + _SKIPPED * (rows + columns - 2 * len(pairs))
-    assert paid == pytest.approx(cost)
