@@ -77,27 +77,18 @@ class Atlas:
 
     def save(self, path: str | Path) -> None:
         """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
-        names = sorted(self.occupancies)
-        index = [
-            {
-                "name": name,
-                "first": list(found.first),
-                "examples": found.examples,
-                "real": found.real,
-                "volume_ml": round(found.volume_ml, 2),
-            }
-            for name, found in ((name, self.occupancies[name]) for name in names)
-        ]
-        about = {
-            "format_version": FORMAT_VERSION,
-            "weights_sha256": self.weights_hash,
-            "structures": index,
-            "about": self.about,
+        held = sorted(self.occupancies.items())
+        facts = [
+            {"name": name, "first": list(of.first), "examples": of.examples, "real": of.real,
+             "volume_ml": round(of.volume_ml, 2)}
+            for name, of in held
+        ]  # fmt: skip
+        about = {"format_version": FORMAT_VERSION, "weights_sha256": self.weights_hash, "structures": facts}
+        arrays = {f"share_{n}": of.share for n, (_, of) in enumerate(held)}
+        arrays |= {
+            f"discriminant_{n}": of.discriminant for n, (_, of) in enumerate(held) if of.discriminant is not None
         }
-        arrays = {f"share_{n}": self.occupancies[name].share for n, name in enumerate(names)}
-        for n, name in enumerate(names):
-            if self.occupancies[name].discriminant is not None:
-                arrays[f"discriminant_{n}"] = self.occupancies[name].discriminant
+        about["about"] = self.about
         try:
             with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
                 np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **arrays)

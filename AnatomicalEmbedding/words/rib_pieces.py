@@ -22,7 +22,7 @@ _PITCH_MM, _WIDE_MM = 25.0, 60.0  # from a rib to the next; a wider gap may hold
 # Costs are in cells that lie one rib off.
 _COORDINATE_COST = 0.05  # of a coordinate, against the ribs above and below
 _NO_RIB_COST, _NO_NEIGHBOUR_COST = 0.7, 0.5  # of a cell of no rib, and of one above or below a rib
-_FEW = 20  # cells of numbered ribs from which a patient's coordinate error is half believed
+_HALF_BELIEVED = 20  # cells of numbered ribs from which a patient's coordinate error is half believed
 _AMONG_SHARE = 0.5  # of a piece, where the atlas has ribs; shoulder blades have less
 _SWEEPS = 5  # over all pieces; after four nothing changed in eleven patients
 _NUMBERS = np.arange(1, RIBS + 1)
@@ -89,7 +89,7 @@ def _cheapest(price: np.ndarray, near: list[_Neighbour], found: np.ndarray) -> i
 def _prices(bone: BoneOfHalf, piece: np.ndarray, number: np.ndarray) -> np.ndarray:
     """(pieces, 13) how little each number agrees with the coordinates, as far as numbered ribs do."""
     known = np.flatnonzero(number > 0)
-    usual = np.nan_to_num(bone.error[known, number[known]]).sum() / (len(known) + _FEW)
+    usual = np.nan_to_num(bone.error[known, number[known]]).sum() / (len(known) + _HALF_BELIEVED)
     off = np.minimum(np.nan_to_num(np.abs(bone.error - usual) / _PITCH_MM, nan=2.0), 2.0)
     price = np.stack([_COORDINATE_COST * np.bincount(piece, each) for each in off.T], axis=1)
     price[:, 0] = _NO_RIB_COST * np.bincount(piece)

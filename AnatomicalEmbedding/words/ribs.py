@@ -35,6 +35,7 @@ _ERROR_MM, _COMMON_MM = 5.0, 5.0  # of that height: of one rib, and of all ribs 
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
 _PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone by height; of the lower peak, between two ribs
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # a coordinate's error may change so much along a rib, and how fast it is learnt
+_FARTHEST_MM = 40.0  # of a rib's coordinates from the usual ones
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # bone's neighbours lie nearer, in the largest step between cells
@@ -98,8 +99,24 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
         height, error = place[of, 2], body[of, 2, None] - _heights_at(usual.heights[half], body[of])
         found = _followed(index[of], _begun(height, begins[of], spine), error, grid.shape)
         bone = BoneOfHalf(index[of], height, _sectors(body[of]), error + shift[of], among[of])
-        number[of] = number_pieces(bone, found, grid.shape)
+        number[of] = _plausible(number_pieces(bone, found, grid.shape), bone.error)
     return Ribs(index, side, number)
+
+
+def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Numbers (n,) without the ribs whose coordinates are far from the usual ones. error: (n, 13) mm."""
+    number = number.copy()
+    for each in range(1, RIBS + 1):
+        of = number == each
+        if not abs(_known_median(error[of, each])) < _FARTHEST_MM:
+            number[of] = 0
+    return number
+
+
+def _known_median(values: np.ndarray) -> float:
+    """Median of the values that are not NaN, or NaN."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,8 +261,7 @@ def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: t
     learnt = np.zeros(len(index))
     for each in np.unique(number[front]):
         begin = front[number[front] == each]
-        known = error[begin, each][~np.isnan(error[begin, each])]
-        learnt[begin] = np.median(known) if len(known) else 0.0
+        learnt[begin] = np.nan_to_num(_known_median(error[begin, each]))
     while len(front):
         near = row[tuple((at[front][:, None] + _TOUCHING).reshape(-1, 3).T)]
         source = np.repeat(front, len(_TOUCHING))
