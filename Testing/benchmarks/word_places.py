@@ -20,12 +20,11 @@ from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.names import SIDES, VERTEBRAE
 from AnatomicalEmbedding.anatomy.terms import load_terms
 from AnatomicalEmbedding.structures.labelled_scans import LabelMap, load_cases
-from AnatomicalEmbedding.words import OUTSIDE, PlaceFinder, parse
+from AnatomicalEmbedding.words import PlaceFinder, parse
 from AnatomicalEmbedding.words.organ_parts import whole_name
 
 GROUPS = ("organs", "vessels", "muscles", "bones", "vertebrae", "ribs", "all")
 _LEAST_ML = 0.1
-_COMPLETE = 25  # labels of a scan that is taken to show no other structure of the usual label set
 _SAMPLE = 3000  # voxels of a structure that regions are compared with
 
 
@@ -33,12 +32,10 @@ _SAMPLE = 3000  # voxels of a structure that regions are compared with
 class PlaceResult:
     """One structure in one scan. distance_mm: of the point to the structure, 0 inside; None where called outside.
     wrong_side: nearer to the same structure of the other side. level: how many levels off, of vertebrae and ribs.
-    shares: of the structure in the regions of 50 and 90 %. present: False for a structure that the scan lacks.
+    shares: of the structure in the regions of 50 and 90 %.
     """
 
     group: str
-    present: bool
-    status: str
     distance_mm: float | None = None
     wrong_side: bool | None = None
     level: int | None = None
@@ -46,7 +43,7 @@ class PlaceResult:
 
 
 def judge(finder: PlaceFinder, labels: LabelMap) -> list[PlaceResult]:
-    """Every structure of a label map, and those of the usual label set that a complete label map lacks."""
+    """Every structure of a label map."""
     terms = load_terms()
     values: dict[str, list[int]] = {}
     for label, value in labels.values.items():
@@ -64,17 +61,7 @@ def judge(finder: PlaceFinder, labels: LabelMap) -> list[PlaceResult]:
         parts = [other for other in values if terms[other].parent == name]  # ventricles lie in the brain
         held = [value for each in (name, *parts) for value in values[each]]
         results.append(_judged(finder, labels, name, held, ras))
-    if len(values) >= _COMPLETE:
-        results += [PlaceResult(group_of(name), False, finder.place(name).status) for name in absent_names(set(values))]
     return results
-
-
-def absent_names(held: set[str]) -> set[str]:
-    """Structures of the usual label set that a scan lacks, and whose wholes and parts it lacks too."""
-    terms = load_terms()
-    usual = {term.name for term in terms.by_name.values() if term.code and not term.recipe and term.group != "regions"}
-    related = held | {whole for name in held for whole in terms.ancestors(name)}
-    return {name for name in usual - related if held.isdisjoint(terms.ancestors(name))}
 
 
 def group_of(name: str) -> str:
@@ -90,7 +77,7 @@ def _judged(
     place = finder.place(name)
     shares = tuple(_share_in(finder, place.mask(share), ras[name]) for share in (0.5, 0.9))
     if place.point_ras is None:
-        return PlaceResult(group_of(name), True, place.status, shares=shares)
+        return PlaceResult(group_of(name), shares=shares)
     distance = 0.0 if labels.at(place.point_ras[None])[0] in held else _nearest(place.point_ras, ras[name])
     left, right = SIDES
     mirror = name.replace(left, right) if left in name else name.replace(right, left)
@@ -99,12 +86,9 @@ def _judged(
     if group_of(name) in ("vertebrae", "ribs"):
         stem, number = name.rsplit("_", 1)
         nearest = min((n for n in ras if n.rsplit("_", 1)[0] == stem), key=lambda n: _nearest(place.point_ras, ras[n]))
-        level = _order(nearest.rsplit("_", 1)[1]) - _order(number)
-    return PlaceResult(group_of(name), True, place.status, distance, wrong, level, shares)
-
-
-def _order(level: str) -> int:
-    return VERTEBRAE.index(level) if level in VERTEBRAE else int(level)
+        order = [*VERTEBRAE, *(str(n) for n in range(13))]
+        level = order.index(nearest.rsplit("_", 1)[1]) - order.index(number)
+    return PlaceResult(group_of(name), distance, wrong, level, shares)
 
 
 def _nearest(point: np.ndarray, ras: np.ndarray) -> float:
@@ -157,7 +141,7 @@ def main() -> None:
     print("| group | structures | IOR | NVD mm | wrong side | right level | called outside | in 50 % | in 90 % |")
     print("|---|---|---|---|---|---|---|---|---|")
     for group in GROUPS:
-        of = [r for r in results if r.present and group in (r.group, "all")]
+        of = [r for r in results if group in (r.group, "all")]
         found = [r for r in of if r.distance_mm is not None]
         if not found:
             continue
@@ -169,8 +153,6 @@ def main() -> None:
             f"| {np.mean([r.wrong_side for r in found]):.1%} | {f'{np.mean(levels):.1%}' if levels else '-'} "
             f"| {1 - len(found) / len(of):.1%} | {half:.0%} | {most:.0%} |"
         )
-    absent = [r.status == OUTSIDE for r in results if not r.present]
-    print(f"structures that the scans do not show: {len(absent)}, called outside: {np.mean(absent):.1%}")
 
 
 if __name__ == "__main__":
