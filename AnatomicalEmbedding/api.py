@@ -1,7 +1,7 @@
 """The functions for scripts and notebooks: each takes maps, or scans that it embeds first.
 
-A scan is anything that `Volume.of` accepts: a Volume, a path, or an image of SimpleITK, nibabel, TorchIO or MONAI. A map is
-`model.embed(scan)`: embed a scan once where several calls use it. Without `model`, the shipped weights embed scans.
+A scan is anything that `Volume.of` accepts: a Volume, a path, or an image of SimpleITK, nibabel, TorchIO or MONAI. A
+map is `model.embed(scan)`: embed a scan once where several calls use it. Without `model`, the shipped weights embed it.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def register(
     Args:
         fixed: scan that stays.
         moving: scan that is laid on it; it may show another part of the body.
-        kind: "rigid", "affine", "coarse" (a smooth displacement through matches) or "deformable" (refined by the images).
+        kind: "rigid", "affine", "coarse" (smooth, through matches) or "deformable" (refined by the images).
         maps: of the fixed and the moving scan, if there are any.
         model: embeds the scans otherwise; default: the shipped weights.
     """

@@ -1,4 +1,4 @@
-"""anatemb cohort: many scans embedded once into one folder, then searched, cropped and exported together."""
+"""anatemb cohort: many scans embedded once into one folder, then searched and exported together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError
 from . import cohort_results
-from .console import at_least, complete, megabytes, print_json, say
+from .console import WEIGHTS_HELP, at_least, complete, megabytes, print_json, say, warn
 
 if TYPE_CHECKING:
     from ..cohort.engine import Progress
@@ -23,12 +23,12 @@ _SHOWN = 20  # scans that are listed with their reasons; --json lists all
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "cohort",
-        help="embed many scans once, then search, crop and export them together",
-        description="A cohort is one folder STORE with what is kept of each scan. Scans are added, embedded by `run`, "
-        "and then found, cropped and exported. Interrupted or killed, `run` goes on by the same command.",
+        help="embed many scans once, then search and export them together",
+        description="A cohort is one folder STORE with the map of each scan. `run` adds and embeds scans; `find` and "
+        "`export` read their maps. A run that was interrupted or killed continues by the same command.",
     )
     steps = parser.add_subparsers(title="steps", metavar="STEP", required=True)
-    for add in (_add_add, _add_run, _add_status, cohort_results.add_to, _add_verify, _add_remove):
+    for add in (_add_run, _add_status, cohort_results.add_to, _add_remove):
         add(steps)
 
 
@@ -39,55 +39,31 @@ def _step(steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.
     return parser.add_argument
 
 
-def _add_add(steps: argparse._SubParsersAction) -> None:
-    about = "Adds the scans of folders and their subfolders: image files, and every DICOM series of any patients."
-    add = _step(steps, "add", _run_add, f"{about} Nothing is copied; STORE is made where it does not exist.")
-    add("folders", nargs="+", type=Path, metavar="DIR", help="folders, or single files")
-    add("--priority", type=int, default=0, metavar="N", help="higher ones are embedded first (default: 0)")
-
-
 def _add_run(steps: argparse._SubParsersAction) -> None:
-    about = "Embeds the scans that wait. Unusable ones are recorded with the reason and stop nothing."
-    add = _step(steps, "run", _run_run, about)
+    about = "Adds the scans of folders to a cohort, and embeds all that wait. Without DIR, embeds those that wait."
+    add = _step(
+        steps, "run", _run_run,
+        f"{about} Image files and DICOM series are found in DIR and all folders below it. Nothing is copied; STORE is "
+        "made if it does not exist. A scan that cannot be used is recorded with the reason.",
+    )  # fmt: skip
+    add("folders", nargs="*", type=Path, metavar="DIR", help="folders, or single files, to add")
     add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: by cores and free memory)")
     add("--memory-mb", type=megabytes, default=0, metavar="MB", help="most memory of a worker (default: its share)")
     add("--scheduler", default="", metavar="ADDRESS", help="of a running Dask, such as tcp://host:8786; or slurm")
     add("--no-descriptors", action="store_true", help="keep coordinates only: 0.1 MB a scan, answers less exact")
-    add("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
+    add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
 
 
 def _add_status(steps: argparse._SubParsersAction) -> None:
-    _step(steps, "status", _run_status, "How many scans are embedded, and which cannot be used, and why.")
-
-
-def _add_verify(steps: argparse._SubParsersAction) -> None:
-    add = _step(steps, "verify", _run_verify, "Compares every file of the store with its checksum.")
-    add("--repair", action="store_true", help="let the scans of damaged files be embedded again by the next run")
+    add = _step(steps, "status", _run_status, "Counts the embedded scans, and says why the others cannot be used.")
+    add("--verify", action="store_true", help="compare every map with its checksum")
+    add("--repair", action="store_true", help="the same, and let the scans of damaged maps be embedded by the next run")
 
 
 def _add_remove(steps: argparse._SubParsersAction) -> None:
     add = _step(steps, "remove", _run_remove, "Removes scans from the store. The scans themselves stay where they are.")
     add("scans", nargs="+", metavar="SCAN", help="scan, or a folder: all scans below it")
-
-
-def _run_add(options: argparse.Namespace) -> None:
-    from ..cohort.store import Store
-
-    for folder in options.folders:  # before a store is made
-        if not folder.exists():
-            raise AnatomicalEmbeddingError(f"{folder}: no such file or folder; check the path.")
-    with Store(options.store, create=True) as store:
-        refused: list[str] = []
-        count = store.add(options.folders, options.priority, refused.append)
-        counts = store.manifest.counts()
-    for line in refused:
-        print(f"anatemb: {line}", file=sys.stderr)
-    if options.json:
-        print_json({"new": count["new"], "changed": count["changed"], "known": count["known"], "refused": refused})
-        return
-    say(f"{count['new']} scans added, {count['changed']} changed since they were added, {count['known']} known already")
-    say(f"{options.store}: {_in_words(counts)}; embed with `anatemb cohort run {options.store}`")
 
 
 def _run_run(options: argparse.Namespace) -> None:
@@ -97,7 +73,16 @@ def _run_run(options: argparse.Namespace) -> None:
     plan = Plan(
         options.model, options.device, options.workers, options.memory_mb, options.scheduler, not options.no_descriptors
     )
-    with Store(options.store) as store:
+    for folder in options.folders:  # before a store is made
+        if not folder.exists():
+            raise AnatomicalEmbeddingError(f"{folder}: no such file or folder; check the path.")
+    with Store(options.store, create=bool(options.folders)) as store:
+        refused: list[str] = []
+        added = store.add(options.folders, unreadable=refused.append) if options.folders else {}
+        for line in refused:
+            warn(line)
+        if added:
+            say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} known before", options.json)
         ended = run(store, plan, _Line(options.json).show)
         print(end="\n" if sys.stderr.isatty() and ended and not options.json else "", file=sys.stderr)
         counts = store.manifest.counts()
@@ -106,7 +91,7 @@ def _run_run(options: argparse.Namespace) -> None:
 
             refresh(store)
     if options.json:
-        print_json({"this_run": ended, "counts": counts})
+        print_json({"added": dict(added), "refused": refused, "this_run": ended, "counts": counts})
     else:
         say(f"{options.store}: {_in_words(counts)}")
         if counts["unusable"] or counts["failed"]:
@@ -142,47 +127,34 @@ def _run_status(options: argparse.Namespace) -> None:
     from ..cohort.store import Store
 
     with Store(options.store) as store:
-        about, counts, shards = store.manifest.about, store.manifest.counts(), store.manifest.shards()
-        size = sum(each for _, each in shards.values())
+        faults = store.verify(options.repair) if options.verify or options.repair else []
+        about, counts, maps = store.manifest.about, store.manifest.counts(), store.manifest.shards()
+        size = sum(each for _, each in maps.values())
+        rows = list(store.manifest.rows())
         if options.json:
             facts = {row.id: facts for row, facts in store.manifest.embedded()}
-            scans = [_listed(row, facts.get(row.id)) for row in store.manifest.rows()]
+            scans = [_listed(row, facts.get(row.id)) for row in rows]
             known = {"total": sum(counts.values()), "counts": counts, "bytes": size, "model": about.get("model")}
-            print_json({"store": str(store.folder), **known, "scans": scans})
-            return
-        rows = [row for row in store.manifest.rows() if row.state not in (EMBEDDED, WAITING)]
-    say(f"{options.store}: {_in_words(counts)}")
-    if shards:
-        say(f"{len(shards)} maps, {size / 2**20:.1f} MB ({size / len(shards) / 2**20:.2f} MB each), {about['model']}")
-    if rows:
-        say()
-        for row in rows[:_SHOWN]:
+            found = {"faults": [vars(fault) for fault in faults]} if options.verify or options.repair else {}
+            print_json({"store": str(store.folder), **known, **found, "scans": scans})
+    if not options.json:
+        say(f"{options.store}: {_in_words(counts)}")
+        if maps:
+            say(f"{len(maps)} maps, {size / 2**20:.1f} MB ({size / len(maps) / 2**20:.2f} MB each), {about['model']}")
+        reasons = [row for row in rows if row.state not in (EMBEDDED, WAITING)]
+        for row in reasons[:_SHOWN]:
             say(f"{row.state}: {row.reason if row.scan in row.reason else f'{row.scan}: {row.reason}'}")
-        if len(rows) > _SHOWN:
-            say(f"... and {len(rows) - _SHOWN} more; --json lists all")
+        if len(reasons) > _SHOWN:
+            say(f"... and {len(reasons) - _SHOWN} more; --json lists all")
+        for fault in faults:
+            say(f"{fault.problem}{f': {fault.repaired}' if fault.repaired else ''}")
+    if faults and not options.repair:
+        raise AnatomicalEmbeddingError(f"{options.store}: {len(faults)} faults; add --repair, then run.")
 
 
 def _listed(row: Any, facts: dict[str, Any] | None) -> dict[str, Any]:
     known = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")} if facts else {}
     return {"scan": row.scan, "state": row.state, "reason": row.reason or None, "scan_hash": row.scan_hash, **known}
-
-
-def _run_verify(options: argparse.Namespace) -> None:
-    from ..cohort.store import Store
-
-    with Store(options.store) as store:
-        faults = store.verify(options.repair)
-        count = len(store.manifest.shards())
-    if options.json:
-        print_json({"shards": count, "faults": [vars(fault) for fault in faults]})
-    else:
-        for fault in faults:
-            say(f"{fault.problem}{f': {fault.repaired}' if fault.repaired else ''}")
-        say(f"{options.store}: {count} maps, {len(faults)} faults")
-    if faults and not options.repair:
-        raise AnatomicalEmbeddingError(
-            f"{options.store}: {len(faults)} faults; repair with `verify --repair`, then run."
-        )
 
 
 def _run_remove(options: argparse.Namespace) -> None:

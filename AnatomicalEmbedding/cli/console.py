@@ -12,41 +12,65 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError, PointsError
 from ..files import aligned, atomic_path
+from ..matching import EFFORTS
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..embedding.inference import Model, ProgressCallback
     from ..embedding.map import EmbeddingMap
-    from ..scan.sources import Source
     from ..scan.volume import Volume
 
 _LINE_SECONDS = 2.0  # between lines of progress
+SCANS_HELP = "CT files, DICOM folders, or folders of scans, with all folders below"
+WEIGHTS_HELP = "weights by name or file (default: auto)"
+SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "output": (
+        ("-o", "--output"),
+        {"type": Path, "required": True, "metavar": "DIR", "help": "folder for the results"},
+    ),
+    "report": (("--no-report",), {"action": "store_true", "help": "leave the pages with pictures out"}),
+    "effort": (
+        ("--effort",),
+        {"choices": EFFORTS, "default": "standard", "help": "how far matching goes; thorough takes twice the time"},
+    ),
+    "series": (
+        ("--series",),
+        {
+            "action": "append", "default": [], "metavar": "UID",
+            "help": "series to read of a DICOM folder that holds several CTs; may be repeated, once for each folder",
+        },
+    ),
+    "json": (("--json",), {"action": "store_true", "help": "print the result as JSON, for other programs"}),
+}  # fmt: skip
 
 
 def complete(
     parser: argparse.ArgumentParser,
     run: Callable[[argparse.Namespace], None],
+    *shared: str,
     series: bool = False,
     json: bool = True,
     model: bool = True,
 ) -> None:
-    """Add the options that commands share, and the function that runs the command."""
+    """Add the options that commands share, and the function that runs the command.
+
+    Args:
+        shared: names of SHARED.
+        series, json: whether to add these options of SHARED.
+        model: whether to add the options by which scans are embedded.
+    """
     parser.set_defaults(run=run)
-    if series:
-        help_ = "series to read of a DICOM folder that holds several CTs; may be repeated, one for each such folder"
-        parser.add_argument("--series", action="append", default=[], metavar="UID", help=help_)
-    if json:
-        parser.add_argument("--json", action="store_true", help="print the result as JSON, for other programs")
+    for name in (*shared, *["series"] * series, *["json"] * json):
+        flags, about = SHARED[name]
+        parser.add_argument(*flags, **about)
     if model:
         group = parser.add_argument_group("model")
-        group.add_argument(
-            "--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)"
-        )
+        group.add_argument("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
         add_computing(group)
 
 
@@ -79,13 +103,6 @@ def noted(volume: Volume, path: str) -> Volume:
     for note in volume.notes:
         print(f"anatemb: {path}: {note}.", file=sys.stderr)
     return volume
-
-
-def find_scans(options: argparse.Namespace) -> dict[str, Source]:
-    """The scans that a command is given, by name; see `scan.sources.find_scans`. Says on stderr what is left out."""
-    from ..scan.sources import find_scans
-
-    return find_scans(options.scans, warn, options.series, options.output)
 
 
 def warn(sentence: str) -> None:
@@ -270,6 +287,12 @@ def say(text: str = "", quiet: bool = False) -> None:
         print(text, flush=True)
 
 
+def say_written(paths: Iterable[Path], quiet: bool = False) -> None:
+    """Print a line for each file that was written."""
+    for path in paths:
+        say(f"wrote {path}", quiet)
+
+
 def print_json(values: object) -> None:
     print(json.dumps(values, indent=1, allow_nan=False))
 
@@ -278,6 +301,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns, the first to the left, the others to the right."""
     for line in aligned([header, *rows]):
         say(line)
+
+
+def check_suffix(path: Path, suffix: str) -> None:
+    """Raise AnatomicalEmbeddingError unless a file's name ends in a suffix by which it is found again."""
+    if not path.name.endswith(suffix):
+        raise AnatomicalEmbeddingError(f"{path}: must be named NAME{suffix}.")
 
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:

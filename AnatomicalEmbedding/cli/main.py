@@ -18,8 +18,7 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo info embed match followup register view locate find crop segment cohort structures train evaluate"
-    " calibrate cache"
+    "demo info embed match followup register view locate find crop segment cohort structures train evaluate calibrate"
 )
 
 

@@ -12,21 +12,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..embedding.calibration import ABSENT, Calibration
+from ..embedding.calibration import Calibration
 from ..embedding.levels import above_ends, counted_alike, levels_at, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..scan.geometry import LPS_FROM_RAS, transform_points
-from . import descriptors
+from . import EFFORTS, descriptors
 from .blocks import match_blocks
 from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
 from .image_step import sharpen
 from .query import Query
-from .status import at_most_uncertain
+from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
-EFFORTS = ("coordinates", "fast", "standard", "thorough")  # the least first
 _SCORE_MM = 10.0
 _CORRECTED_MM = 15.0  # where the way back ends further from the point, no correction
 _SAME_TISSUE = 0.85  # similarity: of one patient's two scans at the spine 80 % have it, of two patients' 3 %

@@ -19,7 +19,7 @@ _ENGINE = __package__.rsplit(".", 1)[0]
 def check_packages() -> None:
     """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing; to be called before long work."""
     load_page("reports/page_style.css.j2")
-    require("PIL", "pillow", "the report needs", "report")
+    require("PIL", "pillow", "the report needs")
 
 
 def load_page(name: str) -> jinja2.Template:
@@ -27,7 +27,7 @@ def load_page(name: str) -> jinja2.Template:
 
     Raises AnatomicalEmbeddingError when jinja2 is not installed.
     """
-    jinja2 = require("jinja2", "jinja2", "the report needs", "report")
+    jinja2 = require("jinja2", "jinja2", "the report needs")
     loader = jinja2.FunctionLoader(lambda path: resources.files(_ENGINE).joinpath(path).read_text(encoding="utf-8"))
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -124,7 +124,7 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
     Raises AnatomicalEmbeddingError when pillow is not installed.
     """
-    image = require("PIL.Image", "pillow", "pictures need", "report")
+    image = require("PIL.Image", "pillow", "pictures need")
     stream = io.BytesIO()
     image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
     return stream.getvalue()

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from ..anatomy.names import choose_names
-from ..embedding.calibration import ABSENT
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import WeightsError
+from ..matching.status import ABSENT
 from .examples import read_examples
 from .library import StructureLibrary, shipped_library
 from .locating import Example, Located, locate

@@ -143,5 +143,5 @@ def shipped_atlas(weights_hash: str) -> Atlas:
     """
     found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
     if not found:
-        raise WeightsError("no atlas of words ships with this installation; build one with `anatemb structures atlas`.")
+        raise WeightsError("no atlas of words ships with this installation; make one by `anatemb structures`.")
     return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[-1])

@@ -13,14 +13,14 @@ from itertools import permutations
 import numpy as np
 import torch
 
-from ..embedding.body import body_mask
-from ..embedding.working_grid import resample
-from ..errors import PointsError
-from ..registration.lattice import Lattice
-from ..registration.register import register
-from ..structures.labelled_scans import Case, refuse_twins
-from .protocol import EmbeddingMatcher, Matcher
-from .results import Section, Tables
+from AnatomicalEmbedding.embedding.body import body_mask
+from AnatomicalEmbedding.embedding.working_grid import resample
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.registration.lattice import Lattice
+from AnatomicalEmbedding.registration.register import register
+from AnatomicalEmbedding.structures.labelled_scans import Case, refuse_twins
+from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher
+from AnatomicalEmbedding.evaluation.results import Section, Tables
 
 LATTICE_MM = 3.0
 

@@ -15,16 +15,16 @@ from time import perf_counter
 
 import numpy as np
 
-from ..embedding.inference import Model
-from ..embedding.map import EmbeddingMap
-from ..followup.assignment import SAME, assign_in_record
-from ..followup.lesions import MERGED, OUTSIDE, Study
-from ..followup.proposing import find_places
-from ..followup.record import FollowUp
-from ..followup.status import DISAPPEARED, NEW, SPLIT
-from ..phantom import followup as truth
-from ..phantom.followup import PhantomFollowUp, make_follow_up
-from .results import Section, Tables, summarise
+from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.followup.assignment import SAME, assign_in_record
+from AnatomicalEmbedding.followup.lesions import MERGED, OUTSIDE, Study
+from AnatomicalEmbedding.followup.proposing import find_places
+from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW, SPLIT
+from AnatomicalEmbedding.phantom import followup as truth
+from AnatomicalEmbedding.phantom.followup import PhantomFollowUp, make_follow_up
+from AnatomicalEmbedding.evaluation.results import Section, Tables, summarise
 
 _CLOSE_MM = 10.0
 _STATES = (SAME, SPLIT, MERGED, DISAPPEARED, NEW, OUTSIDE)

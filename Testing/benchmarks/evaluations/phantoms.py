@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..embedding.inference import Model
-from ..phantom.patient import phantom_views
-from ..training.known_matches import named_point_errors
+from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.phantom.patient import phantom_views
+from AnatomicalEmbedding.training.known_matches import named_point_errors
 
 
 @dataclass(frozen=True)
