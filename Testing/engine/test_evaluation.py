@@ -13,7 +13,8 @@ from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import PointsError, VolumeError
 from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
 from AnatomicalEmbedding.evaluation.results import summarise
-from AnatomicalEmbedding.matching.match import EFFORTS, match
+from AnatomicalEmbedding.matching import EFFORTS
+from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.structures.label_names import KINDS, find_structures
 from AnatomicalEmbedding.structures.labelled_scans import find_pairs, load_cases

@@ -8,7 +8,7 @@ import pytest
 import SimpleITK as sitk
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.evaluation.registration import evaluate_registration
+from evaluations.registration import evaluate_registration
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases
 

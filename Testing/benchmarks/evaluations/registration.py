@@ -16,11 +16,11 @@ import torch
 from AnatomicalEmbedding.embedding.body import body_mask
 from AnatomicalEmbedding.embedding.working_grid import resample
 from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher
+from AnatomicalEmbedding.evaluation.results import Section, Tables
 from AnatomicalEmbedding.registration.lattice import Lattice
 from AnatomicalEmbedding.registration.register import register
 from AnatomicalEmbedding.structures.labelled_scans import Case, refuse_twins
-from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher
-from AnatomicalEmbedding.evaluation.results import Section, Tables
 
 LATTICE_MM = 3.0
 

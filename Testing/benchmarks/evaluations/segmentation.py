@@ -18,12 +18,12 @@ import SimpleITK as sitk
 
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.evaluation.results import Section, Tables
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import Example
 from AnatomicalEmbedding.segmentation.outlining import outline
 from AnatomicalEmbedding.segmentation.runs import EMBEDDING, train_segmenter
 from AnatomicalEmbedding.segmentation.segmenter import Segmenter, new_network
-from AnatomicalEmbedding.evaluation.results import Section, Tables
 
 SHOTS = (1, 2, 5, 10)
 OURS, CARRIED = "ours", "labels by registration"
