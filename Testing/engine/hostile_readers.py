@@ -78,14 +78,8 @@ def _file(folder: Path) -> Path:
 # -- scans and label maps ----------------------------------------------------------------------------------------------
 
 
-def _image(name: str) -> Callable[[Path], None]:
-    def make(folder: Path) -> None:
-        path = folder / name.removeprefix("packed-")
-        sitk.WriteImage(
-            Volume(*linear_ct()).to_sitk(), str(path), useCompression=path.name != name or name.endswith("gz")
-        )
-
-    return make
+def _image(name: str, compress: bool = False) -> Callable[[Path], None]:
+    return lambda folder: sitk.WriteImage(Volume(*linear_ct()).to_sitk(), str(folder / name), compress)
 
 
 def _dicom(folder: Path, compress: bool = False) -> None:

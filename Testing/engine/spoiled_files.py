@@ -1,4 +1,4 @@
-"""Good files that damage or malice has changed: each way takes bytes and a random generator, and returns other bytes."""
+"""Good files that damage or malice has changed: each way takes bytes and a random generator, and returns others."""
 
 from __future__ import annotations
 
