@@ -105,11 +105,6 @@ def test_scans_without_readings_are_left_out_when_asked(scans, recipe, tmp_path,
         (lone / "stranger.nii.gz").rename(scans / "patient0.nii.gz")
 
 
-def test_missing_folder_is_named(recipe, tmp_path, capsys):
-    assert anatemb("train", tmp_path / "none", "-o", tmp_path / "run", "--recipe", recipe) == 2
-    assert "none: no such folder" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("option", [("--start-from", "none.safetensors"), ("--validate", "none")])
 def test_files_that_are_not_there_are_named_before_scans_are_prepared(scans, recipe, tmp_path, capsys, option):
     assert anatemb("train", scans, "-o", tmp_path / "run", "--recipe", recipe, "--jobs", 1, *option) == 2
@@ -131,12 +126,6 @@ def test_numbers_that_cannot_be_are_refused_at_once(option, tmp_path, capsys):
         anatemb("train", tmp_path, "-o", tmp_path / "run", *option)
     assert end.value.code == 2
     assert f"argument {option[0]}: '{option[1]}' is not a" in capsys.readouterr().err
-
-
-def test_levels_that_nothing_would_read_are_refused(scans, recipe, tmp_path, capsys):
-    assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
-    assert train(tmp_path / "set", tmp_path / "run", recipe, 1, "--levels", tmp_path / "none.json") == 2
-    assert "none.json: scans of prepared sets are placed; leave it out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", ["SIGTERM"])
