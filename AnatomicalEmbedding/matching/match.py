@@ -66,7 +66,7 @@ class Matches:
         if isinstance(index, int | np.integer):
             return self[[range(len(self))[index]]].table()[0]
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Matches(**{name: None if each is None else each[index] for name, each in values.items()})
+        return Matches(**{name: None if each is None else np.asarray(each)[index] for name, each in values.items()})
 
     def __repr__(self) -> str:
         found = {} if self.status is None else dict(zip(*np.unique(self.status, return_counts=True), strict=True))

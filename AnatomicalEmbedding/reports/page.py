@@ -1,8 +1,9 @@
-"""What all pages share: templates, required packages, and version numbers."""
+"""Templates, required packages and version numbers of all pages."""
 
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,8 +46,6 @@ def package_versions() -> str:
     """Versions of the software, for the foot of a page."""
     versions = []
     for package in ("AnatomicalEmbedding", "torch"):
-        try:
+        with suppress(metadata.PackageNotFoundError):  # the engine may run from a source folder, as in an extension
             versions.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:  # the engine run from a source folder, as inside an extension
-            continue
     return ", ".join([*versions, f"Python {platform.python_version()}"])
