@@ -34,10 +34,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
-    add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
     add("--structures", metavar="A,B,...", help="structures to learn (default: all that the examples outline)")
     add("--minutes", type=console.not_negative, metavar="N", help="most time for training (default: what it needs)")
-    console.complete(train, run_train)
+    add("--seed", type=console.at_least(0), default=0, help="of the first weights and of the batches (default: 0)")
+    console.complete(train, run_train, "output")
 
     run = parts.add_parser(
         "run",
@@ -76,8 +76,8 @@ def run_train(options: argparse.Namespace) -> None:
             console.say(f"training: {plan.text}", options.json)
 
         segmenter = train_segmenter(
-            examples, model, options.output, minutes=options.minutes, weights=weights, planned=planned, step=step,
-            cancelled=console.stop_on_signals(),
+            examples, model, options.output, seed=options.seed, minutes=options.minutes, weights=weights,
+            planned=planned, step=step, cancelled=console.stop_on_signals(),
         )  # fmt: skip
     if options.json:
         console.print_json({"model": str(options.output), "structures": list(segmenter.names), "steps": sum(said)})

@@ -192,7 +192,8 @@ def test_a_point_outside_its_scan(anatemb, torsos, folder, tmp_path):
 
 
 def test_nothing_embedded_yet(anatemb, tmp_path, torsos):
-    anatemb("cohort", "add", tmp_path / "store", _folder_of(torsos))
+    with Store(tmp_path / "store", create=True) as store:
+        store.add([_folder_of(torsos)])
     assert_refused(anatemb("cohort", "find", tmp_path / "store", "liver", "-o", tmp_path / "o"), "no embedded scan yet")
 
 
