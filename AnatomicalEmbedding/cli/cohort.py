@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError
 from . import cohort_results
-from .console import WEIGHTS_HELP, at_least, complete, megabytes, print_json, say, warn
+from .console import WEIGHTS_HELP, at_least, complete, megabytes, print_json, progress_lines, say, warn
 
 if TYPE_CHECKING:
     from ..cohort.engine import Progress
 
-_EVERY_S = 10.0  # between two lines of progress where there is no terminal
 _SHOWN = 20  # scans that are listed with their reasons; --json lists all
 
 
@@ -83,8 +80,8 @@ def _run_run(options: argparse.Namespace) -> None:
             warn(line)
         if added:
             say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} known before", options.json)
-        ended = run(store, plan, _Line(options.json).show)
-        print(end="\n" if sys.stderr.isatty() and ended and not options.json else "", file=sys.stderr)
+        with progress_lines("cohort", options.json) as show:
+            ended = run(store, plan, lambda state: show(state.done / max(state.total, 1), _in_rates(state)))
         counts = store.manifest.counts()
         if any(ended.values()):
             from ..cohort.index import refresh
@@ -96,30 +93,6 @@ def _run_run(options: argparse.Namespace) -> None:
         say(f"{options.store}: {_in_words(counts)}")
         if counts["unusable"] or counts["failed"]:
             say(f"reasons: `anatemb cohort status {options.store}`")
-
-
-class _Line:
-    """Progress on stderr: one line that changes on a terminal, else a line now and then."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet, self._last = quiet, 0.0
-
-    def show(self, state: Progress) -> None:
-        terminal, now = sys.stderr.isatty(), time.monotonic()
-        if self._quiet or (not terminal and now - self._last < _EVERY_S and state.done < state.total):
-            return
-        self._last = now
-        left = "" if not state.done or state.done >= state.total else f", {_duration(state.left_s)} left"
-        bad = ", ".join(f"{count} {name}" for name, count in state.counts.items() if name != "embedded")
-        text = f"{state.done} of {state.total} scans, {state.rate:.1f} a minute{left}{f' ({bad})' if bad else ''}"
-        print(f"\r{text}\x1b[K" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
-
-
-def _duration(seconds: float) -> str:
-    minutes = seconds / 60
-    if minutes < 1.5:
-        return f"{seconds:.0f} s"
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
 def _run_status(options: argparse.Namespace) -> None:
@@ -167,6 +140,12 @@ def _run_remove(options: argparse.Namespace) -> None:
         print_json({"removed": [row.scan for row in removed], "counts": counts})
         return
     say(f"{len(removed)} scans removed; {options.store}: {_in_words(counts)}")
+
+
+def _in_rates(state: Progress) -> str:
+    bad = "".join(f", {count} {name}" for name, count in state.counts.items() if name != "embedded")
+    left = f", {state.left_s / 60:.0f} min left" if state.done else ""
+    return f"{state.done} of {state.total} scans, {state.rate:.1f} a minute{left}{bad}"
 
 
 def _in_words(counts: dict[str, int]) -> str:

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     finder = open_finder(model, options.recall, options.structures, options.library, options.examples)
     console.make_folder(options.output)
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
-    rows, taken = [], set[str]()
+    rows, written, taken = [], [], set[str]()
     for path, name, volume, embedding in scans.embedded(model, options):
         with scans.skipping():
             found = finder.find(embedding)
@@ -71,14 +71,11 @@ def run(options: argparse.Namespace) -> None:
                 size = _write_crop(volume, box, options.spacing, output)
                 rows.append([path, str(output), " ".join(members), *size, missing])
     if rows:
-        console.write_table(options.output / _TABLE_NAME, COLUMNS, rows)
-    if options.json:
-        console.print_json({"crops": console.as_records(COLUMNS, rows), "skipped": scans.failed})
-    else:
-        shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6]), str(row[7])] for row in rows]
-        console.print_table(["crop", "voxels", "scan / crop", "missing"], shown)
-        console.say(f"crops in {options.output}: {len(rows)}; scans skipped: {len(scans.failed)}")
-    scans.finish(rows)
+        written = [options.output / _TABLE_NAME]
+        console.write_table(written[0], COLUMNS, rows)
+    shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6]), str(row[7])] for row in rows]
+    header = ["crop", "voxels", "scan / crop", "missing"]
+    scans.finish(options, {"crops": console.as_records(COLUMNS, rows)}, (header, shown), written)
 
 
 def _paste(options: argparse.Namespace) -> None:
@@ -107,11 +104,7 @@ def _paste(options: argparse.Namespace) -> None:
                 console.check_kept([*scans.paths, *results], [output])
                 write_image(paste_back(read_image(result)[0], volume, result), output)
                 written.append(output)
-    if options.json:
-        console.print_json({"files": list(map(str, written)), "skipped": scans.failed})
-    else:
-        console.say_written(written)
-    scans.finish(written)
+    scans.finish(options, {}, None, written)
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:

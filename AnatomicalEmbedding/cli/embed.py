@@ -28,4 +28,4 @@ def run(options: argparse.Namespace) -> None:
         console.say(f"{target}: {int(embedding.body.sum())} body cells", options.json)
     if options.json:
         console.print_json(written)
-    scans.finish(written)
+    scans.check(written)

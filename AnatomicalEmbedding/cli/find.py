@@ -76,13 +76,8 @@ def run_find(options: argparse.Namespace) -> None:
     if rows:
         written.append(options.output / _TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)
-    if options.json:
-        console.print_json({"places": answers, "files": list(map(str, written)), "skipped": scans.failed})
-    else:
-        shown = [[str(row[0])[:_SHOWN], scans.names[str(row[1])], *map(str, row[2:])] for row in rows]
-        console.print_table(COLUMNS, shown)
-        console.say_written(written)
-    scans.finish(rows)
+    shown = [[str(row[0])[:_SHOWN], scans.names[str(row[1])], *map(str, row[2:])] for row in rows]
+    scans.finish(options, {"places": answers}, (COLUMNS, shown), written)
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:

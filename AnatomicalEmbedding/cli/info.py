@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         for name, value in facts.items():
             console.say(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
     if scans is not None:
-        scans.finish(found)
+        scans.check(found)
 
 
 def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, object]:

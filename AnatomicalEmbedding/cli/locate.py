@@ -98,13 +98,8 @@ def run(options: argparse.Namespace) -> None:
     if rows:
         written.append(options.output / _TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)
-    if options.json:
-        values = {"boxes": console.as_records(COLUMNS, rows), "files": list(map(str, written))}
-        console.print_json(values | {"skipped": scans.failed})
-    else:
-        console.print_table(COLUMNS[:9], [[scans.names[str(row[0])], *map(str, row[1:9])] for row in rows])
-        console.say_written(written)
-    scans.finish(rows)
+    shown = [[scans.names[str(row[0])], *map(str, row[1:9])] for row in rows]
+    scans.finish(options, {"boxes": console.as_records(COLUMNS, rows)}, (COLUMNS[:9], shown), written)
 
 
 def _description(found: StructureBox, recall: float) -> str:

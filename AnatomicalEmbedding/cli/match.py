@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,22 +77,16 @@ def run(options: argparse.Namespace) -> None:
             shown = not options.no_report and len(answers) < _REPORT_TARGETS
             answers.append(Answer(path, name, matches, _noted(volume, target_map) if shown else None))
     if not answers:
-        scans.finish(answers)
+        scans.check(answers)
     written = write_answers(
         options.output, _noted(template, template_map), points, answers, model.name, report=not options.no_report
     )
     rows = csv_rows(points, answers)
-    if options.json:
-        files = [str(path) for path in written]
-        console.print_json({"matches": console.as_records(COLUMNS, rows), "files": files, "skipped": scans.failed})
-    else:
-        shown = [
-            [row[0], scans.names[row[1]], *map(str, row[2:6]), str(row[6]) and f"{row[6]:.0f}", str(row[9])]
-            for row in rows
-        ]
-        console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"], shown)
-        console.say_written(written)
-    scans.finish(answers)
+    shown = [
+        [row[0], scans.names[row[1]], *map(str, row[2:6]), str(row[6]) and f"{row[6]:.0f}", str(row[9])] for row in rows
+    ]
+    header = ["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"]
+    scans.finish(options, {"matches": console.as_records(COLUMNS, rows)}, (header, shown), written)
 
 
 def write_answers(
@@ -104,7 +98,7 @@ def write_answers(
     report: bool = True,
     truth: list[np.ndarray] | None = None,
 ) -> list[Path]:
-    """Write .mrk.json per target, matches.csv and report.html into `folder`; returns what was written."""
+    """Write .mrk.json per target, matches.csv and report.html into `folder`; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for answer in answers:
@@ -132,15 +126,14 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
         return ()
     from ..embedding.levels import level_sentence
 
-    return tuple(
-        "absent: not in this scan"
-        if status == ABSENT
-        else f"{status}: {error:.0f} mm expected, {share:.0%} within 10 mm"
-        + (f"; {level_sentence(levels)}" if levels else "")
-        for status, error, share, levels in zip(
-            matches.status, matches.expected_error_mm, matches.probability, matches.levels, strict=True
-        )
-    )
+    def described(row: dict[str, Any]) -> str:
+        if row["status"] == ABSENT:
+            return "absent: not in this scan"
+        doubt = f"; {level_sentence(row['levels'])}" if row["levels"] else ""
+        error, share = row["expected_error_mm"], row["probability"]
+        return f"{row['status']}: {error:.0f} mm expected, {share:.0%} within 10 mm{doubt}"
+
+    return tuple(described(row) for row in matches.table())
 
 
 def _markups_name(name: str) -> str:

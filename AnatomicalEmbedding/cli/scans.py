@@ -70,8 +70,30 @@ class Scans:
             with self.skipping():
                 yield path, name, volume, console.embed(model, volume, options)
 
-    def finish(self, done: Sequence[object]) -> None:
-        """Raise AnatomicalEmbeddingError, for the exit code, if a scan was skipped."""
+    def finish(
+        self,
+        options: argparse.Namespace,
+        results: dict[str, Sequence[object]],
+        table: tuple[Sequence[str], Sequence[Sequence[str]]] | None,
+        written: Sequence[Path],
+    ) -> None:
+        """Print the results of all scans, and raise AnatomicalEmbeddingError, for the exit code, if one was skipped.
+
+        Args:
+            results: name -> records, printed with --json.
+            table: header and rows, printed otherwise.
+            written: files.
+        """
+        if options.json:
+            console.print_json(results | {"files": list(map(str, written)), "skipped": self.failed})
+        else:
+            if table is not None:
+                console.print_table(*table)
+            console.say_written(written)
+        self.check(written)
+
+    def check(self, done: Sequence[object]) -> None:
+        """Raise AnatomicalEmbeddingError if a scan was skipped. done: results of the others."""
         if self.failed:
             count = "no scan" if not done else f"all but {len(self.failed)} of the scans"
             raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")

@@ -135,13 +135,8 @@ def run_run(options: argparse.Namespace) -> None:
         from ..reports.outlines import write_page
 
         written.append(write_page(options.output / PAGE_NAME, pictures))
-    if options.json:
-        files = [str(path) for path in written]
-        console.print_json({"outlines": console.as_records(COLUMNS, rows), "files": files, "skipped": scans.failed})
-    else:
-        console.print_table(COLUMNS[:5], [[scans.names[str(row[0])], *map(str, row[1:5])] for row in rows])
-        console.say_written(written)
-    scans.finish(rows)
+    shown = [[scans.names[str(row[0])], *map(str, row[1:5])] for row in rows]
+    scans.finish(options, {"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], shown), written)
 
 
 def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> list[Path]:

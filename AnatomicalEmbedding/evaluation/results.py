@@ -205,7 +205,7 @@ def _group_section(result: Result, group: str, heading: str) -> Section:
         rows.append(
             (
                 matcher,
-                *(_number(value) for value in (summary.mean, summary.median, summary.sd, summary.p90)),
+                *(in_mm(value) for value in (summary.mean, summary.median, summary.sd, summary.p90)),
                 str(summary.n),
                 str(summary.missing),
                 _seconds(result.pair_seconds(matcher)),
@@ -221,13 +221,13 @@ def _structure_section(result: Result) -> Section:
         cells = []
         for matcher in result.matchers:
             centre, extreme = (result.summary(matcher, group, name) for group in ("centre", "extreme"))
-            cells.append(f"{_number(centre.mean)} | {_number(extreme.mean)}")
+            cells.append(f"{in_mm(centre.mean)} | {in_mm(extreme.mean)}")
         pairs = len(result.errors(result.matchers[0], "centre", name))
         rows.append((name, str(pairs), *cells))
     return Section("Each structure", tuple(rows))
 
 
-def _number(value: float | None) -> str:
+def in_mm(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 

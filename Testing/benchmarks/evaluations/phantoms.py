@@ -7,43 +7,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.evaluation.results import Section, Tables, summarise
 from AnatomicalEmbedding.phantom.patient import phantom_views
 from AnatomicalEmbedding.training.known_matches import named_point_errors
 
 
 @dataclass(frozen=True)
-class PhantomResult:
+class PhantomResult(Tables):
     """Errors in mm of every shared named point, by the target's view, over all ordered pairs of patients."""
 
     model: str
     errors_mm: dict[str, np.ndarray]
 
-    def _rows(self) -> list[tuple[str, int, float, float, float]]:
-        groups = self.errors_mm | {"all": np.concatenate(list(self.errors_mm.values()))}
-        return [
-            (name, len(e), float(e.mean()), float(np.median(e)), float(np.percentile(e, 90)))
-            for name, e in groups.items()
-            if len(e)
-        ]
-
-    def table(self) -> str:
-        lines = [f"{'target view':<12} {'points':>7} {'mean mm':>8} {'median':>7} {'90th pct':>9}   ({self.model})"]
-        lines += [
-            f"{name:<12} {n:>7} {mean:>8.1f} {median:>7.1f} {p90:>9.1f}" for name, n, mean, median, p90 in self._rows()
-        ]
-        return "\n".join(lines)
-
-    def markdown(self) -> str:
-        lines = ["| target view | points | mean mm | median mm | 90th pct mm |", "|---|---|---|---|---|"]
-        lines += [
-            f"| {name} | {n} | {mean:.1f} | {median:.1f} | {p90:.1f} |" for name, n, mean, median, p90 in self._rows()
-        ]
-        return "\n".join(lines) + "\n"
+    def sections(self) -> list[Section]:
+        rows = [("target view", "points", "mean mm", "median", "90 %")]
+        for view, errors in (self.errors_mm | {"all": np.concatenate(list(self.errors_mm.values()))}).items():
+            known = summarise(errors)
+            if known.n:
+                rows.append((view, str(known.n), *(f"{x:.1f}" for x in (known.mean, known.median, known.p90))))
+        return [Section(f"Synthetic patients, {self.model}", tuple(rows))]
 
     def to_json(self) -> str:
-        keys = ("view", "points", "mean", "median", "p90")
-        rows = [dict(zip(keys, row, strict=True)) for row in self._rows()]
-        return json.dumps({"unit": "mm", "model": self.model, "views": rows}, indent=1)
+        views = {view: vars(summarise(errors)) for view, errors in self.errors_mm.items()}
+        return json.dumps({"unit": "mm", "model": self.model, "views": views}, indent=1)
 
 
 def evaluate_phantoms(
