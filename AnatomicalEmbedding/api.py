@@ -115,7 +115,7 @@ def crop(
         model: embeds the scan; default: the shipped weights.
 
     Raises:
-        VolumeError: the scan shows none of the structures.
+        VolumeError: the scan shows no structure of the list.
     """
     volume = Volume.of(scan)
     found = locate(volume, structures, recall=recall, model=model)
@@ -132,7 +132,7 @@ def find(words: str, scan: Scan, *, embedding: EmbeddingMap | None = None, model
     Args:
         words: English names of structures, regions and levels.
         scan: the scan; its voxels make places more exact.
-        embedding: the scan's map, if there is one.
+        embedding: the scan's map, if it is made already.
         model: embeds the scan otherwise; default: the shipped weights.
 
     Raises:
@@ -156,7 +156,7 @@ def register(
         fixed: scan that stays.
         moving: scan that is laid on it; it may show another part of the body.
         kind: "rigid", "affine", "coarse" (smooth, through matches) or "deformable" (refined by the images).
-        maps: of the fixed and the moving scan, if there are any.
+        maps: of the fixed and the moving scan, if they are made already.
         model: embeds the scans otherwise; default: the shipped weights.
     """
     volumes = Volume.of(fixed), Volume.of(moving)
@@ -172,8 +172,8 @@ def segment(
 
     Args:
         scan: the scan.
-        segmenter: folder that `anatemb segment train` wrote, or what `load_segmenter` read from it.
-        embedding: the scan's map, if there is one.
+        segmenter: folder that `anatemb segment train` wrote, or a Segmenter.
+        embedding: the scan's map, if it is made already.
         model: embeds the scan otherwise; default: the weights that the segmenter was trained with.
     """
     volume = Volume.of(scan)

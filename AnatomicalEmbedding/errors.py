@@ -43,7 +43,7 @@ class CancelledError(AnatomicalEmbeddingError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The words " (did you mean ...?)" with the most similar known name, or "" where none is similar."""
+    """Return " (did you mean ...?)" with the most similar known name, or "" if no name is similar."""
     near = get_close_matches(name.lower(), known, 1, 0.75)
     return f" (did you mean {near[0]}?)" if near else ""
 

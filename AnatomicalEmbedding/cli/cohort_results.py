@@ -119,7 +119,7 @@ def find(store: Store, options: argparse.Namespace, search: Search | None = None
 
 
 def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
-    """The map of the example's scan: of the cohort, or embedded now."""
+    """Return the map of the example's scan, of the cohort or embedded now."""
     try:
         rows = search.store.manifest.find(options.like)
     except AnatomicalEmbeddingError:
@@ -187,7 +187,7 @@ _SCAN_COLUMNS = (
 
 
 def _write_scans(store: Store, folder: Path) -> list[Path]:
-    """A table of all scans, and the picture of what they cover."""
+    """Write a table of all scans, and a picture of the parts of the body that they show."""
     from ..cohort.summary import coverage_svg, oddities
     from ..files import write_text
 
@@ -208,7 +208,7 @@ def _write_scans(store: Store, folder: Path) -> list[Path]:
 
 
 def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> list[Path]:
-    """Boxes of structures in all scans, and where they lie in the body on average."""
+    """Write the boxes of structures in all scans, and their mean place and size in the body."""
     from ..cohort.boxes import locate_all, write_coco
     from ..cohort.summary import in_frame, population
     from ..scan.boxes import SIDES

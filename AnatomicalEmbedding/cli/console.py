@@ -1,4 +1,4 @@
-"""What the commands share: common options, checks of inputs, progress on stderr, results on stdout (text or JSON)."""
+"""Parts of all commands: common options, checks of inputs, progress on stderr, results on stdout (text or JSON)."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def held_series(path: str | Path) -> set[str]:
-    """The series of a DICOM folder; none of a file."""
+    """Return the UIDs of the series in a DICOM folder; an empty set for a file."""
     from ..scan.dicom import list_series
 
     return {found.uid for found in list_series(path)} if Path(path).is_dir() else set()
 
 
 def noted(volume: Volume, path: str) -> Volume:
-    """The scan, after its reader's notes were printed on stderr."""
+    """Print the reader's notes on stderr; return the scan."""
     for note in volume.notes:
         print(f"anatemb: {path}: {note}.", file=sys.stderr)
     return volume
@@ -110,14 +110,14 @@ def warn(sentence: str) -> None:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """SIGTERM, and SIGHUP where it exists and nohup does not block it."""
+    """Return SIGTERM, and SIGHUP if it exists and nohup does not block it."""
     hang_up = getattr(signal, "SIGHUP", None)
     blocked = hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN
     return [signal.SIGTERM] if blocked else [signal.SIGTERM, hang_up]
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """A function that is True once a signal has asked to stop: what runs is saved first."""
+    """Return a function that is True once a signal has asked to stop, so that a run can be saved first."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
@@ -128,7 +128,7 @@ def stop_on_signals() -> Callable[[], bool]:
 
 
 def check_folder(path: Path) -> None:
-    """Raise AnatomicalEmbeddingError where a folder for results cannot be made. Makes nothing yet."""
+    """Raise AnatomicalEmbeddingError if a folder for results cannot be made. Makes no folder yet."""
     if path.exists() and not path.is_dir():
         raise AnatomicalEmbeddingError(f"{path}: is a file; choose another output folder.")
     nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
@@ -137,7 +137,7 @@ def check_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError where that fails."""
+    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError if that fails."""
     check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
-    """Raise AnatomicalEmbeddingError where a result would overwrite an input file."""
+    """Raise AnatomicalEmbeddingError if a result would overwrite an input file."""
     existing = [path for path in results if path.exists()]
     for path in inputs:
         if path is not None and any(path.exists() and path.samefile(result) for result in existing):
@@ -154,7 +154,7 @@ def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
 
 
 def check_report(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError before the work where a report is wanted and its packages are missing."""
+    """Raise AnatomicalEmbeddingError before the work if a report is wanted and its packages are missing."""
     if not options.no_report:
         from ..reports.page import check_packages
 
@@ -190,7 +190,7 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
 
 
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
-    """Embed a scan with a progress bar, which --json suppresses. Prints what is odd about the body on stderr."""
+    """Embed a scan with a progress bar, which --json suppresses. Prints faults of its orientation on stderr."""
     with progress_bar(volume.name or "scan", options.json) as progress:
         found = model.embed(volume, progress)
     report_faults(volume, found)
@@ -198,18 +198,18 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 
 
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
-    """Print on stderr where a scan seems to be stored the wrong way round."""
+    """Print on stderr how a scan seems to be stored the wrong way round."""
     for fault in embedding.faults:
         print(f"anatemb: {volume.path or volume.name}: {fault}, by its anatomy; check the scan.", file=sys.stderr)
 
 
 def names_in(text: str | None) -> list[str]:
-    """The names of a list with commas; none for None."""
+    """Split names at commas; an empty list for None."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """An argparse type: a whole number of `least` or more, which fits into 63 bits: torch takes no larger seed."""
+    """Return an argparse type: a whole number of `least` or more that fits into 63 bits, as torch needs of a seed."""
 
     def whole(text: str) -> int:
         try:
@@ -233,31 +233,31 @@ def megabytes(text: str) -> int:
     return int(_amount(text, "a number of megabytes") * 2**20)
 
 
-def _amount(text: str, what: str) -> float:
+def _amount(text: str, kind: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {kind}")
     return number
 
 
 @contextmanager
 def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
-    """A progress callback (share done, what) that draws a bar on stderr where that is a terminal."""
+    """Yield a progress callback (share done, step) that draws a bar on stderr if that is a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield lambda share, what: None
+        yield lambda share, step: None
         return
     try:
         from tqdm import tqdm
     except ImportError:
-        yield lambda share, what: None
+        yield lambda share, step: None
         return
     with tqdm(total=100, desc=label, leave=False, bar_format="{desc}: {percentage:3.0f}% |{bar}| {postfix}") as bar:
 
-        def show(share: float, what: str) -> None:
-            bar.set_postfix_str(what, refresh=False)
+        def show(share: float, step: str) -> None:
+            bar.set_postfix_str(step, refresh=False)
             bar.update(100 * share - bar.n)
 
         yield show
@@ -265,18 +265,19 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[ProgressCallback]:
-    """Progress of one of several scans: a bar, or where stderr is no terminal a line every few seconds, with --json
-    too: `anatemb: PERCENT % NAME: WHAT`, percent of all.
+    """Yield a progress callback for one of several scans: a bar, or, if stderr is not a terminal, lines.
+
+    A line every few seconds, with --json too: `anatemb: PERCENT % NAME: STEP`, the percent of all scans.
     """
     last = float("-inf")
     with progress_bar(name, quiet) as bar:
 
-        def show(share: float, what: str) -> None:
+        def show(share: float, step: str) -> None:
             nonlocal last
-            bar(share, what)
+            bar(share, step)
             if not sys.stderr.isatty() and time.monotonic() >= last + _LINE_SECONDS:
                 last = time.monotonic()
-                print(f"anatemb: {100 * (before + share) / of:.0f} % {name}: {what}", file=sys.stderr, flush=True)
+                print(f"anatemb: {100 * (before + share) / of:.0f} % {name}: {step}", file=sys.stderr, flush=True)
 
         yield show
 

@@ -23,7 +23,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="cut scans down to organs, with a stated recall",
         description="Cuts every SCAN down to the boxes of the chosen structures, grown for the chosen recall, "
         "and writes NIfTI files. Voxels are kept as they are unless --spacing is given; boxes are clipped to the scan. "
-        "A scan that cannot be read, or shows none of the structures, is reported and skipped.",
+        "A scan that cannot be read, or shows no structure of the list, is reported and skipped.",
     )
     add_box_options(parser)
     add = parser.add_argument
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
             found = finder.find(embedding)
             boxes = {n: each.box_ras for n, each in found.items() if each.box_ras is not None}
             if not boxes:
-                raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; nothing was cropped.")
+                raise AnatomicalEmbeddingError(f"{path}: shows no chosen structure; nothing was cropped.")
             missing = " ".join(n for n in found if n not in boxes)
             together = {f"{name}_crop": list(boxes)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in boxes} if options.separate else together).items():

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_own(folder: Path) -> None:
-    """Make the folder; raise AnatomicalEmbeddingError where it holds files of these names that no demo wrote."""
+    """Make the folder; raise AnatomicalEmbeddingError if it holds such files that no demo wrote."""
     from ..scan.points import read_points
 
     make_folder(folder)

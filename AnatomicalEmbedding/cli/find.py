@@ -81,9 +81,9 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Words and what they mention, and the parts of the words that are not understood (a report may have such parts).
+    """Return the words with the places that they mention, and the parts of the words that are not understood.
 
-    Raises AnatomicalEmbeddingError where nothing is understood.
+    A report may have such parts. Raises AnatomicalEmbeddingError if no part is understood.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

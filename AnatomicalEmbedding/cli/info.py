@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "info",
-        help="show what a scan, a DICOM folder or an embedding map holds, or (without a path) the installation",
-        description="Show what each file or folder holds. Without a path: version, devices, weights, cache.",
+        help="show facts about scans, DICOM folders and embedding maps, or (without a path) the installation",
+        description="Show facts about each file or folder. Without a path: version, devices, weights, cache.",
     )
     add = parser.add_argument
     add("paths", nargs="*", type=Path, metavar="PATH", help=f"{console.SCANS_HELP}; or maps (.safetensors)")
@@ -110,7 +110,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Which part of the body; empty for weights without a body frame in mm."""
+    """Return the part of the body that a map shows; empty for weights without a body frame in mm."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
@@ -135,7 +135,7 @@ def _installation() -> dict[str, object]:
 
 
 def _accelerators(torch_version: str) -> list[str]:
-    """GPUs that PyTorch can use. A build for the processor has none, which saves the second that importing it takes."""
+    """Return the GPUs that PyTorch can use. A build for processors is not asked, which saves a second."""
     if torch_version.endswith("+cpu"):
         return []
     import torch
@@ -145,7 +145,7 @@ def _accelerators(torch_version: str) -> list[str]:
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
-    """Directions of increasing voxel indices i, j, k, such as "LPS", and the tilt."""
+    """Return the directions of increasing voxel indices i, j, k, such as "LPS", and the tilt."""
     direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     letters = ""
     for axis in range(3):

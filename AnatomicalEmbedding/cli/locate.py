@@ -27,7 +27,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="boxes of organs and other structures in scans",
         description="Finds structures in every SCAN, by the shipped library or by examples of yours. Writes "
         "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv. "
-        "Boxes are RAS mm, grown for the chosen recall; those of absent structures are not written.",
+        "Boxes are RAS mm, grown for the chosen recall; an absent structure has no box.",
     )
     add_box_options(parser)
     console.complete(parser, run, "output", "report", series=True)

@@ -121,7 +121,7 @@ def write_answers(
 
 
 def descriptions(matches: Matches) -> tuple[str, ...]:
-    """A sentence about each answer for lists of points; empty for weights without calibration."""
+    """Return a sentence about each answer, for lists of points; empty for weights without calibration."""
     if matches.status is None:
         return ()
     from ..embedding.levels import level_sentence
@@ -154,12 +154,12 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
 
 
 def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:
-    """A scan for the report, with what seems to be wrong with it."""
+    """Return a scan for the report, with faults of its orientation among its notes."""
     return replace(volume, notes=(*volume.notes, *embedding.faults))
 
 
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
-    """The points and the targets' paths, unchanged."""
+    """Return the points and the paths of the targets, as they were given."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
             raise PointsError(f"{options.files[0]}: is a list of points, and --point is given too; leave one out.")

@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _labels(path: Path, moving: Volume):
-    """A label map of the moving scan. Raises VolumeError where its voxels differ from the scan's."""
+    """Read a label map of the moving scan. Raises VolumeError if its voxels differ from the scan's."""
     import numpy as np
 
     from ..scan.geometry import image_affine

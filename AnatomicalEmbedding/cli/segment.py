@@ -35,7 +35,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
     add("--structures", metavar="A,B,...", help="structures to learn (default: all that the examples outline)")
-    add("--minutes", type=console.not_negative, metavar="N", help="most time for training (default: what it needs)")
+    add(
+        "--minutes",
+        type=console.not_negative,
+        metavar="N",
+        help="most time for training (default: by the examples)",
+    )
     add("--seed", type=console.at_least(0), default=0, help="of the first weights and of the batches (default: 0)")
     console.complete(train, run_train, "output")
 
@@ -114,8 +119,8 @@ def run_run(options: argparse.Namespace) -> None:
             found = _found_before(earlier.get(path, ()), results, scans.sources[name], options.model, segmenter)
             if found is None:
                 with console.progress_lines(name, options.json, len(done) + len(scans.failed), total) as progress:
-                    embedding = model.embed(volume, lambda share, what: progress(0.2 * share, what))
-                    found = outline(volume, embedding, segmenter, lambda s, what: progress(0.2 + 0.8 * s, what))
+                    embedding = model.embed(volume, lambda share, step: progress(0.2 * share, step))
+                    found = outline(volume, embedding, segmenter, lambda share, step: progress(0.2 + 0.8 * share, step))
                 console.report_faults(volume, embedding)
                 _write(options, segmenter, name, volume, found)
             written += results
@@ -152,7 +157,7 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
 def _found_before(
     outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
-    """The outlines that an earlier run has written since the scan and the segmenter were; None where it has not."""
+    """Return the outlines that an earlier run wrote after the scan and the segmenter had changed last, or None."""
     from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import segmenter_file

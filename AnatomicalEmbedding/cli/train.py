@@ -149,7 +149,7 @@ def _report(line: str) -> None:
 
 
 def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
-    """The scans of the run: of prepared sets as they are, of other folders prepared now, of label maps, phantoms."""
+    """Return the scans of the run: of prepared sets, of folders (prepared now), of label maps, and phantoms."""
     from ..errors import AnatomicalEmbeddingError
     from ..training.label_images import move_to_mean, prepare_label_images
     from ..training.preparation import REPORT
@@ -190,7 +190,7 @@ def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Re
 
 
 def overrides(pairs: list[str]) -> dict[str, object]:
-    """Entries of a recipe by SECTION.KEY, from `--set`."""
+    """Read entries of a recipe by SECTION.KEY, from `--set`."""
     import tomllib
 
     from ..errors import AnatomicalEmbeddingError

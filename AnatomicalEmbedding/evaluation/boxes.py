@@ -28,11 +28,11 @@ def find_by_library(
     cases: Sequence[BoxCase],
     model: Model,
     library: StructureLibrary,
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None] = lambda share, step: None,
 ) -> tuple[list[FoundBox], float]:
-    """Every structure of every case that the library holds, and the mean seconds that a scan took.
+    """Locate every structure of every case that the library holds; also return the mean seconds of a scan.
 
-    Examples of the case's own patient, if the library has any, take no part. Raises PointsError when there is none.
+    Examples of the case's own patient take no part. Raises PointsError if no case holds a structure of the library.
     """
     found, seconds = [], []
     for number, case in enumerate(cases):
@@ -51,7 +51,7 @@ def find_by_library(
             shots = len(examples[name])
             found.append(FoundBox(case.id, name, located, case.structures[name], case.volume.bounds_ras, shots))
     if not found:
-        raise PointsError("none of these scans holds a structure of the library whole.")
+        raise PointsError("no scan holds a structure of the library whole; add labelled scans.")
     return found, float(np.mean(seconds))
 
 
@@ -67,11 +67,11 @@ class BoxResult(Tables):
 
     def _columns(self) -> list[str]:
         peers = sorted({peer for box in self.found for peer in box.peers})
-        stated = [f"{what} {recall:g}" for recall in self.recalls for what in ("recall at", "VR at")]
+        stated = [f"{figure} {recall:g}" for recall in self.recalls for figure in ("recall at", "VR at")]
         return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
 
     def rows(self) -> list[dict[str, float | str | int]]:
-        """A row for each structure, then the mean over structures. VR is the median: a box that misses has none."""
+        """Return a row for each structure, then the mean over structures. VR is the median: a missed box has no VR."""
         names = sorted({box.name for box in self.found})
         rows = [self._row(name, [box for box in self.found if box.name == name]) for name in names]
         mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}

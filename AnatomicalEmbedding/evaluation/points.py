@@ -77,11 +77,11 @@ def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
 
 
 def evaluate_points(
-    cases: Sequence[Case], model: Model, progress: Callable[[float, str], None] = lambda share, what: None
+    cases: Sequence[Case], model: Model, progress: Callable[[float, str], None] = lambda share, step: None
 ) -> PointResults:
-    """Every derived point of every labelled scan: from each other patient's scan that has it, and by its name.
+    """Find every derived point of every labelled scan, from each other patient's scan that has it and by its name.
 
-    Raises PointsError where the label maps show none.
+    Raises PointsError if the label maps show no such point.
     """
     refuse_twins(cases)
     points = {case.id: derive_landmarks(case.label_map) for case in cases if case.labels is not None}

@@ -53,7 +53,7 @@ def as_markdown(tables: list[Section]) -> str:
 class Measured:
     """One matcher on one ordered pair: names, kinds and offsets_mm of its N points.
 
-    offsets_mm: (N, 3) answer less truth, RAS mm; NaN where there is no answer.
+    offsets_mm: (N, 3) answer less truth, RAS mm; NaN without an answer.
     """
 
     matcher: str

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     complete(parser, _run, "effort")
     options = parser.parse_args(arguments)
     if (options.folder is None) == (options.kind == "segmentation"):
-        parser.error("segmentation needs a folder of labelled scans, the others none")
+        parser.error("give a folder of labelled scans for segmentation, and no folder otherwise")
     return run_command(options)
 
 

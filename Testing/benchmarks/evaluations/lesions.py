@@ -55,7 +55,7 @@ class FollowUpResult(Tables):
 
     @property
     def share_close(self) -> float:
-        """Of lesions that both studies show, those found within their radius or 10 mm."""
+        """Share of the lesions that both studies show that is found within the radius or 10 mm."""
         return float(self.close[self.group != GONE].mean())
 
     def sections(self) -> list[Section]:

@@ -35,7 +35,7 @@ class PhantomResult(Tables):
 def evaluate_phantoms(
     model: Model,
     seeds: Iterable[int],
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None] = lambda share, step: None,
     effort: str = "standard",
 ) -> PhantomResult:
     """Match the named points of each whole patient in every view of every other patient.

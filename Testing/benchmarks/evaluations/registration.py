@@ -66,7 +66,7 @@ class RegistrationResult(Tables):
     notes: tuple[str, ...] = ()
 
     def of(self, method: str) -> list[Measured]:
-        """What was measured of one method."""
+        """Return the measurements of one method."""
         return [measured for measured in self.measured if measured.method == method]
 
     def to_json(self) -> str:
@@ -117,7 +117,7 @@ class RegistrationResult(Tables):
 def evaluate_registration(
     cases: Sequence[Case],
     methods: Mapping[str, Matcher],
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None] = lambda share, step: None,
     notes: Sequence[str] = (),
 ) -> RegistrationResult:
     """Measure every method on every ordered pair of cases that share whole structures, or landmarks of one patient.
@@ -127,7 +127,7 @@ def evaluate_registration(
     refuse_twins(cases)
     pairs = [(one, other) for one, other in permutations(cases, 2) if _shared(one, other)[0] or _shared(one, other)[1]]
     if not pairs:
-        raise PointsError("no two of these scans share a whole structure, or landmarks of one patient; add scans.")
+        raise PointsError("no two scans share a whole structure, or landmarks of one patient; add scans.")
     measured: list[Measured] = []
     once: dict[str, list[float]] = {}
     for number, (fixed, moving) in enumerate(pairs):
