@@ -94,14 +94,6 @@ def test_missing_slices_are_interpolated_and_noted(tmp_path, gone):
     assert_true_everywhere(volume, tolerance=1.01)
 
 
-def test_uneven_steps_are_interpolated_and_noted(tmp_path):
-    numbers = np.arange(30) + np.random.default_rng(1).uniform(-0.2, 0.2, 30)
-    write_linear_series(tmp_path, stack_positions(ORIGIN, (0, 0, 3.0), numbers))
-    volume = Volume.read(tmp_path)
-    assert "uneven slice steps of" in volume.notes[0]
-    assert_true_everywhere(volume, tolerance=1.01)
-
-
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [

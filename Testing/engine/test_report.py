@@ -96,16 +96,6 @@ def test_radiological_convention_and_scale(directions, plane, world_axis, pixel_
     assert np.diff(near, axis=1 - pixel_axis) == pytest.approx(0.0, abs=0.05)
 
 
-def test_letters_name_the_side_they_stand_on():
-    letter_of = {(1, 0, 0): "R", (-1, 0, 0): "L", (0, 1, 0): "A", (0, -1, 0): "P", (0, 0, 1): "S", (0, 0, -1): "I"}
-    for plane in PLANES:
-        right, down = np.array(plane.right), np.array(plane.down)
-        assert plane.right_letter == letter_of[tuple(right)]
-        assert plane.left_letter == letter_of[tuple(-right)]
-        assert plane.bottom_letter == letter_of[tuple(down)]
-        assert plane.top_letter == letter_of[tuple(-down)]
-
-
 def matches(points_ras, **known):
     fields = {"score": None, "status": None, "expected_error_mm": None, "probability": None} | known
     return Matches(np.asarray(points_ras, dtype=float), **fields)
