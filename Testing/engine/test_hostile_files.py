@@ -105,25 +105,3 @@ def test_no_file_escapes(name, tmp_path):
     for module in reader.needs:
         pytest.importorskip(module)
     assert escapes(reader, range(int(os.environ.get("ANATEMB_CASES", reader.cases))), tmp_path) == []
-
-
-_BROKEN = {
-    "ValueError": lambda folder: int("x"),
-    "MemoryError": lambda folder: bytearray(8 << 30),
-    "leaves": lambda folder: (folder / "b.txt").touch(),
-    "ends the program (3)": lambda folder: os._exit(3),
-    "gives another answer": lambda folder: None,
-}
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children are limited on Linux only")
-@pytest.mark.parametrize("problem", _BROKEN)
-def test_a_reader_that_breaks_the_promise_is_found(problem, tmp_path):
-    def use(folder: Path) -> object:
-        content = (folder / "a.txt").read_text()
-        if content != "123456":
-            _BROKEN[problem](folder)
-        return content if problem == "gives another answer" else "the same"
-
-    broken = Reader("broken", lambda folder: (folder / "a.txt").write_text("123456"), (cut,), use)
-    assert any(problem in line for line in escapes(broken, range(20), tmp_path))
