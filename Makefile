@@ -98,11 +98,11 @@ $(VENV)/pip.stamp:
 	@touch $@
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,cohort]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cohort]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,cohort,train,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cohort,train,dev]'
 	@touch $@ $(VENV)/run.stamp
 
 $(VENV)/docs.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
@@ -110,7 +110,7 @@ $(VENV)/docs.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 	@touch $@
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
 # slice views need another slicer-core than the logic's tests

@@ -1,46 +1,194 @@
-"""The public face: a model whose maps can be matched by a method, for short scripts and notebooks.
+"""The functions for scripts and notebooks: each takes maps, or scans that it embeds first.
 
-Inside the engine a map is data and `match` a function; these methods only forward to it.
+A scan is anything that `Volume.of` accepts: a Volume, a path, or an image of SimpleITK, nibabel, TorchIO or MONAI. A
+map is `model.embed(scan)`: embed a scan once where several calls use it. Without `model`, the shipped weights embed it.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .embedding import inference, map
-from .embedding.cache import MapCache
-from .embedding.inference import ProgressCallback
-from .matching.match import Matches, match, match_all
+from .embedding.device import choose_device
+from .embedding.inference import Model, load_model
+from .embedding.map import EmbeddingMap
+from .errors import AnatomicalEmbeddingError, VolumeError
+from .matching import match as matching
+from .matching.match import Matches
+from .registration import DEFORMABLE
+from .registration.register import register as register_volumes
+from .registration.transform import Registration
+from .scan.boxes import enclosing, grown
+from .scan.cropping import crop_resampled, crop_voxels
+from .scan.points import PointList, points_in_ras
 from .scan.volume import Volume
+from .segmentation.outlining import Outlines, outline
+from .segmentation.segmenter import Segmenter, load_segmenter
+from .structures.box_finder import RECALL, BoxFinder, StructureBox, choose_examples, open_library
+from .structures.locating import Example
+from .words import Place, PlaceFinder, not_understood, parse_query
+
+Scan = Any  # whatever `Volume.of` accepts
 
 
-class EmbeddingMap(map.EmbeddingMap):
-    """An embedding map with matching as methods; see `embedding.map.EmbeddingMap` for what it holds."""
-
-    def match(self, points_ras: np.ndarray, target: map.EmbeddingMap, effort: str = "standard") -> Matches:
-        """The same anatomical points in another scan; see `matching.match.match`."""
-        return match(self, points_ras, target, effort)
-
-    def match_all(
-        self, points_ras: np.ndarray, targets: Sequence[map.EmbeddingMap], effort: str = "standard"
-    ) -> list[Matches]:
-        """The same anatomical points in several scans, in one batch; see `matching.match.match_all`."""
-        return match_all(self, points_ras, targets, effort)
+def match(
+    template: EmbeddingMap | Scan, points: np.ndarray | PointList, target: EmbeddingMap | Scan,
+    effort: str = "standard", *, frame: str = "RAS", model: Model | None = None,
+) -> Matches:  # fmt: skip
+    """Find points of one scan in another scan; see `match_all`."""
+    return match_all(template, points, [target], effort, frame=frame, model=model)[0]
 
 
-class Model(inference.Model):
-    """A network ready to embed scans; see `embedding.inference.Model`."""
+def match_all(
+    template: EmbeddingMap | Scan, points: np.ndarray | PointList, targets: Sequence[EmbeddingMap | Scan],
+    effort: str = "standard", *, frame: str = "RAS", model: Model | None = None,
+) -> list[Matches]:  # fmt: skip
+    """Find points of one scan in several other scans, in one batch.
 
-    def embed(
-        self, volume: Volume, progress: ProgressCallback | None = None, cancelled: Callable[[], bool] | None = None
-    ) -> EmbeddingMap:
-        """Embed a scan; see `embedding.inference.Model.embed`."""
-        found = super().embed(volume, progress, cancelled)
-        return EmbeddingMap(**{field.name: getattr(found, field.name) for field in fields(found)})
+    Args:
+        template: map or scan of the points.
+        points: (N, 3) mm, or a list as `read_points` returns it.
+        targets: maps or scans to search.
+        effort: "coordinates" (quickest), "fast", "standard" or "thorough" (twice the time, a little more exact).
+        frame: "RAS" or "LPS", of an array of points. Answers have `points_ras` and `points_lps`.
+        model: embeds scans; default: the shipped weights.
+
+    Raises:
+        PointsError: a point lies outside the template.
+        MapError: maps are of different weights, or a target holds no body.
+    """
+    if isinstance(targets, EmbeddingMap | Volume | str | PathLike):
+        raise TypeError("match_all takes a list of targets; for a single target call match.")
+    model = model or _model_for([template, *targets])
+    places = points_in_ras(points, frame)
+    return matching.match_all(_map(template, model), places, [_map(target, model) for target in targets], effort)
 
 
-def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None = None) -> Model:
-    """Load weights by name or path; see `embedding.inference.load_model`."""
-    found = inference.load_model(name, device, cache)
-    return Model(**{field.name: getattr(found, field.name) for field in fields(found)})
+def locate(
+    scan: EmbeddingMap | Scan, structures: Sequence[str] | None = None, *, recall: float = RECALL,
+    examples: Mapping[str, Sequence[Example]] | str | Path | None = None, library: str | Path | None = None,
+    model: Model | None = None,
+) -> dict[str, StructureBox]:  # fmt: skip
+    """Find boxes of structures in a scan, as `anatemb locate` does.
+
+    Args:
+        scan: map or scan to search.
+        structures: names in any spelling, such as ["liver", "left kidney"]; default: all of the library or examples.
+        recall: share of a structure that its box is expected to hold; a higher recall gives larger boxes.
+        examples: your own examples in place of the library: a folder, or structure -> examples of `make_example`.
+        library: file of a structure library; default: the shipped library.
+        model: embeds scans; default: the shipped weights.
+
+    Returns:
+        structure -> StructureBox, with status and `box_ras` (2, 3) RAS mm.
+    """
+    model = model or _model_for([scan, examples if isinstance(examples, str | Path) else None])
+    embedding = _map(scan, model)
+    if isinstance(structures, str):
+        structures = [structures]
+    own = open_library(embedding.provenance.weights_hash, embedding.provenance.model, library)
+    if examples is None:
+        finder = BoxFinder.by_library(own, structures, recall)
+    elif isinstance(examples, str | Path):
+        finder = BoxFinder.by_folder(Path(examples), model, own.example_margins, structures, recall)
+    else:
+        finder = BoxFinder(choose_examples(examples, structures, "examples"), own.example_margins, recall=recall)
+    return finder.find(embedding)
+
+
+def crop(
+    scan: Scan, structures: Sequence[str], *, recall: float = RECALL, margin_mm: float = 0.0,
+    spacing_mm: tuple[float, float, float] | None = None, model: Model | None = None,
+) -> Volume:  # fmt: skip
+    """Cut a scan down to the box around structures, as `anatemb crop` does.
+
+    Args:
+        scan: the scan.
+        structures: names in any spelling.
+        recall: as in `locate`.
+        margin_mm: further mm on every side.
+        spacing_mm: (3,) voxel size to resample to; default: the scan's own voxels, unchanged.
+        model: embeds the scan; default: the shipped weights.
+
+    Raises:
+        VolumeError: the scan shows no structure of the list.
+    """
+    volume = Volume.of(scan)
+    found = locate(volume, structures, recall=recall, model=model)
+    boxes = [each.box_ras for each in found.values() if each.box_ras is not None]
+    if not boxes:
+        raise VolumeError(f"{volume.name or 'the scan'}: shows no structure of {', '.join(found)}; nothing to crop.")
+    box = np.clip(grown(enclosing(boxes), np.full(6, margin_mm)), *volume.bounds_ras)
+    return crop_voxels(volume, box) if spacing_mm is None else crop_resampled(volume, box, spacing_mm)
+
+
+def find(words: str, scan: Scan, *, embedding: EmbeddingMap | None = None, model: Model | None = None) -> list[Place]:
+    """Find the places that words name in a scan, such as find("12th rib on the right", "scan.nii.gz").
+
+    Args:
+        words: English names of structures, regions and levels.
+        scan: the scan; its voxels make places more exact.
+        embedding: the scan's map, if it is made already.
+        model: embeds the scan otherwise; default: the shipped weights.
+
+    Raises:
+        AnatomicalEmbeddingError: the words name no known place.
+    """
+    mentions = [mention for sentence in parse_query(words) for mention in sentence.mentions]
+    if not mentions:
+        raise AnatomicalEmbeddingError(not_understood(words))
+    volume = Volume.of(scan)
+    finder = PlaceFinder(embedding or (model or load_model()).embed(volume), volume)
+    return [place for mention in mentions for place in finder.find(mention)]
+
+
+def register(
+    fixed: Scan, moving: Scan, kind: str = DEFORMABLE, *,
+    maps: tuple[EmbeddingMap, EmbeddingMap] | None = None, model: Model | None = None,
+) -> Registration:  # fmt: skip
+    """Find where every point of the fixed scan lies in the moving scan.
+
+    Args:
+        fixed: scan that stays.
+        moving: scan that is laid on it; it may show another part of the body.
+        kind: "rigid", "affine", "coarse" (smooth, through matches) or "deformable" (refined by the images).
+        maps: of the fixed and the moving scan, if they are made already.
+        model: embeds the scans otherwise; default: the shipped weights.
+    """
+    volumes = Volume.of(fixed), Volume.of(moving)
+    if maps is None or model is None:
+        model = model or load_model()
+    return register_volumes(maps or tuple(map(model.embed, volumes)), volumes, kind, model.device)
+
+
+def segment(
+    scan: Scan, segmenter: Segmenter | str | Path, *, embedding: EmbeddingMap | None = None, model: Model | None = None
+) -> Outlines:
+    """Outline the structures that a segmenter has learned, as `anatemb segment run` does.
+
+    Args:
+        scan: the scan.
+        segmenter: folder that `anatemb segment train` wrote, or a Segmenter.
+        embedding: the scan's map, if it is made already.
+        model: embeds the scan otherwise; default: the weights that the segmenter was trained with.
+    """
+    volume = Volume.of(scan)
+    if not isinstance(segmenter, Segmenter):
+        segmenter = load_segmenter(Path(segmenter), choose_device("auto") if model is None else model.device)
+    if embedding is None:
+        embedding = (model or load_model(segmenter.weights)).embed(volume)
+    segmenter.check(embedding.provenance.weights_hash, Path("the segmenter"))
+    return outline(volume, embedding, segmenter)
+
+
+def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
+    """Load the shipped weights where a scan has to be embedded."""
+    return None if all(scan is None or isinstance(scan, EmbeddingMap) for scan in scans) else load_model()
+
+
+def _map(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap:
+    return scan if isinstance(scan, EmbeddingMap) else model.embed(scan)

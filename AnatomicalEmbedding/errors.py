@@ -43,19 +43,20 @@ class CancelledError(AnatomicalEmbeddingError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The words " (did you mean ...?)" with the most similar known name, or "" where none is similar."""
+    """Return " (did you mean ...?)" with the most similar known name, or "" if no name is similar."""
     near = get_close_matches(name.lower(), known, 1, 0.75)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def require(module: str, package: str, purpose: str, extra: str) -> ModuleType:
-    """Import a module of an optional package.
+def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleType:
+    """Import a module of a package that may be missing.
 
-    Raises AnatomicalEmbeddingError where it is missing: "{purpose} {package}, which is not installed; run: ...".
+    Raises AnatomicalEmbeddingError: "{purpose} {package}, which is not installed; run: ...". extra: of this package.
     """
+    wanted = f'"AnatomicalEmbedding[{extra}]"' if extra else package
     try:
         return import_module(module)
     except ImportError as error:
         raise AnatomicalEmbeddingError(
-            f'{purpose} {package}, which is not installed; run: pip install "AnatomicalEmbedding[{extra}]".'
+            f"{purpose} {package}, which is not installed; run: pip install {wanted}."
         ) from error

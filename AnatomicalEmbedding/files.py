@@ -37,7 +37,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str, error: type[AnatomicalEmbeddingError] = AnatomicalEmbeddingError) -> None:
-    """Write a UTF-8 file, complete or not at all. Raises `error` where it cannot be written."""
+    """Write a UTF-8 file, complete or not at all. Raises `error` if it cannot be written."""
     try:
         with atomic_path(path) as temporary:
             temporary.write_bytes(text.encode("utf-8"))
@@ -47,9 +47,7 @@ def write_text(path: str | Path, text: str, error: type[AnatomicalEmbeddingError
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The values of JSON. Raises ValueError for what is none, is nested beyond measure, or has a whole number that no
-    calculation can use.
-    """
+    """Read JSON. Raises ValueError for other text, for deep nesting, and for whole numbers beyond 64 bits."""
     try:
         return json.loads(text, parse_int=_whole_number)
     except RecursionError as error:
@@ -64,7 +62,7 @@ def _whole_number(digits: str) -> int:
 
 
 def file_sha256(path: str | Path) -> str:
-    """SHA-256 of a file in hexadecimal, by which maps and libraries name their weights. Raises OSError."""
+    """Return the SHA-256 of a file in hexadecimal, by which maps and libraries name their weights. Raises OSError."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -72,7 +70,7 @@ def file_sha256(path: str | Path) -> str:
 def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
     """Cache a function of a file until the file's size or time of change differs.
 
-    Not for files that may have been tampered with. Raises OSError where the file is missing.
+    Not for files that may have been tampered with. Raises OSError if the file is missing.
     """
 
     @lru_cache(maxsize=32)
@@ -89,13 +87,13 @@ def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """The name, or the first of NAME_2, NAME_3 ... that is not taken, without regard to case. taken: as `casefold`."""
+    """Return NAME, or the first of NAME_2, NAME_3 ... that is free, without regard to case. taken: as `casefold`."""
     numbered = chain([name], (f"{name}_{number}" for number in count(2)))
     return next(each for each in numbered if each.casefold() not in taken)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of equal length as lines of aligned columns, the first to the left, the others to the right."""
+    """Return rows of equal length as lines of aligned columns, the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     forms = ["<", *">" * (len(widths) - 1)]
     cells = [[f"{cell:{form}{width}}" for cell, form, width in zip(row, forms, widths, strict=True)] for row in rows]

@@ -1,4 +1,4 @@
-"""The vocabulary: what structures of the body are called, and what is known of each (`Resources/Terms/*.csv`).
+"""The vocabulary of the body: names of structures, their spellings, sides, wholes and codes (`Resources/Terms/*.csv`).
 
 A structure has one name, TotalSegmentator's where it has one: `kidney_left`, `rib_left_5`, `vertebrae_T12`. Other
 spellings are accepted wherever names come in, and `canonical_name` turns them into that name. To add a structure, add a

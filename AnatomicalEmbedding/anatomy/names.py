@@ -18,29 +18,14 @@ VERTEBRAE = (
     *(f"L{n}" for n in range(1, 6)),
     "S1",
 )
-# Structures that are the sum of others, for data that label the parts alone.
-SUMS = {
-    "lung_left": ("lung_upper_lobe_left", "lung_lower_lobe_left"),
-    "lung_right": ("lung_upper_lobe_right", "lung_middle_lobe_right", "lung_lower_lobe_right"),
-    "heart": (
-        "heart_myocardium",
-        "heart_ventricle_left",
-        "heart_ventricle_right",
-        "heart_atrium_left",
-        "heart_atrium_right",
-    ),
-    "gluteal_muscles_left": ("gluteus_maximus_left", "gluteus_medius_left", "gluteus_minimus_left"),
-    "gluteal_muscles_right": ("gluteus_maximus_right", "gluteus_medius_right", "gluteus_minimus_right"),
-}
 _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, "rt": RIGHT}
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")
-_MOST_SHOWN = 4
-_FEW = 12  # names that are all listed where one is refused
+_SHOWN = 4  # names in a message
 
 
 def spelling_key(label: str) -> str:
-    """What all spellings of a name share: its words in lower case, sides at the end (`Rib, left 5`: `rib_5_left`)."""
+    """The key that all spellings of a name share: lower case, sides at the end (`Rib, left 5`: `rib_5_left`)."""
     words = [str(int(word)) if word.isdecimal() else word for word in _WORD.findall(label.lower())]
     sides = [_SIDE_WORDS[word] for word in words if word in _SIDE_WORDS]
     rest = [_SAME_WORDS.get(word, word) for word in words if word not in _SIDE_WORDS]
@@ -54,7 +39,7 @@ def known_name(label: str) -> str | None:
 
 
 def canonical_name(label: str) -> str:
-    """The name of the structure that a label means; a label that means none we know stays as it is written."""
+    """The name of the structure that a label means; a label of no known structure stays as it is written."""
     return known_name(label) or label.strip()
 
 
@@ -65,11 +50,20 @@ def _names_by_key() -> dict[str, str]:
     return other | {spelling_key(term.name): term.name for term in terms}
 
 
-def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> list[str]:
-    """The names among `known` that `wanted` are spellings of.
+@lru_cache(maxsize=1)
+def sums_of_parts() -> dict[str, tuple[str, ...]]:
+    """The parts of each structure that is the sum of its parts, for data that label the parts alone."""
+    return {term.name: term.parts for term in load_terms().by_name.values() if term.parts}
 
-    holder: who has the known names, for the message ("the structure library"). Raises AnatomicalEmbeddingError for a
-    name that is not among them; the message suggests the nearest ones.
+
+def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> list[str]:
+    """Find each wanted name, in any spelling, among the known names.
+
+    Args:
+        holder: of the known names, for the message ("the structure library").
+
+    Raises:
+        AnatomicalEmbeddingError: for a name that is not among them; the message suggests the nearest names.
     """
     by_key = {spelling_key(canonical_name(name)): name for name in known}
     chosen = []
@@ -82,26 +76,18 @@ def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> 
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """How the message about an unknown name goes on."""
+    """The end of the message about an unknown name: the nearest known names, or the command for places by words."""
     key = spelling_key(canonical_name(name))
     keys = {spelling_key(each): each for each in sorted(known)}
     near = [each for other, each in keys.items() if set(key.split("_")) <= set(other.split("_"))]
-    near = near or [keys[other] for other in get_close_matches(key, keys, _MOST_SHOWN, 0.75)]
+    near = near or [keys[other] for other in get_close_matches(key, keys, _SHOWN, 0.75)]
     if near:
         return f"did you mean {_listed(near)}?"
-    terms = load_terms().by_name
-    alike = [term for term in terms.values() if set(key.split("_")) <= set(spelling_key(term.name).split("_"))]
-    whole = {(term.parent, term.group) for term in alike}
-    beside = [each for each in sorted(known) if each in terms and (terms[each].parent, terms[each].group) in whole]
-    hints = [f"near it: {_listed(beside)}"] if beside else []
-    if len(known) <= _FEW:
-        hints = [f"it has {', '.join(sorted(known))}"]
-    if alike:
-        title = alike[0].title if not alike[1:] else name
-        hints.append(f'for its place, ask in words: anatemb find "{title}"')
-    return f"{'; '.join(hints) or f'give one of its {len(known)} names'}."
+    if known_name(name) is not None:
+        return f'for its place, ask in words: anatemb find "{load_terms()[known_name(name)].title}".'
+    return f"give one of its {len(known)} names."
 
 
 def _listed(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_SHOWN
-    return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

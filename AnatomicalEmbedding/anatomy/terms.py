@@ -1,4 +1,4 @@
-"""The places that words can name: `Resources/Terms/*.csv`, one line a place."""
+"""The structures and places of the body: `Resources/Terms/*.csv`, one row each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from functools import lru_cache
 from ..errors import AnatomicalEmbeddingError, did_you_mean
 from ..resources import resource
 
+_TISSUES = "tissues"  # the file of tissues.csv
+
 
 @dataclass(frozen=True)
 class Term:
-    """One place. words: ways to name it, the first to show. adjectives: words that mean it before a noun. side: "left",
-    "right" or "". code: "SCT:...", "UBERON:..." or "". parent: what it is part of, or "". recipe: how its place is
-    found (see `words/derived_places.py`), "" for the atlas. tissue: what it is made of. labels: other spellings in
-    label maps and libraries. group: file.
+    """One structure or place.
+
+    words: ways to name it; the first one is shown. adjectives: words that name it before a noun. side: "left", "right"
+    or "". code: "SCT:...", "UBERON:..." or "". parent: the whole that it is part of, or "". recipe: the rule for its
+    place (see `words/derived_places.py`), "" for the atlas. tissue: its kind of tissue. labels: other spellings in
+    label maps and libraries. parts: structures that it is the sum of. group: the file's name.
     """
 
     name: str
@@ -27,6 +31,7 @@ class Term:
     recipe: str
     tissue: str
     labels: tuple[str, ...]
+    parts: tuple[str, ...]
     group: str
 
     @property
@@ -48,7 +53,7 @@ class Terms:
     _ancestors: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
 
     def __getitem__(self, name: str) -> Term:
-        """Raises AnatomicalEmbeddingError for a name that is none."""
+        """Raises AnatomicalEmbeddingError for a name that no row has."""
         try:
             return self.by_name[name]
         except KeyError:
@@ -56,7 +61,7 @@ class Terms:
             raise AnatomicalEmbeddingError(f"{name}: no such place{hint}; see Resources/Terms.") from None
 
     def ancestors(self, name: str) -> list[str]:
-        """What a place is part of, nearest first; left and right of a parent without a side both."""
+        """The wholes that a place is part of, nearest first; of a parent without a side, both sides."""
         if name not in self._ancestors:
             self._ancestors[name] = self._above(name)
         return self._ancestors[name]
@@ -77,25 +82,30 @@ class Terms:
 @lru_cache(maxsize=1)
 def load_terms() -> Terms:
     """The shipped places. Raises AnatomicalEmbeddingError when they are missing."""
-    terms: dict[str, Term] = {}
+    return Terms({term.name: term for term in _rows() if term.group != _TISSUES})
+
+
+@lru_cache(maxsize=1)
+def load_tissues() -> tuple[Term, ...]:
+    """Kinds of tissue ("bone", "lymph node"): they have a code and no place. Raises AnatomicalEmbeddingError."""
+    return tuple(term for term in _rows() if term.group == _TISSUES)
+
+
+def _rows() -> list[Term]:
+    terms: list[Term] = []
     for path in sorted(resource("Terms").glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                terms[row["name"]] = Term(
-                    row["name"],
-                    _several(row["words"]),
-                    _several(row["adjective"]),
-                    row["side"],
-                    row["code"],
-                    row["parent"],
-                    row["place"],
-                    row["tissue"],
-                    _several(row["labels"]),
-                    path.stem,
+                words, adjectives, labels, parts = (
+                    _several(row.get(column) or "") for column in ("words", "adjective", "labels", "parts")
+                )
+                side, code, parent, recipe, tissue = (row[c] for c in ("side", "code", "parent", "place", "tissue"))
+                terms.append(
+                    Term(row["name"], words, adjectives, side, code, parent, recipe, tissue, labels, parts, path.stem)
                 )
     if not terms:
         raise AnatomicalEmbeddingError("the lists of places (Resources/Terms) are missing; install the package again.")
-    return Terms(terms)
+    return terms
 
 
 def _several(cell: str) -> tuple[str, ...]:
@@ -104,6 +114,6 @@ def _several(cell: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def plain_words() -> frozenset[str]:
-    """Common words of reports that are near to a word of anatomy but no slip of it: they are never corrected."""
+    """Common words of reports that resemble a word of anatomy: they are never corrected."""
     path = resource("Terms") / "plain_words.txt"
     return frozenset(path.read_text(encoding="utf-8").split()) if path.exists() else frozenset()

@@ -1,10 +1,10 @@
-"""anatemb calibrate: how far answers by weights can be trusted, learned from matches with known truth."""
+"""anatemb calibrate: the reliability of answers by your own weights, learned from matches with known truth."""
 
 import argparse
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from .console import at_least, complete, open_model, progress_bar, say
+from .console import at_least, check_suffix, complete, open_model, progress_bar, say
 
 _PHANTOM_SEED = 70_000
 
@@ -35,8 +35,7 @@ def run(options: argparse.Namespace) -> None:
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(f"{options.model}: shipped weights stay as they are; give a file with -o.")
     output = options.output or calibration_file(weights)
-    if not output.name.endswith(SUFFIX):
-        raise AnatomicalEmbeddingError(f"{output}: must be named NAME{SUFFIX} to be found next to NAME.safetensors.")
+    check_suffix(output, SUFFIX)
     model = open_model(options)
     with progress_bar("calibrating") as progress:
         calibration = collect(model, options.data, range(_PHANTOM_SEED, _PHANTOM_SEED + options.phantoms), progress)

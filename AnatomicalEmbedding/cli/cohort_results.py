@@ -1,35 +1,23 @@
-"""The steps of anatemb cohort that write results: find, crop and export."""
+"""The steps of anatemb cohort that write results: find and export."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AnatomicalEmbeddingError, PointsError, require
-from ..files import atomic_path
-from .console import (
-    at_least,
-    check_folder,
-    complete,
-    make_folder,
-    not_negative,
-    open_model,
-    print_json,
-    progress_bar,
-    say,
-    write_table,
-)
+from ..errors import AnatomicalEmbeddingError, PointsError
+from . import console
+from .locate import open_finder
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..cohort.search import Found, Search
     from ..cohort.store import Store
+    from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
-    from .box_options import BoxFinder
 
 COLUMNS = ("scan", "status", "probability", "expected_error_mm", "r", "a", "s")
 _SHOWN = 10
@@ -44,28 +32,17 @@ def add_to(steps: argparse._SubParsersAction) -> None:
         "scan first; points are RAS mm of each scan's own frame.",
     )
     _add_place(find)
-    crop = _step(
-        steps,
-        "crop",
-        run_crop,
-        "Cuts all scans down to the boxes of structures. Writes a NIfTI file for each that shows them, and crops.csv.",
-    )
-    crop.add_argument("structures", metavar="A,B,...", help="names of structures (see `anatemb structures`)")
-    add = crop.add_argument
-    add("--recall", type=float, default=0.95, metavar="R", help="share of the structure to hold (default: 0.95)")
-    add("--margin-mm", type=not_negative, default=0.0, metavar="MM", help="further mm on every side")
-    add("--spacing", metavar="X,Y,Z", help="resample to voxels of this size in mm; air (-1000 HU) beyond the scan")
     export = _step(
         steps,
         "export",
         run_export,
-        "Writes what the cohort holds: scans.csv and coverage.svg; with --structures boxes.csv, boxes.coco.json and "
+        "Writes the facts of a cohort: scans.csv and coverage.svg; with --structures boxes.csv, boxes.coco.json and "
         "population.csv; with a place places.csv and gallery.html.",
     )
     _add_place(export)
-    export.add_argument("--structures", metavar="A,B,...", help="boxes of these (see `anatemb structures`); or: all")
-    export.add_argument("--parquet", action="store_true", help="write each table as Parquet too (needs pyarrow)")
-    export.set_defaults(recall=0.95)
+    export.add_argument(
+        "--structures", metavar="A,B,...", help="boxes of structures (see `anatemb structures`), or of all of them: all"
+    )
 
 
 def _step(
@@ -73,8 +50,7 @@ def _step(
 ) -> argparse.ArgumentParser:
     parser = steps.add_parser(name, help=about[0].lower() + about[1:].partition(".")[0], description=about)
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    complete(parser, run, model=False)
+    console.complete(parser, run, "output", model=False)
     return parser
 
 
@@ -84,32 +60,32 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
     add("--like", metavar="SCAN", help="scan of the cohort, or any other CT, that holds the example")
     add("--point", metavar="R,A,S", help="the example in that scan, RAS mm")
     add("--box", metavar="R,A,S,R,A,S", help="or two corners of a box in it, RAS mm")
-    add("--refine", type=at_least(0), default=None, metavar="N", help="answers to refine (default: 50)")
+    add("--refine", type=console.at_least(0), metavar="N", help="answers to refine (default: 50)")
 
 
 def run_find(options: argparse.Namespace) -> None:
     from ..cohort.store import Store
 
-    check_folder(options.output)
+    console.check_folder(options.output)
     with Store(options.store) as store:
         found = find(store, options)
-        make_folder(options.output)
-        written = [_write_places(options.output / "places.csv", found)]
+        console.make_folder(options.output)
+        written = [options.output / "places.csv"]
+        console.write_table(written[0], COLUMNS, [_row(each, "") for each in found])
     if options.json:
-        print_json({"places": [dict(zip(COLUMNS, _row(each, None), strict=True)) for each in found]})
+        console.print_json({"places": [dict(zip(COLUMNS, _row(each, None), strict=True)) for each in found]})
         return
-    there = [each for each in found if each.point_ras is not None]
-    for each in there[:_SHOWN]:
+    shown = [each for each in found if each.point_ras is not None]
+    for each in shown[:_SHOWN]:
         r, a, s = each.point_ras
-        say(f"{each.row.scan}: {each.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
-    more = f"; {len(there) - _SHOWN} more in places.csv" if len(there) > _SHOWN else ""
-    say(f"in {len(there)} of {len(found)} scans{more}")
-    for path in written:
-        say(f"wrote {path}")
+        console.say(f"{each.row.scan}: {each.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
+    more = f"; {len(shown) - _SHOWN} more in places.csv" if len(shown) > _SHOWN else ""
+    console.say(f"in {len(shown)} of {len(found)} scans{more}")
+    console.say_written(written)
 
 
 def find(store: Store, options: argparse.Namespace, search: Search | None = None) -> list[Found]:
-    """The place that the options name, in all scans of a store. search: of that store, where it is open already."""
+    """Find the place that the options name in all scans of a store. search: of that store, if it is open already."""
     from ..cohort.search import REFINED, Search, one_mention
     from ..structures.locating import make_example
 
@@ -122,7 +98,7 @@ def find(store: Store, options: argparse.Namespace, search: Search | None = None
     if options.words and by_example:
         raise AnatomicalEmbeddingError(f"--{by_example[0]}: is a place in a scan; name the scan by --like.")
     mention = one_mention(options.words) if options.words else None
-    with progress_bar("searching", options.json) as progress:
+    with console.progress_bar("searching", options.json) as progress:
 
         def step(share: float) -> None:
             progress(share, "")
@@ -136,19 +112,14 @@ def find(store: Store, options: argparse.Namespace, search: Search | None = None
             import numpy as np
 
             return search.box(make_example(template, np.sort(corners, axis=0)), refined, step)
-        return search.point(_query(template, _numbers(options.point, 3, "--point")), refined, step)
+        from ..matching.query import Query, StoredQuery
 
-
-def _query(template: EmbeddingMap, point: np.ndarray) -> Any:
-    from ..matching.query import Query, StoredQuery
-
-    return StoredQuery.of(Query(template, point[None]))
+        point = _numbers(options.point, 3, "--point")
+        return search.point(StoredQuery.of(Query(template, point[None])), refined, step)
 
 
 def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
-    """The map of the example's scan: of the cohort, or embedded now."""
-    from ..scan.volume import Volume
-
+    """Return the map of the example's scan, of the cohort or embedded now."""
     try:
         rows = search.store.manifest.find(options.like)
     except AnatomicalEmbeddingError:
@@ -161,8 +132,7 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
         return search.map_of(embedded)
     if not Path(options.like).exists():
         raise AnatomicalEmbeddingError(f"{options.like}: is neither a scan of this cohort nor a file; check the path.")
-    volume = Volume.read(options.like)
-    return open_model(_model_options(search.store)).embed(volume)
+    return _open_model(search.store).embed(options.like)
 
 
 def _numbers(text: str, count: int, option: str) -> np.ndarray:
@@ -177,11 +147,6 @@ def _numbers(text: str, count: int, option: str) -> np.ndarray:
     return values
 
 
-def _write_places(path: Path, found: list[Found]) -> Path:
-    write_table(path, COLUMNS, [_row(each, "") for each in found])
-    return path
-
-
 def _row(found: Found, empty: Any) -> list[Any]:
     point = [empty] * 3 if found.point_ras is None else [round(float(x), 2) for x in found.point_ras]
     chance = empty if found.probability is None else round(found.probability, 3)
@@ -189,96 +154,30 @@ def _row(found: Found, empty: Any) -> list[Any]:
     return [found.row.scan, found.status, chance, error, *point]
 
 
-def run_crop(options: argparse.Namespace) -> None:
-    import numpy as np
-
-    from ..cohort.boxes import locate_all
-    from ..cohort.search import Search
-    from ..cohort.store import Store
-    from ..cohort.work import read_source
-    from ..scan.boxes import enclosing, grown
-    from .crop import COLUMNS as CROP_COLUMNS
-    from .crop import output_path, read_spacing, write_crop
-
-    spacing = read_spacing(options.spacing)
-    check_folder(options.output)
-    rows, failed, taken = [], [], set[str]()
-    with Store(options.store) as store:
-        search, finder = Search(store), _finder(store, options, options.structures)
-        total = len(search.index.scans)
-        make_folder(options.output)
-        with progress_bar("cropping", options.json) as progress:
-            for number, each in enumerate(locate_all(search, finder.examples, finder.effort)):
-                progress(number / total, "")
-                here = {n: finder.box(found) for n, found in each.found.items() if found.status != "absent"}
-                if not here:
-                    continue
-                box = grown(enclosing(list(here.values())), np.full(6, options.margin_mm))
-                try:
-                    volume = read_source(each.row.path, each.row.series, each.row.files)
-                    output = output_path(
-                        options.output, f"{search.names[each.row.id]}_crop", taken, [Path(each.row.path)]
-                    )
-                    size = write_crop(volume, box, spacing, output)
-                except AnatomicalEmbeddingError as error:
-                    failed.append(str(error))
-                    continue
-                missing = " ".join(n for n in each.found if n not in here)
-                rows.append([each.row.scan, str(output), " ".join(here), *size, missing])
-    write_table(options.output / "crops.csv", CROP_COLUMNS, rows)
-    if options.json:
-        print_json({"crops": [dict(zip(CROP_COLUMNS, row, strict=True)) for row in rows], "skipped": failed})
-        return
-    for line in failed:
-        say(f"skipped: {line}")
-    say(f"{len(rows)} crops of {total} scans in {options.output}; {total - len(rows) - len(failed)} show none of these")
-
-
 def run_export(options: argparse.Namespace) -> None:
     from ..cohort.gallery import write_gallery
     from ..cohort.search import Search
     from ..cohort.store import Store
 
-    check_folder(options.output)
-    if options.parquet:
-        _parquet()
+    console.check_folder(options.output)
     with Store(options.store) as store:
         search = Search(store)
         found = find(store, options, search) if options.words or options.like else None
-        make_folder(options.output)
+        console.make_folder(options.output)
         written = _write_scans(store, options.output)
         if options.structures:
             written += _write_boxes(store, search, options)
         if found is not None:
-            written.append(_write_places(options.output / "places.csv", found))
+            written.append(options.output / "places.csv")
+            console.write_table(written[-1], COLUMNS, [_row(each, "") for each in found])
             facts = {row.id: facts for row, facts in search.index.scans.values()}
-            with progress_bar("pictures", options.json) as progress:
+            with console.progress_bar("pictures", options.json) as progress:
                 title = options.words or f"like {options.like}"
                 gallery = options.output / "gallery.html"
                 written.append(write_gallery(gallery, title, found, facts, lambda share: progress(share, "")))
-    if options.parquet:
-        written += [_as_parquet(path) for path in written if path.suffix == ".csv"]
     if options.json:
-        print_json({"files": list(map(str, written))})
-    for path in written:
-        say(f"wrote {path}", options.json)
-
-
-def _parquet() -> tuple[ModuleType, ModuleType]:
-    """What reads tables, and what writes them. Raises AnatomicalEmbeddingError where pyarrow is not installed."""
-    reader, writer = (
-        require(name, "pyarrow", "Parquet is written by", "parquet") for name in ("pyarrow.csv", "pyarrow.parquet")
-    )
-    return reader, writer
-
-
-def _as_parquet(path: Path) -> Path:
-    """The same table next to a .csv file: numbers as numbers, empty cells of theirs as null."""
-    reader, writer = _parquet()
-    table = reader.read_csv(path, parse_options=reader.ParseOptions(newlines_in_values=True))
-    with atomic_path(path.with_suffix(".parquet")) as temporary:
-        writer.write_table(table, temporary)
-    return path.with_suffix(".parquet")
+        console.print_json({"files": list(map(str, written))})
+    console.say_written(written, options.json)
 
 
 _SCAN_COLUMNS = (
@@ -288,7 +187,7 @@ _SCAN_COLUMNS = (
 
 
 def _write_scans(store: Store, folder: Path) -> list[Path]:
-    """A table of all scans, and the picture of what they cover."""
+    """Write a table of all scans, and a picture of the parts of the body that they show."""
     from ..cohort.summary import coverage_svg, oddities
     from ..files import write_text
 
@@ -303,65 +202,51 @@ def _write_scans(store: Store, folder: Path) -> list[Path]:
             sizes = [*known.get("voxels", [""] * 3), *known.get("spacing_mm", [""] * 3)]
             cells = [known["held"], known["low_mm"], known["high_mm"], *sizes, known["misfit_mm"]]
         rows.append([row.scan, row.state, row.reason, *cells, odd.get(row.id, "")])
-    write_table(folder / "scans.csv", _SCAN_COLUMNS, rows)
+    console.write_table(folder / "scans.csv", _SCAN_COLUMNS, rows)
     write_text(folder / "coverage.svg", coverage_svg(list(facts.values()), store.folder.name))
     return [folder / "scans.csv", folder / "coverage.svg"]
 
 
 def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> list[Path]:
-    """Boxes of structures in all scans, and where they lie in the body on average."""
+    """Write the boxes of structures in all scans, and their mean place and size in the body."""
     from ..cohort.boxes import locate_all, write_coco
     from ..cohort.summary import in_frame, population
     from ..scan.boxes import SIDES
+    from ..structures.box_finder import RECALL
 
-    finder = _finder(store, options, None if options.structures == "all" else options.structures)
+    names = None if options.structures == "all" else options.structures
+    finder = open_finder(_open_model(store), RECALL, names)
     every, total = [], len(search.index.scans)
-    with progress_bar("boxes", options.json) as progress:
+    with console.progress_bar("boxes", options.json) as progress:
         for each in locate_all(search, finder.examples, finder.effort):
             every.append(each)
             progress(len(every) / total, "")
-    boxes = {
-        (each.row.id, name): finder.box(located)
-        for each in every
-        for name, located in each.found.items()
-        if located.status != "absent"
-    }
-    rows = [
-        [each.row.scan, name, located.status, *(round(float(x), 2) for x in boxes[each.row.id, name].ravel())]
-        for each in every
-        for name, located in each.found.items()
-        if (each.row.id, name) in boxes
-    ]
+    boxes, rows = {}, []
+    for each in every:
+        for name, located in each.found.items():
+            if (box := finder.box(located)) is not None:
+                boxes[each.row.id, name] = box
+                rows.append([each.row.scan, name, located.status, *(round(float(x), 2) for x in box.ravel())])
     folder = options.output
-    write_table(folder / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
+    console.write_table(folder / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
     write_coco(folder / "boxes.coco.json", every, boxes)
     whole = {
         name: [in_frame(e.facts["frame"], e.found[name].box_ras) for e in every if e.found[name].status == "whole"]
         for name in finder.examples
     }
-    axes = [f"{what}_{axis}_mm" for what in ("middle", "middle_sd", "size", "size_sd") for axis in "ras"]
+    figures = ("middle_mm", "middle_sd_mm", "size_mm", "size_sd_mm")
+    axes = [f"{figure.removesuffix('_mm')}_{axis}_mm" for figure in figures for axis in "ras"]
     rows = [
-        [each.name, each.scans, *(round(float(x), 1) for part in _parts(each) for x in part)]
+        [each.name, each.scans, *(round(float(x), 1) for figure in figures for x in getattr(each, figure))]
         for each in population(whole)
     ]
-    write_table(folder / "population.csv", ["structure", "scans", *axes], rows)
+    console.write_table(folder / "population.csv", ["structure", "scans", *axes], rows)
     return [folder / name for name in ("boxes.csv", "boxes.coco.json", "population.csv")]
 
 
-def _parts(each: Any) -> tuple[np.ndarray, ...]:
-    return each.middle_mm, each.middle_sd_mm, each.size_mm, each.size_sd_mm
-
-
-def _finder(store: Store, options: argparse.Namespace, structures: str | None) -> BoxFinder:
-    """Examples and margins of the shipped library, for the store's weights."""
-    from .box_options import BoxFinder
-
-    given = _model_options(store)
-    given.structures, given.library, given.examples, given.recall = structures, None, None, options.recall
-    return BoxFinder(given)
-
-
-def _model_options(store: Store) -> argparse.Namespace:
-    """The store's weights, as the options of other commands name them."""
+def _open_model(store: Store) -> Model:
+    """Load the store's weights."""
     model = store.manifest.about.get("model", "auto")
-    return argparse.Namespace(model=model, device="auto", threads=None, memory_mb=None, no_cache=False)
+    return console.open_model(
+        argparse.Namespace(model=model, device="auto", threads=None, memory_mb=None, no_cache=False)
+    )

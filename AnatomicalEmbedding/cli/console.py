@@ -1,4 +1,4 @@
-"""What the commands share: common options, checks of inputs, progress on stderr, results on stdout (text or JSON)."""
+"""Parts of all commands: common options, checks of inputs, progress on stderr, results on stdout (text or JSON)."""
 
 from __future__ import annotations
 
@@ -12,41 +12,65 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError, PointsError
 from ..files import aligned, atomic_path
+from ..matching import EFFORTS
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..embedding.inference import Model, ProgressCallback
     from ..embedding.map import EmbeddingMap
-    from ..scan.sources import Source
     from ..scan.volume import Volume
 
 _LINE_SECONDS = 2.0  # between lines of progress
+SCANS_HELP = "CT files, DICOM folders, or folders of scans, with all folders below"
+WEIGHTS_HELP = "weights by name or file (default: auto)"
+SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "output": (
+        ("-o", "--output"),
+        {"type": Path, "required": True, "metavar": "DIR", "help": "folder for the results"},
+    ),
+    "report": (("--no-report",), {"action": "store_true", "help": "leave the pages with pictures out"}),
+    "effort": (
+        ("--effort",),
+        {"choices": EFFORTS, "default": "standard", "help": "how far matching goes; thorough takes twice the time"},
+    ),
+    "series": (
+        ("--series",),
+        {
+            "action": "append", "default": [], "metavar": "UID",
+            "help": "series to read of a DICOM folder that holds several CTs; may be repeated, once for each folder",
+        },
+    ),
+    "json": (("--json",), {"action": "store_true", "help": "print the result as JSON, for other programs"}),
+}  # fmt: skip
 
 
 def complete(
     parser: argparse.ArgumentParser,
     run: Callable[[argparse.Namespace], None],
+    *shared: str,
     series: bool = False,
     json: bool = True,
     model: bool = True,
 ) -> None:
-    """Add the options that commands share, and the function that runs the command."""
+    """Add the options that commands share, and the function that runs the command.
+
+    Args:
+        shared: names of SHARED.
+        series, json: whether to add these options of SHARED.
+        model: whether to add the options by which scans are embedded.
+    """
     parser.set_defaults(run=run)
-    if series:
-        help_ = "series to read of a DICOM folder that holds several CTs; may be repeated, one for each such folder"
-        parser.add_argument("--series", action="append", default=[], metavar="UID", help=help_)
-    if json:
-        parser.add_argument("--json", action="store_true", help="print the result as JSON, for other programs")
+    for name in (*shared, *["series"] * series, *["json"] * json):
+        flags, about = SHARED[name]
+        parser.add_argument(*flags, **about)
     if model:
         group = parser.add_argument_group("model")
-        group.add_argument(
-            "--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)"
-        )
+        group.add_argument("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
         add_computing(group)
 
 
@@ -68,24 +92,17 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def held_series(path: str | Path) -> set[str]:
-    """The series of a DICOM folder; none of a file."""
+    """Return the UIDs of the series in a DICOM folder; an empty set for a file."""
     from ..scan.dicom import list_series
 
     return {found.uid for found in list_series(path)} if Path(path).is_dir() else set()
 
 
 def noted(volume: Volume, path: str) -> Volume:
-    """The scan, after its reader's notes were printed on stderr."""
+    """Print the reader's notes on stderr; return the scan."""
     for note in volume.notes:
         print(f"anatemb: {path}: {note}.", file=sys.stderr)
     return volume
-
-
-def find_scans(options: argparse.Namespace) -> dict[str, Source]:
-    """The scans that a command is given, by name; see `scan.sources.find_scans`. Says on stderr what is left out."""
-    from ..scan.sources import find_scans
-
-    return find_scans(options.scans, warn, options.series, options.output)
 
 
 def warn(sentence: str) -> None:
@@ -93,14 +110,14 @@ def warn(sentence: str) -> None:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """SIGTERM, and SIGHUP where it exists and nohup does not block it."""
+    """Return SIGTERM, and SIGHUP if it exists and nohup does not block it."""
     hang_up = getattr(signal, "SIGHUP", None)
     blocked = hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN
     return [signal.SIGTERM] if blocked else [signal.SIGTERM, hang_up]
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """A function that is True once a signal has asked to stop: what runs is saved first."""
+    """Return a function that is True once a signal has asked to stop, so that a run can be saved first."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
@@ -111,7 +128,7 @@ def stop_on_signals() -> Callable[[], bool]:
 
 
 def check_folder(path: Path) -> None:
-    """Raise AnatomicalEmbeddingError where a folder for results cannot be made. Makes nothing yet."""
+    """Raise AnatomicalEmbeddingError if a folder for results cannot be made. Makes no folder yet."""
     if path.exists() and not path.is_dir():
         raise AnatomicalEmbeddingError(f"{path}: is a file; choose another output folder.")
     nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
@@ -120,7 +137,7 @@ def check_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError where that fails."""
+    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError if that fails."""
     check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -129,7 +146,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
-    """Raise AnatomicalEmbeddingError where a result would overwrite an input file."""
+    """Raise AnatomicalEmbeddingError if a result would overwrite an input file."""
     existing = [path for path in results if path.exists()]
     for path in inputs:
         if path is not None and any(path.exists() and path.samefile(result) for result in existing):
@@ -137,7 +154,7 @@ def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
 
 
 def check_report(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError before the work where a report is wanted and its packages are missing."""
+    """Raise AnatomicalEmbeddingError before the work if a report is wanted and its packages are missing."""
     if not options.no_report:
         from ..reports.page import check_packages
 
@@ -173,7 +190,7 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
 
 
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
-    """Embed a scan with a progress bar, which --json suppresses. Prints what is odd about the body on stderr."""
+    """Embed a scan with a progress bar, which --json suppresses. Prints faults of its orientation on stderr."""
     with progress_bar(volume.name or "scan", options.json) as progress:
         found = model.embed(volume, progress)
     report_faults(volume, found)
@@ -181,18 +198,18 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 
 
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
-    """Print on stderr where a scan seems to be stored the wrong way round."""
+    """Print on stderr how a scan seems to be stored the wrong way round."""
     for fault in embedding.faults:
         print(f"anatemb: {volume.path or volume.name}: {fault}, by its anatomy; check the scan.", file=sys.stderr)
 
 
 def names_in(text: str | None) -> list[str]:
-    """The names of a list with commas; none for None."""
+    """Split names at commas; an empty list for None."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """An argparse type: a whole number of `least` or more, which fits into 63 bits: torch takes no larger seed."""
+    """Return an argparse type: a whole number of `least` or more that fits into 63 bits, as torch needs of a seed."""
 
     def whole(text: str) -> int:
         try:
@@ -216,31 +233,31 @@ def megabytes(text: str) -> int:
     return int(_amount(text, "a number of megabytes") * 2**20)
 
 
-def _amount(text: str, what: str) -> float:
+def _amount(text: str, kind: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {kind}")
     return number
 
 
 @contextmanager
 def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
-    """A progress callback (share done, what) that draws a bar on stderr where that is a terminal."""
+    """Yield a progress callback (share done, step) that draws a bar on stderr if that is a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield lambda share, what: None
+        yield lambda share, step: None
         return
     try:
         from tqdm import tqdm
     except ImportError:
-        yield lambda share, what: None
+        yield lambda share, step: None
         return
     with tqdm(total=100, desc=label, leave=False, bar_format="{desc}: {percentage:3.0f}% |{bar}| {postfix}") as bar:
 
-        def show(share: float, what: str) -> None:
-            bar.set_postfix_str(what, refresh=False)
+        def show(share: float, step: str) -> None:
+            bar.set_postfix_str(step, refresh=False)
             bar.update(100 * share - bar.n)
 
         yield show
@@ -248,18 +265,19 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[ProgressCallback]:
-    """Progress of one of several scans: a bar, or where stderr is no terminal a line every few seconds, with --json
-    too: `anatemb: PERCENT % NAME: WHAT`, percent of all.
+    """Yield a progress callback for one of several scans: a bar, or, if stderr is not a terminal, lines.
+
+    A line every few seconds, with --json too: `anatemb: PERCENT % NAME: STEP`, the percent of all scans.
     """
     last = float("-inf")
     with progress_bar(name, quiet) as bar:
 
-        def show(share: float, what: str) -> None:
+        def show(share: float, step: str) -> None:
             nonlocal last
-            bar(share, what)
+            bar(share, step)
             if not sys.stderr.isatty() and time.monotonic() >= last + _LINE_SECONDS:
                 last = time.monotonic()
-                print(f"anatemb: {100 * (before + share) / of:.0f} % {name}: {what}", file=sys.stderr, flush=True)
+                print(f"anatemb: {100 * (before + share) / of:.0f} % {name}: {step}", file=sys.stderr, flush=True)
 
         yield show
 
@@ -270,6 +288,12 @@ def say(text: str = "", quiet: bool = False) -> None:
         print(text, flush=True)
 
 
+def say_written(paths: Iterable[Path], quiet: bool = False) -> None:
+    """Print a line for each file that was written."""
+    for path in paths:
+        say(f"wrote {path}", quiet)
+
+
 def print_json(values: object) -> None:
     print(json.dumps(values, indent=1, allow_nan=False))
 
@@ -278,6 +302,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns, the first to the left, the others to the right."""
     for line in aligned([header, *rows]):
         say(line)
+
+
+def check_suffix(path: Path, suffix: str) -> None:
+    """Raise AnatomicalEmbeddingError unless a file's name ends in a suffix by which it is found again."""
+    if not path.name.endswith(suffix):
+        raise AnatomicalEmbeddingError(f"{path}: must be named NAME{suffix}.")
 
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:

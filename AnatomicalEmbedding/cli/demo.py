@@ -57,33 +57,26 @@ def run(options: argparse.Namespace) -> None:
     known = np.isfinite(errors)
     median = float(np.median(errors[known]))
     status = ("",) * len(names) if matches.status is None else matches.status
+    rows = [
+        [label, *(f"{x:.1f}" for x in p), str(s), f"{e:.1f}" if shown else "not there"]
+        for label, p, s, e, shown in zip(names, matches.points_ras, status, errors, known, strict=True)
+    ]
     if options.json:
         found = [
-            {
-                "label": label,
-                "found_ras": p.round(2).tolist(),
-                "status": str(s) or None,
-                "true_ras": t.round(2).tolist() if there else None,
-                "error_mm": round(e, 2) if there else None,
-            }
-            for label, p, s, t, e, there in zip(
-                names, matches.points_ras, status, truth, errors.tolist(), known, strict=True
-            )
-        ]
+            {"label": label, "found_ras": [float(x) for x in place], "status": s or None,
+             "error_mm": float(e) if shown else None}
+            for (label, *place, s, e), shown in zip(rows, known, strict=True)
+        ]  # fmt: skip
         print_json({"points": found, "median_error_mm": round(median, 2), "files": list(map(str, written))})
         return
-    rows = [
-        [label, *(f"{x:.1f}" for x in p), str(s), f"{e:.1f}" if there else "not there"]
-        for label, p, s, e, there in zip(names, matches.points_ras, status, errors, known, strict=True)
-    ]
     print_table(["point", "found R", "A", "S", "status", "error mm"], rows)
     say(f"\nmedian error {median:.1f} mm over {known.sum()} points (truth of the synthetic patients)")
-    say(f"look at {written[-1]}")
+    say(f"open {written[-1]}")
     say(f"the scans and points, for Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json")
 
 
 def _check_own(folder: Path) -> None:
-    """Make the folder; raise AnatomicalEmbeddingError where it holds files of these names that no demo wrote."""
+    """Make the folder; raise AnatomicalEmbeddingError if it holds such files that no demo wrote."""
     from ..scan.points import read_points
 
     make_folder(folder)

@@ -1,12 +1,9 @@
 """anatemb embed: write the embedding maps of scans."""
 
 import argparse
-import time
-from pathlib import Path
 
-from ..errors import AnatomicalEmbeddingError
-from .box_options import SCANS_HELP, finish, note_failure, read_all
-from .console import check_folder, complete, embed, find_scans, make_folder, open_model, print_json, say
+from . import console
+from .scans import Scans
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -15,31 +12,20 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="write the embedding map of each scan",
         description="Embed scans; each map becomes one .map.safetensors file for EmbeddingMap.load and `anatemb info`.",
     )
-    parser.add_argument("scans", nargs="+", type=Path, metavar="SCAN", help=SCANS_HELP)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the maps")
-    complete(parser, run, series=True)
+    parser.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
+    console.complete(parser, run, "output", series=True)
 
 
 def run(options: argparse.Namespace) -> None:
-    check_folder(options.output)
-    scans = find_scans(options)
-    model = open_model(options)
-    failed, written = [], []
-    for path, name, volume, of in read_all(scans, failed):
-        most = model.predicted_bytes(volume) / 2**20
-        say(f"{path}: needs at most {most:.0f} MB beyond the scan", options.json)
-        start = time.perf_counter()
-        try:
-            embedding = embed(model, volume, options)
-        except AnatomicalEmbeddingError as error:
-            note_failure(error, failed, of)
-            continue
-        seconds = time.perf_counter() - start
-        make_folder(options.output)
+    console.check_folder(options.output)
+    scans, written = Scans(options), []
+    model = console.open_model(options)
+    for path, name, _, embedding in scans.embedded(model, options):
+        console.make_folder(options.output)
         target = options.output / f"{name}.map.safetensors"
         embedding.save(target)
-        written.append({"scan": path, "map": str(target), "seconds": round(seconds, 3)})
-        say(f"{target}: {int(embedding.body.sum())} body cells, {seconds:.1f} s", options.json)
+        written.append({"scan": path, "map": str(target)})
+        console.say(f"{target}: {int(embedding.body.sum())} body cells", options.json)
     if options.json:
-        print_json(written)
-    finish(failed, written)
+        console.print_json(written)
+    scans.check(written)

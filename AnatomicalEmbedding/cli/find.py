@@ -1,26 +1,15 @@
-"""anatemb find: the places that words name, in scans; and anatemb name: what lies at a point."""
+"""anatemb find: the places that words name, in scans; and anatemb name: names of a point."""
 
 from __future__ import annotations
 
 import argparse
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AnatomicalEmbeddingError, PointsError
-from .box_options import SCANS_HELP, finish, note_failure, read_all
-from .console import (
-    check_folder,
-    complete,
-    embed,
-    find_scans,
-    make_folder,
-    open_model,
-    print_json,
-    print_table,
-    read_scan,
-    say,
-    write_table,
-)
+from ..errors import AnatomicalEmbeddingError
+from . import console
+from .scans import Scans
 
 if TYPE_CHECKING:
     from ..words import Mention, Place
@@ -40,72 +29,61 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "find",
         help="places by words, or by the sentences of a report",
-        description='Finds what WORDS name ("mass in the left adrenal", "12th rib on the right") in every SCAN. Writes '
-        "places.csv, and for each scan NAME.places.mrk.json (points, opens in Slicer) and NAME.places.html (the region "
-        "shaded). A place that the scan does not show is said to be outside.",
+        description='Finds the places that WORDS name ("mass in the left adrenal", "12th rib on the right") in every '
+        "SCAN. Writes places.csv, and for each scan NAME.places.mrk.json (points, opens in Slicer) and "
+        "NAME.places.html (the region shaded). A place that the scan does not show is said to be outside.",
     )
     parser.add_argument("words", metavar="WORDS", nargs="?", help="left out with --report")
-    parser.add_argument("scans", nargs="*", metavar="SCAN", help=SCANS_HELP)
+    parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
     parser.add_argument("--report", type=Path, metavar="FILE", help="every sentence of a report: text, or DICOM SR")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
-    complete(parser, run_find, series=True)
+    console.complete(parser, run_find, "output", "report", series=True)
 
 
 def _add_name(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
-        "name", help="what lies at a point of a scan", description="Names what lies at a point, the likeliest first."
+        "name", help="names of a point of a scan", description="Names the structures at a point, the likeliest first."
     )
     parser.add_argument("scan", metavar="SCAN", help="CT file or DICOM folder")
     parser.add_argument("--point", required=True, metavar="R,A,S", help="RAS mm")
-    complete(parser, run_name, series=True)
+    console.complete(parser, run_name, series=True)
 
 
 def run_find(options: argparse.Namespace) -> None:
-    wanted, missed = _wanted(options)
-    if not options.no_report:
-        from ..reports.page import check_packages
-
-        check_packages()
-    check_folder(options.output)
-    model = open_model(options)
+    wanted, missed = _mentions(options)
+    console.check_report(options)
+    console.check_folder(options.output)
+    model = console.open_model(options)
     from ..reports.places import write_places_report
     from ..words import PlaceFinder
 
-    failed, rows, answers, written = [], [], [], []
-    scans = find_scans(options)
-    make_folder(options.output)
-    for path, name, volume, of in read_all(scans, failed):
-        try:
-            finder = PlaceFinder(embed(model, volume, options), volume)
-        except AnatomicalEmbeddingError as error:
-            note_failure(error, failed, of)
-            continue
+    rows, answers, written = [], [], []
+    scans = Scans(options)
+    console.make_folder(options.output)
+    for path, name, volume, embedding in scans.embedded(model, options):
+        finder = PlaceFinder(embedding, volume)
         found = [(words, place) for words, mention in wanted for place in finder.find(mention)]
-        rows += [_row(words, path, place) for words, place in found] + [_missed_row(part, path) for part in missed]
-        answers += [_answer(words, path, place) for words, place in found]
-        answers += [_missed_answer(part, path) for part in missed]
+        new = [_row(words, path, place) for words, place in found] + [_missed_row(part, path) for part in missed]
+        rows += new
+        about = [
+            {"title": p.title, "side": p.side or None, "negated": p.negated, "levels": p.levels or None}
+            for _, p in found
+        ]
+        records = console.as_records(COLUMNS, new)
+        answers += [record | more for record, more in zip_longest(records, about, fillvalue={})]
         written.append(_write_markups(options.output / f"{name}.places.mrk.json", found))
         if not options.no_report:
             written.append(write_places_report(options.output / f"{name}.places.html", volume, name, found, missed))
     if rows:
         written.append(options.output / _TABLE_NAME)
-        write_table(written[-1], COLUMNS, rows)
-    if options.json:
-        print_json({"places": answers, "files": list(map(str, written)), "skipped": failed})
-    else:
-        names = {source.label: name for name, source in scans.items()}
-        shown = [[str(row[0])[:_SHOWN], names[str(row[1])], *map(str, row[2:])] for row in rows]
-        print_table(list(COLUMNS), shown)
-        for path in written:
-            say(f"wrote {path}")
-    finish(failed, rows)
+        console.write_table(written[-1], COLUMNS, rows)
+    shown = [[str(row[0])[:_SHOWN], scans.names[str(row[1])], *map(str, row[2:])] for row in rows]
+    scans.finish(options, {"places": answers}, (COLUMNS, shown), written)
 
 
-def _wanted(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Words and what they mention, and the parts of the words that are not understood (a report may have such parts).
+def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
+    """Return the words with the places that they mention, and the parts of the words that are not understood.
 
-    Raises AnatomicalEmbeddingError where nothing is understood.
+    A report may have such parts. Raises AnatomicalEmbeddingError if no part is understood.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report
@@ -134,19 +112,6 @@ def _row(words: str, path: str, place: Place) -> list[object]:
     return [words, path, place.name, place.status, round(place.probability, 3), *point, place.remark]
 
 
-def _answer(words: str, path: str, place: Place) -> dict[str, object]:
-    values = dict(zip(COLUMNS, _row(words, path, place), strict=True))
-    known = {key: None if value == "" else value for key, value in values.items()}
-    about = {"title": place.title, "side": place.side or None, "negated": place.negated}
-    return known | about | {"levels": place.levels or None}
-
-
-def _missed_answer(part: str, path: str) -> dict[str, object]:
-    """Of a part of the words that is not understood."""
-    row = dict(zip(COLUMNS, _missed_row(part, path), strict=True))
-    return {key: None if value == "" else value for key, value in row.items()}
-
-
 def _missed_row(part: str, path: str) -> list[object]:
     from ..words import not_understood
 
@@ -169,22 +134,17 @@ def _write_markups(path: Path, found: list[tuple[str, Place]]) -> Path:
 
 
 def run_name(options: argparse.Namespace) -> None:
+    from ..scan.points import parse_point
     from ..words import PlaceFinder
 
-    try:
-        point = [float(part) for part in options.point.split(",")]
-    except ValueError:
-        point = []
-    if len(point) != 3:
-        raise PointsError(f"--point {options.point}: give three numbers, R,A,S in mm, such as --point 12.5,-40,310.")
-    volume = read_scan(options.scan, options.series)
-    finder = PlaceFinder(embed(open_model(options), volume, options), volume)
+    point = parse_point(options.point)
+    volume = console.read_scan(options.scan, options.series)
+    finder = PlaceFinder(console.embed(console.open_model(options), volume, options), volume)
     found = finder.name_at(point)
     if options.json:
-        print_json([vars(each) for each in found])
+        console.print_json([vars(each) for each in found])
     elif found:
-        print_table(
-            ["place", "name", "probability"], [[each.title, each.name, f"{each.probability:.0%}"] for each in found]
-        )
+        rows = [[each.title, each.name, f"{each.probability:.0%}"] for each in found]
+        console.print_table(["place", "name", "probability"], rows)
     else:
-        say("nothing that has a name here: outside the body, or tissue between organs.")
+        console.say("no named structure lies here: the point is outside the body, or in tissue between organs.")

@@ -1,10 +1,9 @@
-"""anatemb info: what a scan, a map or the installation is."""
+"""anatemb info: facts about a scan, a map or the installation."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import __version__
-from ..embedding.cache import default_folder
-from ..errors import AnatomicalEmbeddingError
+from ..embedding.cache import MapCache, default_folder
 from ..resources import DEFAULT_MODEL, list_weights
-from .box_options import SCANS_HELP, finish, note_failure
-from .console import complete, open_model, print_json, progress_bar, say, warn
+from . import console
+from .scans import Scans
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
@@ -27,45 +25,43 @@ if TYPE_CHECKING:
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "info",
-        help="show what a scan, a DICOM folder or an embedding map holds, or (without a path) the installation",
-        description="Show what each file or folder holds. Without a path: version, devices, weights, cache.",
+        help="show facts about scans, DICOM folders and embedding maps, or (without a path) the installation",
+        description="Show facts about each file or folder. Without a path: version, devices, weights, cache.",
     )
     add = parser.add_argument
-    add("paths", nargs="*", type=Path, metavar="PATH", help=f"{SCANS_HELP}; or maps (.safetensors)")
+    add("paths", nargs="*", type=Path, metavar="PATH", help=f"{console.SCANS_HELP}; or maps (.safetensors)")
     add(
         "--check",
         action="store_true",
         help="embed each scan too: which part of the body it holds, and whether it is mirrored or upside down",
     )
-    complete(parser, run, series=True)
+    add("--clear-cache", action="store_true", help="remove every map that is kept on disk")
+    console.complete(parser, run, series=True)
 
 
 def run(options: argparse.Namespace) -> None:
-    failed: list[str] = []
-    found = list(_describe_all(options, failed)) if options.paths else [_installation()]
+    found, scans = [], None
+    if options.clear_cache:
+        MapCache(default_folder()).shrink(0)
+    if options.paths:
+        maps = [path for path in options.paths if path.suffix == ".safetensors"]
+        scans = Scans(options, [path for path in options.paths if path not in maps])
+        found += map(_describe_map, maps)
+        for source in scans.sources.values():
+            with scans.skipping():
+                found.append(_describe_scan(source, options))
+    else:
+        found.append(_installation())
     if options.json:
-        print_json(found)
+        console.print_json(found)
     for number, facts in enumerate([] if options.json else found):
         if number:
-            say()
+            console.say()
         width = max(len(name) for name in facts)
         for name, value in facts.items():
-            say(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
-    finish(failed, found)
-
-
-def _describe_all(options: argparse.Namespace, failed: list[str]) -> Iterator[dict[str, object]]:
-    """Each map and scan. failed: receives a sentence for each scan that cannot be read, unless it is the only one."""
-    from ..scan.sources import find_scans
-
-    maps = [path for path in options.paths if path.suffix == ".safetensors"]
-    scans = find_scans([path for path in options.paths if path not in maps], warn, options.series)
-    yield from map(_describe_map, maps)
-    for source in scans.values():
-        try:
-            yield _describe_scan(source, options)
-        except AnatomicalEmbeddingError as error:
-            note_failure(error, failed, len(maps) + len(scans))
+            console.say(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
+    if scans is not None:
+        scans.check(found)
 
 
 def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, object]:
@@ -91,9 +87,8 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
 
 
 def _checked(volume: Volume, options: argparse.Namespace) -> dict[str, object]:
-    model = open_model(options)
-    with progress_bar(volume.name or "scan", options.json) as progress:
-        embedding = model.embed(volume, progress)
+    with console.progress_bar(volume.name or "scan", options.json) as progress:
+        embedding = console.open_model(options).embed(volume, progress)
     return _held(embedding) | {"orientation": "; ".join(embedding.faults) or "no fault found"}
 
 
@@ -115,7 +110,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Which part of the body; empty for weights without a body frame in mm."""
+    """Return the part of the body that a map shows; empty for weights without a body frame in mm."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
@@ -125,7 +120,7 @@ def _held(embedding: EmbeddingMap) -> dict[str, object]:
 
 
 def _installation() -> dict[str, object]:
-    torch_version = version("torch")
+    torch_version, cache = version("torch"), MapCache(default_folder())
     return {
         "anatemb": __version__,
         "torch": torch_version,
@@ -133,12 +128,14 @@ def _installation() -> dict[str, object]:
         "cpu_cores": os.cpu_count(),
         "weights": list_weights(),
         "default_weights": DEFAULT_MODEL,
-        "cache_folder": str(default_folder()),
+        "cache_folder": str(cache.folder),
+        "cached_maps": cache.count(),
+        "cached_mb": round(cache.size_bytes() / 2**20, 1),
     }
 
 
 def _accelerators(torch_version: str) -> list[str]:
-    """GPUs that PyTorch can use. A build for the processor has none, which saves the second that importing it takes."""
+    """Return the GPUs that PyTorch can use. A build for processors is not asked, which saves a second."""
     if torch_version.endswith("+cpu"):
         return []
     import torch
@@ -148,7 +145,7 @@ def _accelerators(torch_version: str) -> list[str]:
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
-    """Directions of increasing voxel indices i, j, k, such as "LPS", and the tilt."""
+    """Return the directions of increasing voxel indices i, j, k, such as "LPS", and the tilt."""
     direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     letters = ""
     for axis in range(3):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from . import console
-from .box_options import BoxFinder, add_box_options, finish, note_failure, read_all
+from .scans import Scans
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from ..structures.locating import Located
+    from ..embedding.inference import Model
+    from ..structures.box_finder import BoxFinder, StructureBox
 
 COLUMNS = (
     "scan", "structure", "status", "low_r", "low_a", "low_s", "high_r", "high_a", "high_s", "present", "cut",
@@ -27,11 +27,51 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="boxes of organs and other structures in scans",
         description="Finds structures in every SCAN, by the shipped library or by examples of yours. Writes "
         "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv. "
-        "Boxes are RAS mm, grown for the chosen recall; those of absent structures are not written.",
+        "Boxes are RAS mm, grown for the chosen recall; an absent structure has no box.",
     )
     add_box_options(parser)
-    parser.add_argument("--no-report", action="store_true", help="leave the pictures out")
-    console.complete(parser, run, series=True)
+    console.complete(parser, run, "output", "report", series=True)
+
+
+def add_box_options(parser: argparse.ArgumentParser) -> None:
+    """Add the scans, and the options that choose structures and the size of boxes."""
+    add = parser.add_argument
+    add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
+    add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
+    add("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
+    add(
+        "--examples",
+        type=Path,
+        metavar="DIR",
+        help="your own examples, in place of the library's: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, "
+        "or with boxes drawn in Slicer, each saved as NAME.STRUCTURE.roi.mrk.json",
+    )
+    add_recall(parser)
+
+
+def add_recall(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--recall",
+        type=float,
+        default=0.95,
+        metavar="R",
+        help="grow boxes until they are expected to hold this share of the structure (default: 0.95)",
+    )
+
+
+def open_finder(
+    model: Model, recall: float, structures: str | None, library: Path | None = None, examples: Path | None = None
+) -> BoxFinder:
+    """Make the finder of boxes that the options ask for. structures: names with commas, or None for all."""
+    from ..structures.box_finder import BoxFinder, open_library
+
+    names = console.names_in(structures) or None
+    if structures and not names:
+        raise AnatomicalEmbeddingError("--structures: names no structure; write --structures liver,spleen.")
+    own = open_library(model.weights_hash, model.name, library)
+    if examples is None:
+        return BoxFinder.by_library(own, names, recall)
+    return BoxFinder.by_folder(examples, model, own.example_margins, names, recall, console.warn)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -40,45 +80,35 @@ def run(options: argparse.Namespace) -> None:
 
     console.check_report(options)
     console.check_folder(options.output)
-    scans = console.find_scans(options)
-    finder, failed, rows, written, pages = BoxFinder(options), [], [], [], []
+    scans, model = Scans(options), console.open_model(options)
+    finder = open_finder(model, options.recall, options.structures, options.library, options.examples)
     console.make_folder(options.output)
-    for path, name, volume, of in read_all(scans, failed):
-        try:
-            found = finder.locate(volume)
-        except AnatomicalEmbeddingError as error:
-            note_failure(error, failed, of)
-            continue
-        boxes = {n: finder.box(located) for n, located in found.items() if located.status != "absent"}
+    rows, written, pages = [], [], []
+    for path, name, volume, embedding in scans.embedded(model, options):
+        found = finder.find(embedding)
+        boxes = {each.name: each.box_ras for each in found.values() if each.box_ras is not None}
         if boxes:
             written.append(options.output / f"{name}.boxes.mrk.json")
-            write_rois(written[-1], boxes, {n: _described(found[n], options.recall) for n in boxes})
-        rows += [_row(path, located, boxes.get(n)) for n, located in found.items()]
+            write_rois(written[-1], boxes, {n: _description(found[n], options.recall) for n in boxes})
+        rows += [_row(path, each) for each in found.values()]
         if not options.no_report:
-            pages.append(write_box_report(options.output / f"{name}.html", volume, name, found, boxes))
+            located = {n: each.located for n, each in found.items()}
+            pages.append(write_box_report(options.output / f"{name}.html", volume, name, located, boxes))
     written += pages
     if rows:
         written.append(options.output / _TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)
-    if options.json:
-        console.print_json(
-            {"boxes": console.as_records(COLUMNS, rows), "files": list(map(str, written)), "skipped": failed}
-        )
-    else:
-        names = {source.label: name for name, source in scans.items()}
-        table = [[names[str(row[0])], *map(str, row[1:9])] for row in rows]
-        console.print_table(list(COLUMNS[:9]), table)
-        for path in written:
-            console.say(f"wrote {path}")
-    finish(failed, rows)
+    shown = [[scans.names[str(row[0])], *map(str, row[1:9])] for row in rows]
+    scans.finish(options, {"boxes": console.as_records(COLUMNS, rows)}, (COLUMNS[:9], shown), written)
 
 
-def _described(located: Located, recall: float) -> str:
-    cut = f", cut at its {' and '.join(located.cut)} side" if located.cut else ""
-    return f"{located.status}{cut}; grown for a recall of {recall:g}"
+def _description(found: StructureBox, recall: float) -> str:
+    cut = f", cut at its {' and '.join(found.located.cut)} side" if found.located.cut else ""
+    return f"{found.status}{cut}; grown for a recall of {recall:g}"
 
 
-def _row(path: str, located: Located, box: np.ndarray | None) -> list[object]:
-    corners = [""] * 6 if box is None else [round(float(x), 2) for x in box.ravel()]
+def _row(path: str, found: StructureBox) -> list[object]:
+    corners = [""] * 6 if found.box_ras is None else [round(float(x), 2) for x in found.box_ras.ravel()]
+    located = found.located
     about = [round(located.present, 2), " ".join(located.cut), "; ".join(located.remarks)]
-    return [path, located.name, located.status, *corners, *about]
+    return [path, found.name, found.status, *corners, *about]

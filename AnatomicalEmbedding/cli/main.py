@@ -18,13 +18,12 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo info embed match followup register view locate find crop segment cohort structures train evaluate"
-    " calibrate cache"
+    "demo info embed match followup register view locate find crop segment cohort structures train evaluate calibrate"
 )
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; each command's module adds its own part."""
+    """Make the parser of the whole command line; each command's module adds its own part."""
     parser = argparse.ArgumentParser(
         prog="anatemb",
         description="Find the same anatomical points in other CT scans, in world millimetres (RAS).",
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_command(options: argparse.Namespace) -> int:
-    """Run what a parsed command line asks for; what a user can mend is one line on stderr. Returns the exit code."""
+    """Run a parsed command line; print an error that the user can mend as one line on stderr. Returns the exit code."""
     try:
         with _cleaning_up_when_terminated():
             options.run(options)
@@ -92,7 +91,7 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
 
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:
-    """Arguments with each `--point X,Y,Z` and `--box` as one word right after the command (`cohort find` is two words).
+    """Join each `--point X,Y,Z` and `--box` to one word right after the command (`cohort find` is two words).
 
     Otherwise argparse takes a negative X for an option, and splits the list of files at --point.
     """

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError, PointsError
+from ..errors import PointsError
 from ..matching.status import ABSENT
 from ..scan.points import PointList, parse_point, read_points, write_markups
 from . import console
+from .scans import Scans
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
@@ -39,7 +40,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "match",
         help="find points of one scan in other scans",
         description="Find the points of TEMPLATE in every TARGET. Writes one .mrk.json per target (opens in Slicer), "
-        "matches.csv and report.html to the output folder. All coordinates are RAS mm.",
+        "matches.csv and report.html to the output folder. All coordinates are RAS mm. A target that cannot be used is "
+        "reported and skipped.",
     )
     add = parser.add_argument
     add("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder the points are in")
@@ -51,74 +53,40 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "when --point is given",
     )
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
-    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    add("--no-report", action="store_true", help="leave the pictures out")
-    effort = parser.add_mutually_exclusive_group()
-    effort.add_argument(
-        "--fast",
-        dest="effort",
-        action="store_const",
-        const="fast",
-        default="standard",
-        help="compare points alone, not the tissue around them: for thousands of points",
-    )
-    effort.add_argument(
-        "--thorough",
-        dest="effort",
-        action="store_const",
-        const="thorough",
-        help="also match each answer back, and move it against half of the error: twice as long",
-    )
-    add("--keep-going", action="store_true", help="skip targets that cannot be read, naming them")
-    console.complete(parser, run, series=True)
+    console.complete(parser, run, "output", "report", "effort", series=True)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..matching.match import match
-    from ..scan.sources import find_scans
 
     points, targets = _points_and_targets(options)
     held = console.held_series(options.template) if options.series else set()
-    scans = find_scans(targets, console.warn, [uid for uid in options.series if uid not in held])
+    scans = Scans(options, targets, [uid for uid in options.series if uid not in held])
     inputs = [] if options.point else [Path(options.files[0])]
-    console.check_kept(inputs, [options.output / name for name in (*map(_markups_name, scans), _TABLE_NAME)])
+    console.check_kept(inputs, [options.output / name for name in (*map(_markups_name, scans.sources), _TABLE_NAME)])
     template = console.read_scan(options.template, options.series)
     console.check_inside(template, options.template, [f"point {label!r}" for label in points.labels], points.points_ras)
     console.check_report(options)
     console.check_folder(options.output)
     model = console.open_model(options)
     template_map = console.embed(model, template, options)
-    answers, skipped = [], []
-    for name, source in scans.items():
-        try:
-            volume = console.noted(replace(source.read(), name=name), source.label)
-            with console.progress_bar(name, options.json) as progress:
-                target_map = model.embed(volume, progress)
-                matches = match(template_map, points.points_ras, target_map, options.effort)
-            console.report_faults(volume, target_map)
-        except AnatomicalEmbeddingError as error:
-            if not options.keep_going:
-                raise
-            skipped.append(str(error))
-            console.warn(f"skipped: {error}")
-            continue
-        shown = not options.no_report and len(answers) < _REPORT_TARGETS
-        answers.append(Answer(source.label, name, matches, _noted(volume, target_map) if shown else None))
+    answers: list[Answer] = []
+    for path, name, volume, target_map in scans.embedded(model, options):
+        with scans.skipping():
+            matches = match(template_map, points.points_ras, target_map, options.effort)
+            shown = not options.no_report and len(answers) < _REPORT_TARGETS
+            answers.append(Answer(path, name, matches, _noted(volume, target_map) if shown else None))
     if not answers:
-        raise AnatomicalEmbeddingError("no target could be read; see the lines above.")
+        scans.check(answers)
     written = write_answers(
         options.output, _noted(template, template_map), points, answers, model.name, report=not options.no_report
     )
     rows = csv_rows(points, answers)
-    if options.json:
-        files = [str(path) for path in written]
-        console.print_json({"matches": console.as_records(COLUMNS, rows), "files": files, "skipped": skipped})
-        return
-    names = {source.label: name for name, source in scans.items()}
-    shown = [[row[0], names[row[1]], *map(str, row[2:6]), str(row[6]) and f"{row[6]:.0f}", str(row[9])] for row in rows]
-    console.print_table(["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"], shown)
-    for path in written:
-        console.say(f"wrote {path}")
+    shown = [
+        [row[0], scans.names[row[1]], *map(str, row[2:6]), str(row[6]) and f"{row[6]:.0f}", str(row[9])] for row in rows
+    ]
+    header = ["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"]
+    scans.finish(options, {"matches": console.as_records(COLUMNS, rows)}, (header, shown), written)
 
 
 def write_answers(
@@ -130,7 +98,7 @@ def write_answers(
     report: bool = True,
     truth: list[np.ndarray] | None = None,
 ) -> list[Path]:
-    """Write .mrk.json per target, matches.csv and report.html into `folder`; returns what was written."""
+    """Write .mrk.json per target, matches.csv and report.html into `folder`; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for answer in answers:
@@ -153,20 +121,19 @@ def write_answers(
 
 
 def descriptions(matches: Matches) -> tuple[str, ...]:
-    """A sentence about each answer for lists of points; empty for weights without calibration."""
+    """Return a sentence about each answer, for lists of points; empty for weights without calibration."""
     if matches.status is None:
         return ()
     from ..embedding.levels import level_sentence
 
-    return tuple(
-        "absent: not in this scan"
-        if status == ABSENT
-        else f"{status}: {error:.0f} mm expected, {share:.0%} within 10 mm"
-        + (f"; {level_sentence(levels)}" if levels else "")
-        for status, error, share, levels in zip(
-            matches.status, matches.expected_error_mm, matches.probability, matches.levels, strict=True
-        )
-    )
+    def described(row: dict[str, Any]) -> str:
+        if row["status"] == ABSENT:
+            return "absent: not in this scan"
+        doubt = f"; {level_sentence(row['levels'])}" if row["levels"] else ""
+        error, share = row["expected_error_mm"], row["probability"]
+        return f"{row['status']}: {error:.0f} mm expected, {share:.0%} within 10 mm{doubt}"
+
+    return tuple(described(row) for row in matches.table())
 
 
 def _markups_name(name: str) -> str:
@@ -174,29 +141,25 @@ def _markups_name(name: str) -> str:
 
 
 def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
-    """Rows of matches.csv in the order of COLUMNS; unknown values stay empty."""
+    """Return the rows of matches.csv in the order of COLUMNS; unknown values stay empty."""
+    digits = {"r": 3, "a": 3, "s": 3, "expected_error_mm": 2, "probability": 4, "score": 4}
     rows = []
     for answer in answers:
-        m = answer.matches
-        for n, label in enumerate(points.labels):
-            position = [round(float(x), 3) for x in m.points_ras[n]]
-            status = m.status[n] if m.status is not None else ""
-            known = m.expected_error_mm is not None and status != ABSENT
-            expected = round(float(m.expected_error_mm[n]), 2) if known else ""
-            probability = round(float(m.probability[n]), 4) if m.probability is not None else ""
-            levels = str(m.levels[n]) if m.levels is not None else ""
-            score = round(float(m.score[n]), 4)
-            rows.append([label, answer.path, *position, status, expected, probability, score, levels])
+        for label, found in zip(points.labels, answer.matches.table(), strict=True):
+            rounded = {name: round(value, digits[name]) if name in digits and value is not None else value
+                       for name, value in found.items()}  # fmt: skip
+            known = {name: "" if value is None else value for name, value in rounded.items()}
+            rows.append([label, answer.path, *(known[name] for name in COLUMNS[2:])])
     return rows
 
 
 def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:
-    """A scan for the report, with what seems to be wrong with it."""
+    """Return a scan for the report, with faults of its orientation among its notes."""
     return replace(volume, notes=(*volume.notes, *embedding.faults))
 
 
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
-    """The points and the targets' paths, unchanged."""
+    """Return the points and the paths of the targets, as they were given."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
             raise PointsError(f"{options.files[0]}: is a list of points, and --point is given too; leave one out.")

@@ -36,7 +36,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
     add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder that is laid on it")
-    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
     add(
         "--kind",
         choices=KINDS,
@@ -47,8 +46,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--labels", type=Path, metavar="FILE", help="label map of MOVING, to be laid on FIXED too")
     add("--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING")
     add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
-    add("--no-report", action="store_true", help="leave the pictures out")
-    console.complete(parser, run, series=True)
+    console.complete(parser, run, "output", "report", series=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -100,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _labels(path: Path, moving: Volume):
-    """A label map of the moving scan. Raises VolumeError where its voxels differ from the scan's."""
+    """Read a label map of the moving scan. Raises VolumeError if its voxels differ from the scan's."""
     import numpy as np
 
     from ..scan.geometry import image_affine

@@ -1,15 +1,15 @@
-"""anatemb segment: outline the rest like these: train on a few outlined scans, run on others."""
+"""anatemb segment: outlines learned from a few outlined scans: train on a few outlined scans, run on others."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError
 from . import console
-from .box_options import SCANS_HELP, finish, note_failure, read_all
+from .scans import Scans
 
 if TYPE_CHECKING:
     from ..scan.sources import Source
@@ -18,28 +18,31 @@ if TYPE_CHECKING:
     from ..segmentation.segmenter import Segmenter
 
 PAGE_NAME = "outlines.html"
-STARTS = ("embedding", "random", "pcl-paper", "pcl-body")
+_SECONDS = 12  # a scan, on two cores
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("segment", help="outline organs in many scans, learned from a few outlined ones")
-    parts = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
+    parts = parser.add_subparsers(title="steps", metavar="STEP", required=True)
 
     train = parts.add_parser(
         "train",
         help="learn from a folder of outlined scans",
         description="EXAMPLES holds scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd "
-        "as 3D Slicer writes it; one scan is enough, five are better. Interrupting is safe: the same command goes on "
-        "where it stopped.",
+        "as 3D Slicer writes it; one scan is enough, five are better. An interrupted run continues by the same "
+        "command.",
     )
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
-    add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
     add("--structures", metavar="A,B,...", help="structures to learn (default: all that the examples outline)")
-    add("--minutes", type=console.not_negative, metavar="N", help="most time for training (default: what it needs)")
-    add("--start", choices=STARTS, default=STARTS[0], help=f"of the network (default: {STARTS[0]})")
+    add(
+        "--minutes",
+        type=console.not_negative,
+        metavar="N",
+        help="most time for training (default: by the examples)",
+    )
     add("--seed", type=console.at_least(0), default=0, help="of the first weights and of the batches (default: 0)")
-    console.complete(train, run_train)
+    console.complete(train, run_train, "output")
 
     run = parts.add_parser(
         "run",
@@ -47,15 +50,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Writes NAME.seg.nrrd for every SCAN, which opens in 3D Slicer with names and colours, "
         "volumes.csv with the volume of each structure and the order in which to look at them, and a page of pictures "
         "in that order. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
-        "reported and skipped. Interrupting is safe: the same command goes on.",
+        "reported and skipped. An interrupted run continues by the same command.",
     )
     add = run.add_argument
-    add("scans", nargs="+", metavar="SCAN", help=SCANS_HELP)
+    add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     add("--model", type=Path, required=True, metavar="RUN", help="folder that `anatemb segment train` wrote")
-    add("-o", "--output", type=Path, required=True, metavar="OUT", help="folder for the results")
     add("--nifti", action="store_true", help="also NAME.seg.nii.gz with NAME.labels.json, on the scan's own voxels")
-    add("--no-report", action="store_true", help="leave the pictures out")
-    console.complete(run, run_run, series=True, model=False)
+    console.complete(run, run_run, "output", "report", series=True, model=False)
     console.add_computing(run)
 
 
@@ -80,8 +81,8 @@ def run_train(options: argparse.Namespace) -> None:
             console.say(f"training: {plan.text}", options.json)
 
         segmenter = train_segmenter(
-            examples, model, options.output, options.start, options.seed, options.minutes, weights, planned, step,
-            console.stop_on_signals(),
+            examples, model, options.output, seed=options.seed, minutes=options.minutes, weights=weights,
+            planned=planned, step=step, cancelled=console.stop_on_signals(),
         )  # fmt: skip
     if options.json:
         console.print_json({"model": str(options.output), "structures": list(segmenter.names), "steps": sum(said)})
@@ -104,23 +105,22 @@ def run_run(options: argparse.Namespace) -> None:
     segmenter = load_segmenter(options.model, choose_device(options.device))
     model = console.open_model(options, segmenter.weights)
     segmenter.check(model.weights_hash, options.model)
-    scans = console.find_scans(options)
-    names = {source.label: name for name, source in scans.items()}
+    scans = Scans(options)
     console.make_folder(options.output)
-    console.say(f"{len(scans)} scans: about {_minutes(len(scans))} min", options.json)
-    failed: list[str] = []
-    done: list[tuple[str, Sequence[Outline]]] = []
+    total = len(scans.sources)
+    console.say(f"{total} scans: about {max(1, round(total * _SECONDS / 60))} min", options.json)
+    done: dict[str, Sequence[Outline]] = {}
     written: list[Path] = []
     pictures = []
-    earlier = {path: of for path, of in read_table(options.output / TABLE_NAME).items() if path in names}
-    for path, name, volume, of in read_all(scans, failed):
-        try:
-            results = _results(options, name, scans.values())
-            found = _found_before(earlier.get(path, ()), results, scans[name], options.model, segmenter)
+    earlier = {path: of for path, of in read_table(options.output / TABLE_NAME).items() if path in scans.names}
+    for path, name, volume in scans.read():
+        with scans.skipping():
+            results = _results(options, name, scans.paths)
+            found = _found_before(earlier.get(path, ()), results, scans.sources[name], options.model, segmenter)
             if found is None:
-                with console.progress_lines(name, options.json, len(done) + len(failed), of) as progress:
-                    embedding = model.embed(volume, lambda share, what: progress(0.2 * share, what))
-                    found = outline(volume, embedding, segmenter, lambda s, what: progress(0.2 + 0.8 * s, what))
+                with console.progress_lines(name, options.json, len(done) + len(scans.failed), total) as progress:
+                    embedding = model.embed(volume, lambda share, step: progress(0.2 * share, step))
+                    found = outline(volume, embedding, segmenter, lambda share, step: progress(0.2 + 0.8 * share, step))
                 console.report_faults(volume, embedding)
                 _write(options, segmenter, name, volume, found)
             written += results
@@ -128,14 +128,11 @@ def run_run(options: argparse.Namespace) -> None:
                 from ..reports.outlines import make_card
 
                 pictures.append(make_card(volume, name, found))
-        except AnatomicalEmbeddingError as error:
-            note_failure(error, failed, of)
-            continue
-        done.append((path, found.outlines))
-        # after every scan, so that an interrupted run is gone on with; scans still to come keep the rows they had
-        left = [(scan, outlines) for scan, outlines in earlier.items() if scan not in dict(done)]
-        console.write_table(options.output / TABLE_NAME, COLUMNS, table_rows([*done, *left]))
-    rows = table_rows(done)
+            done[path] = found.outlines
+            # after every scan, so that an interrupted run continues; scans still to come keep the rows they had
+            rows = table_rows((earlier | done).items())
+            console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
+    rows = table_rows(done.items())
     if rows:
         written.append(options.output / TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)
@@ -143,35 +140,24 @@ def run_run(options: argparse.Namespace) -> None:
         from ..reports.outlines import write_page
 
         written.append(write_page(options.output / PAGE_NAME, pictures))
-    if options.json:
-        files = [str(path) for path in written]
-        console.print_json({"outlines": console.as_records(COLUMNS, rows), "files": files, "skipped": failed})
-    else:
-        shown = [[names[str(row[0])], *map(str, row[1:5])] for row in rows]
-        console.print_table(COLUMNS[:5], shown)
-        for path in written:
-            console.say(f"wrote {path}")
-    finish(failed, rows)
+    shown = [[scans.names[str(row[0])], *map(str, row[1:5])] for row in rows]
+    scans.finish(options, {"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], shown), written)
 
 
-def _minutes(scans: int) -> int:
-    return max(1, round(scans * 12 / 60))
-
-
-def _results(options: argparse.Namespace, name: str, scans: Iterable[Source]) -> list[Path]:
-    """The files of one scan's results. Raises AnatomicalEmbeddingError where one would overwrite an input."""
+def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> list[Path]:
+    """Return the files of one scan's results. Raises AnatomicalEmbeddingError if one would overwrite an input."""
     ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
     results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
-    inputs = [Path(source.path) for source in scans]
-    siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
-    console.check_kept([*inputs, *siblings], results if _is_an_input_folder(options, inputs) else [])
+    if options.output.resolve() in {path.resolve().parent for path in inputs}:  # a person's outlines may lie there
+        siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
+        console.check_kept([*inputs, *siblings], results)
     return results
 
 
 def _found_before(
     outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
-    """The outlines that an earlier run has written since the scan and the segmenter were; None where it has not."""
+    """Return the outlines that an earlier run wrote after the scan and the segmenter had changed last, or None."""
     from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import segmenter_file
@@ -193,8 +179,3 @@ def _write(options: argparse.Namespace, segmenter: Segmenter, name: str, volume:
     write_segments(options.output / f"{name}.seg.nrrd", found.labels, volume.ijk_to_ras, segmenter.names)
     if options.nifti:
         write_nifti(options.output, name, found.labels, volume.ijk_to_ras, segmenter.names)
-
-
-def _is_an_input_folder(options: argparse.Namespace, inputs: list[Path]) -> bool:
-    """Whether results go next to the scans, where a person's own outlines may lie."""
-    return options.output.resolve() in {path.resolve().parent for path in inputs}

@@ -1,4 +1,4 @@
-"""anatemb train: weights from a folder of scans, on plain CPU or a GPU."""
+"""anatemb train: weights from a folder of scans, on a CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "train",
         help="train weights on a folder of CTs",
-        description="Train on the CTs of DATA and on synthetic patients. Interrupting is safe: the same command goes "
-        "on where it stopped. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. "
-        "`anatemb train prepare DATA... -o SET` stops after preparing the scans; SET can be the DATA of any run with "
-        "the same grid. Scans that cannot be used and duplicates are named and left out.",
+        description="Train on the CTs of DATA and on synthetic patients. An interrupted run continues by the same "
+        "command. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. `anatemb train prepare "
+        "DATA... -o SET` stops after preparing the scans; SET can be the DATA of any run with the same grid. Scans "
+        "that cannot be used and duplicates are named and left out.",
     )
     add_options(parser)
     parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint or a .toml file")
@@ -38,51 +38,19 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add all options but the recipe, which the recipes of papers share."""
     add = parser.add_argument
-    add(
-        "data",
-        type=Path,
-        nargs="+",
-        metavar="DATA",
-        help="folders of CTs (trees of NIfTI, NRRD, MHA files and DICOM series), or a prepared set",
-    )
+    add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, with all below, or a prepared set")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run or set")
     add("--levels", type=Path, metavar="FILE", help="level readings (default: DATA/../train_levels.json)")
-    add(
-        "--place-with",
-        default="auto",
-        metavar="NAME|FILE",
-        help="weights that place scans without level readings in the body frame; none: leave them out (default: auto)",
-    )
-    add(
-        "--align-with",
-        metavar="NAME|FILE",
-        help="weights whose smoothed map of a scan becomes its body coordinates (default: a scale and shift an axis)",
-    )
+    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans without level readings")
+    add("--align-with", metavar="NAME|FILE", help="weights whose smoothed map of a scan becomes its body coordinates")
     add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
     add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
     add("--minutes", type=not_negative, metavar="N", help="end after this time with the weights so far")
-    add(
-        "--validate",
-        type=Path,
-        metavar="DIR",
-        help="labelled scans of other patients (see `evaluate landmarks`) that choose the best weights of the run, "
-        "together with synthetic patients",
-    )
-    add(
-        "--validate-every",
-        type=at_least(0),
-        default=500,
-        metavar="N",
-        help="steps between validations; 0: none (default: 500)",
-    )
+    add("--validate", type=Path, metavar="DIR", help="labelled scans of other patients that choose the best weights")
+    add("--validate-every", type=at_least(0), default=500, metavar="N", help="steps; 0: never (default: 500)")
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
-    add(
-        "--label-maps",
-        type=Path,
-        metavar="DIR",
-        help="label maps NAME.seg.nii.gz + NAME.labels.json of patients without images: images are made of them",
-    )
+    add("--label-maps", type=Path, metavar="DIR", help="label maps of patients without images, which are drawn")
     add("--label-images", type=at_least(1), default=1, metavar="N", help="images of each label map (default: 1)")
     add("--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'")
     add("--name", metavar="NAME", help="name of the weights (default: the recipe's)")
@@ -181,7 +149,7 @@ def _report(line: str) -> None:
 
 
 def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
-    """The scans of the run: of prepared sets as they are, of other folders prepared now, of label maps, phantoms."""
+    """Return the scans of the run: of prepared sets, of folders (prepared now), of label maps, and phantoms."""
     from ..errors import AnatomicalEmbeddingError
     from ..training.label_images import move_to_mean, prepare_label_images
     from ..training.preparation import REPORT
@@ -222,7 +190,7 @@ def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Re
 
 
 def overrides(pairs: list[str]) -> dict[str, object]:
-    """Entries of a recipe by SECTION.KEY, from `--set`."""
+    """Read entries of a recipe by SECTION.KEY, from `--set`."""
     import tomllib
 
     from ..errors import AnatomicalEmbeddingError

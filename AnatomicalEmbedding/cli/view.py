@@ -12,8 +12,7 @@ from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
 from ..resources import list_weights, weights_file
-from .box_options import SCANS_HELP
-from .console import at_least, complete, say
+from .console import SCANS_HELP, at_least, complete, say
 
 _INSTALL = (
     "in a checkout, `make view` sets it up; else, in an environment of its own: "

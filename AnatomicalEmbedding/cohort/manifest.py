@@ -122,7 +122,7 @@ class Manifest:
     def __init__(self, path: Path, create: bool = False) -> None:
         if not create and not path.is_file():
             raise AnatomicalEmbeddingError(
-                f"{path.parent}: is no cohort; make one with `anatemb cohort add {path.parent} DIR`."
+                f"{path.parent}: is no cohort; make one with `anatemb cohort run {path.parent} DIR`."
             )
         self.path = path
         try:

@@ -203,7 +203,7 @@ def _in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, n
     frame = frame_fields(atlas)
     field = frame.field(name)
     if mention.qualifier is not None:
-        field = qualify(frame.grid, field, mention.qualifier, load_terms()[name].side, frame.field)
+        field = qualify(frame.grid, field, mention.qualifier, load_terms()[name].side)
     k, j, i = np.nonzero(field.values > 0.3 * max(float(field.values.max()), 1e-6))
     if not len(k):
         raise AnatomicalEmbeddingError(f"{load_terms()[name].title}: nothing is known of its place; use --like.")

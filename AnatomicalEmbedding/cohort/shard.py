@@ -226,11 +226,11 @@ def _facts(file: Any) -> dict[str, Any]:
 def _opened(path: Path) -> Iterator[Any]:
     """safe_open, with errors that name the file."""
     if not path.is_file():
-        raise MapError(f"{path}: no such shard; run `anatemb cohort verify`.")
+        raise MapError(f"{path}: no such shard; run `anatemb cohort status --repair`.")
     try:
         with safe_open(str(path), "pt") as file:
             yield file
     except NewerFormatError:
         raise MapError(f"{path}: written by a newer version of this program; update it.") from None
     except DAMAGED:
-        raise MapError(f"{path}: is damaged; run `anatemb cohort verify --repair`, then `run`.") from None
+        raise MapError(f"{path}: is damaged; run `anatemb cohort status --repair`, then `run`.") from None

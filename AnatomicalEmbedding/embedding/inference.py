@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol, cast
 
 import numpy as np
@@ -58,9 +59,19 @@ ProgressCallback = Callable[[float, str], None]
 
 
 def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None = None) -> Model:
-    """Load weights by name or path. name: "auto" (the best shipped ones), a shipped name, or a weights file.
+    """Load weights and return a model that embeds scans.
 
-    Raises WeightsError when the weights are unknown or damaged, AnatomicalEmbeddingError when the device is not there.
+    >>> model = load_model()
+    >>> embedding = model.embed("scan.nii.gz")
+
+    Args:
+        name: "auto" (the shipped weights), another shipped name, or the path of a weights file.
+        device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1" or "mps".
+        cache: folder where maps are kept and found again, such as `MapCache(Path("maps"))`; default: maps are not kept.
+
+    Raises:
+        WeightsError: the weights are unknown or damaged.
+        AnatomicalEmbeddingError: the device is not there.
     """
     found = find_weights(name)
     network, on = fold_norms(found.network), choose_device(device)
@@ -98,14 +109,20 @@ class Model:
         return self.network.bytes_per_voxel + (self.network.descriptor_bytes_per_voxel if descriptors else 0.0)
 
     def embed(
-        self, volume: Volume, progress: ProgressCallback | None = None, cancelled: Callable[[], bool] | None = None
+        self,
+        scan: Volume | str | Path,
+        progress: ProgressCallback | None = None,
+        cancelled: Callable[[], bool] | None = None,
     ) -> EmbeddingMap:
         """Embed a scan; a cached map is returned at once.
+
+        scan: a Volume, a path, or another scan that `Volume.of` accepts.
 
         progress: called with (share done, what is being done). cancelled: asked between steps; True raises
         CancelledError. Raises VolumeError when the voxels are no CT or show no body, MemoryLimitError when even
         slabs do not fit.
         """
+        volume = Volume.of(scan)
 
         def step(share: float, what: str) -> None:
             if cancelled is not None and cancelled():

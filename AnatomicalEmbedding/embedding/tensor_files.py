@@ -114,6 +114,8 @@ def write_tensor_file(
     error: type[AnatomicalEmbeddingError],
 ) -> None:
     """Write tensors and texts as safetensors, complete or not at all. Raises `error` where they cannot be written."""
+    if not str(path).endswith(".safetensors"):
+        raise error(f"{path}: is written as safetensors; give a name that ends in .safetensors.")
     try:
         with atomic_path(path) as temporary:
             save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..embedding.inference import Model
 from ..errors import PointsError
-from ..files import aligned
 from ..scan.boxes import grown, intersection_over_union
 from ..structures.cross_validation import FoundBox
 from ..structures.examples import BoxCase
@@ -20,7 +19,7 @@ from ..structures.labelled_scans import patient_of
 from ..structures.library import StructureLibrary
 from ..structures.locating import locate
 from ..structures.margins import Margins
-from .results import markdown_lines
+from .results import Section, Tables
 
 _ALPHAS = np.arange(1.0, 6.01, 0.05)
 
@@ -29,11 +28,11 @@ def find_by_library(
     cases: Sequence[BoxCase],
     model: Model,
     library: StructureLibrary,
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None] = lambda share, step: None,
 ) -> tuple[list[FoundBox], float]:
-    """Every structure of every case that the library holds, and the mean seconds that a scan took.
+    """Locate every structure of every case that the library holds; also return the mean seconds of a scan.
 
-    Examples of the case's own patient, if the library has any, take no part. Raises PointsError when there is none.
+    Examples of the case's own patient take no part. Raises PointsError if no case holds a structure of the library.
     """
     found, seconds = [], []
     for number, case in enumerate(cases):
@@ -52,13 +51,13 @@ def find_by_library(
             shots = len(examples[name])
             found.append(FoundBox(case.id, name, located, case.structures[name], case.volume.bounds_ras, shots))
     if not found:
-        raise PointsError("none of these scans holds a structure of the library whole.")
+        raise PointsError("no scan holds a structure of the library whole; add labelled scans.")
     return found, float(np.mean(seconds))
 
 
 @dataclass(frozen=True, eq=False)
-class BoxResult:
-    """The result. margins: learned on other scans."""
+class BoxResult(Tables):
+    """Boxes with known truth. margins: learned on other scans."""
 
     model: str
     found: tuple[FoundBox, ...]
@@ -68,11 +67,11 @@ class BoxResult:
 
     def _columns(self) -> list[str]:
         peers = sorted({peer for box in self.found for peer in box.peers})
-        stated = [f"{what} {recall:g}" for recall in self.recalls for what in ("recall at", "VR at")]
+        stated = [f"{figure} {recall:g}" for recall in self.recalls for figure in ("recall at", "VR at")]
         return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
 
     def rows(self) -> list[dict[str, float | str | int]]:
-        """A row for each structure, then the mean over structures. VR is the median: a box that misses has none."""
+        """Return a row for each structure, then the mean over structures. VR is the median: a missed box has no VR."""
         names = sorted({box.name for box in self.found})
         rows = [self._row(name, [box for box in self.found if box.name == name]) for name in names]
         mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}
@@ -96,14 +95,11 @@ class BoxResult:
         row["VR@99, alpha on test"] = _papers_volume_ratio(boxes)
         return row
 
-    def table(self) -> str:
-        """The result as aligned text."""
-        time_text = f"{self.model}: {self.seconds:.3f} s a scan to locate its structures, embedding not counted"
-        return "\n".join([*aligned(self._lines()), "", time_text])
-
-    def markdown(self) -> str:
-        """The result as a Markdown table."""
-        return "\n".join(markdown_lines(self._lines())) + "\n"
+    def sections(self) -> list[Section]:
+        """A row for each structure, then the mean."""
+        note = f"{self.seconds:.3f} s a scan to locate its structures, embedding not counted"
+        rows = (tuple(self._columns()), *(self._cells(row) for row in self.rows()))
+        return [Section(f"Boxes, {self.model}", rows, (note,))]
 
     def to_json(self) -> str:
         """The result as JSON text."""
@@ -113,16 +109,13 @@ class BoxResult:
         ]
         return json.dumps({"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1)
 
-    def _lines(self) -> list[list[str]]:
-        return [self._columns(), *(self._cells(row) for row in self.rows())]
-
-    def _cells(self, row: dict[str, float | str | int]) -> list[str]:
+    def _cells(self, row: dict[str, float | str | int]) -> tuple[str, ...]:
         values = [row.get(column, float("nan")) for column in self._columns()]
         forms = [".1f" if column.startswith("VR") else ".3f" for column in self._columns()]
-        return [
+        return tuple(
             v if isinstance(v, str) else str(v) if isinstance(v, int) else "-" if v != v else format(v, form)
             for v, form in zip(values, forms, strict=True)
-        ]
+        )
 
 
 def _papers_volume_ratio(boxes: list[FoundBox]) -> float:

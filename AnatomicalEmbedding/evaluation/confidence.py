@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import aligned
 from ..matching.match import match
 from ..matching.status import ABSENT, MATCHED
 from ..training.known_matches import Trial
-from .results import GROUPS, markdown_lines
+from .results import GROUPS, Section, Tables
 
 _BINS = 10
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -63,8 +62,8 @@ class ConfidenceRow:
 
 
 @dataclass(frozen=True, eq=False)
-class ConfidenceResult:
-    """What `summarise_confidence` measured. risk: (coverage, median, 90th percentile of the error in mm) of the answers
+class ConfidenceResult(Tables):
+    """Result of `summarise_confidence`. risk: (coverage, median, 90th percentile of the error in mm) of the answers
     to present points, the surest first.
     """
 
@@ -72,34 +71,25 @@ class ConfidenceResult:
     rows: tuple[ConfidenceRow, ...]
     risk: tuple[tuple[float, float, float], ...]
 
-    def _cells(self) -> list[list[str]]:
+    def _cells(self) -> list[tuple[str, ...]]:
         def shown(value: float | None, form: str) -> str:
             return "-" if value is None else format(value, form)
 
         return [
-            [row.name, str(row.present), str(row.absent), shown(row.auroc_10, ".2f"), shown(row.auroc_20, ".2f"),
+            (row.name, str(row.present), str(row.absent), shown(row.auroc_10, ".2f"), shown(row.auroc_20, ".2f"),
              shown(row.auroc_10_all, ".2f"), shown(row.auroc_20_all, ".2f"), shown(row.ece, ".3f"),
              shown(row.matched, ".0%"), shown(row.false_matched, ".1%"), shown(row.absent_found, ".0%"),
-             shown(row.expected, ".1f"), shown(row.found, ".1f")]
+             shown(row.expected, ".1f"), shown(row.found, ".1f"))
             for row in self.rows
         ]  # fmt: skip
 
-    def table(self) -> str:
-        """The result as aligned text."""
-        lines = aligned([_HEADS, *self._cells()])
-        lines += ["", f"answers to present points, the surest first ({self.model}):"]
-        lines += [
-            f"  {share:4.0%}  median {median:5.1f} mm, 90th percentile {p90:5.1f} mm"
-            for share, median, p90 in self.risk
-        ]
-        return "\n".join(lines)
-
-    def markdown(self) -> str:
-        """The result as Markdown tables."""
+    def sections(self) -> list[Section]:
+        """The groups of answers, and the error of the surest ones."""
         risk = [(f"{share:.0%}", f"{median:.1f}", f"{p90:.1f}") for share, median, p90 in self.risk]
-        lines = markdown_lines([_HEADS, *self._cells()])
-        lines += ["", *markdown_lines([("answered, the surest first", "median mm", "90th pct mm"), *risk])]
-        return "\n".join(lines) + "\n"
+        return [
+            Section(f"Confidence, {self.model}", (_HEADS, *self._cells())),
+            Section("Answers to present points, the surest first", (("answered", "median mm", "90 % mm"), *risk)),
+        ]
 
     def to_json(self) -> str:
         """The result as JSON text."""

@@ -16,7 +16,7 @@ from ..matching.status import MATCHED, UNCERTAIN
 from ..structures.labelled_scans import Case, refuse_twins
 from ..structures.landmarks import derive_landmarks
 from ..words.placing import INSIDE, OUTSIDE, PlaceFinder
-from .results import Section, Tables, summarise
+from .results import Section, Tables, in_mm, summarise
 
 WAYS = {"match": "By matching, different patients", "words": "By words"}
 _RIGHT_MM = 10.0
@@ -67,25 +67,21 @@ def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
         said = [r.stated for r in of if r.stated is not None]
         rows.append(
             (
-                name, str(len(of)), str(every.missing), *map(_number, (every.mean, every.median, every.p90)),
+                name, str(len(of)), str(every.missing), *map(in_mm, (every.mean, every.median, every.p90)),
                 f"{np.mean(error <= _RIGHT_MM):.0%}" if of else "-", f"{np.mean(said):.2g}" if said else "-",
-                f"{np.mean(surely):.0%}" if of else "-", _number(surest.mean),
+                f"{np.mean(surely):.0%}" if of else "-", in_mm(surest.mean),
                 f"{np.mean([r.status == UNCERTAIN for r in of]):.0%}" if of else "-",
             )
         )  # fmt: skip
     return Section(heading, tuple(rows))
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
-
-
 def evaluate_points(
-    cases: Sequence[Case], model: Model, progress: Callable[[float, str], None] = lambda share, what: None
+    cases: Sequence[Case], model: Model, progress: Callable[[float, str], None] = lambda share, step: None
 ) -> PointResults:
-    """Every derived point of every labelled scan: from each other patient's scan that has it, and by its name.
+    """Find every derived point of every labelled scan, from each other patient's scan that has it and by its name.
 
-    Raises PointsError where the label maps show none.
+    Raises PointsError if the label maps show no such point.
     """
     refuse_twins(cases)
     points = {case.id: derive_landmarks(case.label_map) for case in cases if case.labels is not None}

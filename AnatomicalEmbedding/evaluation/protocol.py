@@ -28,7 +28,7 @@ class Matcher(Protocol):
     """
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        """(N,3) RAS mm points of the template -> (N,3) RAS mm in the target, NaN rows where there is no answer."""
+        """(N,3) RAS mm points of the template -> (N,3) RAS mm in the target, NaN rows without an answer."""
         ...
 
 
@@ -69,7 +69,7 @@ class EmbeddingMatcher:
 def evaluate_landmarks(
     cases: Sequence[Case],
     matchers: Mapping[str, Matcher],
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None] = lambda share, step: None,
     notes: Sequence[str] = (),
     templates: Sequence[Case] = (),
 ) -> Result:
@@ -83,8 +83,8 @@ def evaluate_landmarks(
     pairs = find_pairs(cases, templates)
     if not pairs:
         raise PointsError(
-            f"none of the {len(cases)} labelled scans shares a whole structure with another patient's, or landmarks"
-            " with another scan of the same patient; add scans of the same body part."
+            f"no scan of {len(cases)} shares a whole structure with another patient's, or landmarks with another scan "
+            "of the same patient; add scans of the same body part."
         )
     measured: list[Measured] = []
     scan_seconds: dict[str, list[float]] = {}

@@ -7,6 +7,7 @@ be matched back, too. `confidence` estimates the error of each answer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,24 +16,26 @@ from ..embedding.calibration import Calibration
 from ..embedding.levels import above_ends, counted_alike, levels_at, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import AnatomicalEmbeddingError, MapError
-from ..scan.geometry import transform_points
-from . import descriptors
+from ..scan.geometry import LPS_FROM_RAS, transform_points
+from . import EFFORTS, descriptors
 from .blocks import match_blocks
 from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
 from .image_step import sharpen
 from .query import Query
-from .status import at_most_uncertain
+from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
-EFFORTS = ("coordinates", "fast", "standard", "thorough")  # the least first
 _SCORE_MM = 10.0
 _CORRECTED_MM = 15.0  # where the way back ends further from the point, no correction
 _SAME_TISSUE = 0.85  # similarity: of one patient's two scans at the spine 80 % have it, of two patients' 3 %
 _AT_ONCE = 2000  # points in a target: each needs 13 kB of what is read of the template
 
 
-@dataclass(frozen=True, eq=False)
+COLUMNS = ("r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Matches:
     """Answers for N points in one target scan.
 
@@ -54,6 +57,35 @@ class Matches:
     probability_20: np.ndarray | None = None
     evidence: np.ndarray | None = None
     levels: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.points_ras)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the row of `table` for a number, or the Matches of a slice, mask or list of numbers."""
+        if isinstance(index, int | np.integer):
+            return self[[range(len(self))[index]]].table()[0]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Matches(**{name: None if each is None else np.asarray(each)[index] for name, each in values.items()})
+
+    def __repr__(self) -> str:
+        found = {} if self.status is None else dict(zip(*np.unique(self.status, return_counts=True), strict=True))
+        return f"Matches({len(self)} points{''.join(f', {count} {name}' for name, count in found.items())})"
+
+    @property
+    def points_lps(self) -> np.ndarray:
+        """(N, 3) LPS mm."""
+        return transform_points(LPS_FROM_RAS, self.points_ras)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row for each point: r, a, s, status, expected_error_mm, probability, score, levels; None if unknown.
+
+        An absent point has no expected error.
+        """
+        columns = [*self.points_ras.T, self.status, self.expected_error_mm, self.probability, self.score, self.levels]
+        values = [[None] * len(self) if each is None else each.tolist() for each in columns]
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*values, strict=True)]
+        return [row | {"expected_error_mm": None} if row["status"] == ABSENT else row for row in rows]
 
 
 def match(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard") -> Matches:

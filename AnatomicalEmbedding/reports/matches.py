@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,64 +21,8 @@ if TYPE_CHECKING:
     from ..matching.match import Matches
 
 SCALE_BAR_MM = 50.0
-
-
-@dataclass(frozen=True)
-class _Crop:
-    """One picture. `mark` is where the true point falls, in mm right of and below the centre, if in the picture."""
-
-    plane: Plane
-    source: str
-    mark: tuple[float, float] | None
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """One point in one target: what was found, and its pictures (none when there is no position)."""
-
-    target: str
-    point_ras: tuple[float, float, float] | None
-    status: str
-    expected_error_mm: float | None
-    probability: float | None
-    score: float | None
-    error_mm: float | None
-    outside: bool
-    crops: list[_Crop]
-    doubt: str = ""
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One point: the template's pictures and the answer in each target."""
-
-    number: int
-    label: str
-    description: str
-    point_ras: tuple[float, float, float]
-    window: Window
-    crops: list[_Crop]
-    answers: list[_Answer]
-
-    @property
-    def worst(self) -> str:
-        """The status that most needs a review, or "" when none is known."""
-        statuses = {answer.status for answer in self.answers}
-        return next((status for status in ("absent", "uncertain", "matched") if status in statuses), "")
-
-
-@dataclass(frozen=True)
-class _Scan:
-    """The facts of one scan for the head of the page."""
-
-    role: str
-    name: str
-    path: str
-    size: str
-    spacing: str
-    extent: str
-    notes: tuple[str, ...]
-    accuracy: str = ""
+_REVIEW_FIRST = ("absent", "uncertain", "matched")
+_COLUMNS = ("status", "expected_error_mm", "probability", "score", "error_mm")
 
 
 def write_report(
@@ -91,26 +34,28 @@ def write_report(
     truth: Sequence[np.ndarray | None] | None = None,
     model: str = "",
 ) -> Path:
-    """Write one HTML page that holds everything it shows: no script, no other file, no network.
+    """Write one HTML page that holds everything it shows: no script, no other file, no network. Returns the path.
 
-    template: the scan of the points. points: N labelled points, RAS mm. targets: (name, scan, matches of
-    the N points) for each target. truth: for each target the true points, (N,3) RAS mm with NaN where unknown, or
-    None; errors are then shown. model: name of the model, for the head of the page. Returns the path.
+    Args:
+        path: of the page, which is complete or not written.
+        template: the scan of the points.
+        points: N labelled points.
+        targets: (name, scan, matches of the N points) for each target.
+        title: of the page.
+        truth: for each target the true points, (N, 3) RAS mm with NaN where unknown, or None; errors are then shown.
+        model: name of the model, for the head of the page.
 
-    Raises PointsError when a target does not have one match (and one truth) per point, AnatomicalEmbeddingError when
-    pillow or jinja2 is not installed. The page is complete or not written.
+    Raises:
+        PointsError: a target does not have one match, or one true point, for each point.
+        AnatomicalEmbeddingError: pillow or jinja2 is not installed.
     """
-    truth = [None] * len(targets) if truth is None else list(truth)
-    truth_ras = _check_counts(points, targets, truth)
-    rows = [_make_row(index, template, points, targets, truth_ras) for index in range(len(points.labels))]
-    scans = [_describe("Template", template.name, template)]
+    truth_ras = _checked_truth(points, targets, truth)
+    rows = [_row(number, template, points, targets, truth_ras) for number in range(len(points))]
+    scans = [_facts("Template", template.name, template)]
     for column, (name, volume, _) in enumerate(targets):
-        errors = [row.answers[column].error_mm for row in rows if row.answers[column].error_mm is not None]
-        scans.append(_describe("Target", name, volume, _summarise(errors)))
-    known = {
-        field: any(getattr(answer, field) not in (None, "") for row in rows for answer in row.answers)
-        for field in ("status", "expected_error_mm", "probability", "score", "error_mm")
-    }
+        errors = [row["answers"][column]["error_mm"] for row in rows]
+        scans.append(_facts("Target", name, volume, [error for error in errors if error is not None]))
+    known = {key: any(each[key] not in (None, "") for row in rows for each in row["answers"]) for key in _COLUMNS}
     return fill_page(
         path, "reports/matches.html.j2", title=title, model=model,
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
@@ -120,101 +65,91 @@ def write_report(
     )  # fmt: skip
 
 
-def _check_counts(
-    points: PointList, targets: Sequence[tuple[str, Volume, Matches]], truth: Sequence[np.ndarray | None]
+def _checked_truth(
+    points: PointList, targets: Sequence[tuple[str, Volume, Matches]], truth: Sequence[np.ndarray | None] | None
 ) -> list[np.ndarray]:
-    """Return the truth of each target as (N,3), NaN where unknown."""
-    count = len(points.labels)
-    if len(truth) != len(targets):
-        raise PointsError(f"report: {len(truth)} lists of true points for {len(targets)} targets; give one for each.")
-    checked = []
-    for (name, _, matches), known in zip(targets, truth, strict=True):
-        true_ras = np.full((count, 3), np.nan) if known is None else np.asarray(known, dtype=np.float64)
-        for what, array in (("matches", np.asarray(matches.points_ras)), ("true points", true_ras)):
-            if array.shape != (count, 3):
-                raise PointsError(f"{name}: {what} of shape {array.shape} for {count} points; give one for each point.")
-        checked.append(true_ras)
-    return checked
+    """Return the true points of each target as (N, 3) RAS mm, NaN where unknown."""
+    shape = (len(points), 3)
+    given = [None] * len(targets) if truth is None else list(truth)
+    if len(given) != len(targets):
+        raise PointsError(f"report: {len(given)} lists of true points for {len(targets)} targets; give one for each.")
+    every = [np.full(shape, np.nan) if known is None else np.asarray(known, dtype=np.float64) for known in given]
+    for (name, _, matches), known in zip(targets, every, strict=True):
+        for kind, array in (("matches", np.asarray(matches.points_ras)), ("true points", known)):
+            if array.shape != shape:
+                raise PointsError(f"{name}: {kind} of shape {array.shape} for {shape[0]} points; give one for each.")
+    return every
 
 
-def _make_row(
-    index: int,
+def _row(
+    number: int,
     template: Volume,
     points: PointList,
     targets: Sequence[tuple[str, Volume, Matches]],
     truth_ras: Sequence[np.ndarray],
-) -> _Row:
-    point = np.asarray(points.points_ras[index], dtype=np.float64)
+) -> dict[str, Any]:
+    """Return one point for the page: the template's pictures, and the answer in each target."""
+    point = points.points_ras[number]
     window = pictures.choose_window(template, point)
-    return _Row(
-        number=index + 1,
-        label=points.labels[index],
-        description=points.descriptions[index] if points.descriptions else "",
-        point_ras=tuple(point),
-        window=window,
-        crops=_crops(template, point, window),
-        answers=[
-            _make_answer(index, name, volume, matches, true_ras[index], window)
-            for (name, volume, matches), true_ras in zip(targets, truth_ras, strict=True)
-        ],
-    )
+    answers = [
+        _answer(name, volume, matches[[number]], known[number], window)
+        for (name, volume, matches), known in zip(targets, truth_ras, strict=True)
+    ]
+    worst = next((status for status in _REVIEW_FIRST if any(each["status"] == status for each in answers)), "")
+    description = points.descriptions[number] if points.descriptions else ""
+    return {
+        "number": number + 1, "label": points.labels[number], "description": description, "point_ras": tuple(point),
+        "window": window, "crops": _crops(template, point, window), "answers": answers, "worst": worst,
+    }  # fmt: skip
 
 
-def _make_answer(
-    index: int, name: str, volume: Volume, matches: Matches, true_ras: np.ndarray, window: Window
-) -> _Answer:
-    point = np.asarray(matches.points_ras[index], dtype=np.float64)
-    found = bool(np.isfinite(point).all())
-    levels = "" if matches.levels is None else str(matches.levels[index])
-    return _Answer(
-        target=name,
-        point_ras=tuple(point) if found else None,
-        status=str(matches.status[index]) if matches.status is not None else "",
-        expected_error_mm=_number(matches.expected_error_mm, index),
-        probability=_number(matches.probability, index),
-        score=_number(matches.score, index),
-        error_mm=float(np.linalg.norm(point - true_ras)) if found and np.isfinite(true_ras).all() else None,
-        outside=found and not volume.contains(point[None])[0],
-        crops=_crops(volume, point, window, true_ras) if found else [],
-        doubt=level_sentence(levels) if levels else "",
-    )
+def _answer(name: str, volume: Volume, match: Matches, true_ras: np.ndarray, window: Window) -> dict[str, Any]:
+    """Return the answer for one point in one target; without pictures if it has no position. match: of that point."""
+    point = match.points_ras[0]
+    is_found = bool(np.isfinite(point).all())
+    is_judged = is_found and bool(np.isfinite(true_ras).all())
+    numbers = {key: _number(getattr(match, key)) for key in ("expected_error_mm", "probability", "score")}
+    return numbers | {
+        "target": name,
+        "point_ras": tuple(point) if is_found else None,
+        "status": "" if match.status is None else str(match.status[0]),
+        "error_mm": float(np.linalg.norm(point - true_ras)) if is_judged else None,
+        "outside": is_found and not volume.contains(point[None])[0],
+        "crops": _crops(volume, point, window, true_ras if is_judged else None) if is_found else [],
+        "doubt": "" if match.levels is None or not match.levels[0] else level_sentence(str(match.levels[0])),
+    }
 
 
-def _number(values: np.ndarray | None, index: int) -> float | None:
-    return None if values is None or not np.isfinite(values[index]) else float(values[index])
+def _number(values: np.ndarray | None) -> float | None:
+    return None if values is None or not np.isfinite(values[0]) else float(values[0])
 
 
-def _crops(volume: Volume, point: np.ndarray, window: Window, true_ras: np.ndarray | None = None) -> list[_Crop]:
+def _crops(
+    volume: Volume, point: np.ndarray, window: Window, true_ras: np.ndarray | None = None
+) -> list[dict[str, Any]]:
+    """Return three pictures; mark: mm right of and below the centre where the true point falls, if in the picture."""
     crops = []
     for plane in PLANES:
         source = pictures.data_uri(window.to_grey(pictures.slice_hu(volume, point, plane)))
-        crops.append(_Crop(plane, source, _mark(point, plane, true_ras)))
+        mark = None if true_ras is None else _mark(true_ras - point, plane)
+        crops.append({"plane": plane, "source": source, "mark": mark})
     return crops
 
 
-def _mark(point: np.ndarray, plane: Plane, true_ras: np.ndarray | None) -> tuple[float, float] | None:
-    if true_ras is None or not np.isfinite(true_ras).all():
-        return None
-    offset = true_ras - point
+def _mark(offset: np.ndarray, plane: Plane) -> tuple[float, float] | None:
     right, down = float(offset @ plane.right), float(offset @ plane.down)
     return (right, down) if max(abs(right), abs(down)) <= CROP_MM / 2 else None
 
 
-def _describe(role: str, name: str, volume: Volume, accuracy: str = "") -> _Scan:
+def _facts(role: str, name: str, volume: Volume, errors: Sequence[float] = ()) -> dict[str, Any]:
+    """Return the facts of one scan for the head of the page."""
     low, high = volume.bounds_ras
-    return _Scan(
-        role=role,
-        name=name or volume.name or volume.path or role.lower(),
-        path=volume.path,
-        size=" × ".join(str(n) for n in volume.shape[::-1]),
-        spacing=" × ".join(f"{s:.3g}" for s in volume.spacing) + " mm",
-        extent=" × ".join(f"{d:.0f}" for d in high - low) + " mm",
-        notes=tuple(volume.notes),
-        accuracy=accuracy,
-    )
-
-
-def _summarise(errors: list[float]) -> str:
-    if not errors:
-        return ""
-    return f"median {np.median(errors):.1f} mm, mean {np.mean(errors):.1f} mm, worst {max(errors):.1f} mm"
+    accuracy = ""
+    if errors:
+        accuracy = f"median {np.median(errors):.1f} mm, mean {np.mean(errors):.1f} mm, worst {max(errors):.1f} mm"
+    return {
+        "role": role, "name": name or volume.name or volume.path or role.lower(), "path": volume.path,
+        "size": " × ".join(str(n) for n in volume.shape[::-1]),
+        "spacing": " × ".join(f"{s:.3g}" for s in volume.spacing) + " mm",
+        "extent": " × ".join(f"{d:.0f}" for d in high - low) + " mm", "notes": volume.notes, "accuracy": accuracy,
+    }  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from ..segmentation.files import colour
-from ..segmentation.outlining import Outline, Outlines
+from ..segmentation.outlining import Outlines
 from . import page, pictures
 from .pictures import PLANES
 
@@ -21,26 +21,19 @@ _PIXELS = 260
 
 
 @dataclass(frozen=True)
-class _Row:
-    name: str
-    colour: str
-    outline: Outline
-
-
-@dataclass(frozen=True)
 class Card:
     """One scan: its structures, and three pictures as data URIs. doubt: the most of its outlines, or -inf."""
 
     name: str
     path: str
-    rows: tuple[_Row, ...]
+    rows: tuple[dict[str, object], ...]
     sources: tuple[tuple[str, str], ...]
     doubt: float
 
 
 def make_card(volume: Volume, name: str, found: Outlines) -> Card:
     """The part of the page that shows one scan. Raises AnatomicalEmbeddingError where pillow is not installed."""
-    rows = tuple(_Row(one.name, _css(n), one) for n, one in enumerate(found.outlines))
+    rows = tuple({"name": one.name, "colour": _css(n), "outline": one} for n, one in enumerate(found.outlines))
     doubts = [one.doubt for one in found.outlines if one.doubt is not None]
     sources: tuple[tuple[str, str], ...] = ()
     voxels = np.argwhere(found.labels > 0)[:, ::-1]
@@ -76,12 +69,10 @@ def _picture(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: pict
     pixel = side_mm / _PIXELS
     hu = pictures.slice_hu(volume, middle, plane, side_mm, pixel)
     points = pictures.slice_points(middle, plane, side_mm, pixel)
-    ijk = np.rint(transform_points(volume.ras_to_ijk, points)).astype(int)
-    inside = ((ijk >= 0) & (ijk < labels.shape[::-1])).all(axis=1)
-    label = np.zeros(len(ijk), np.uint8)
-    i, j, k = ijk[inside].T
-    label[inside] = labels[k, j, i]
-    shown = label.reshape(hu.shape)
+    i, j, k = (
+        np.rint(transform_points(volume.ras_to_ijk, points)).astype(int).clip(0, np.array(labels.shape[::-1]) - 1).T
+    )
+    shown = np.where(volume.contains(points), labels[k, j, i], 0).reshape(hu.shape)
     grey = np.repeat(pictures.SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
     edge = np.zeros(shown.shape, bool)
     for axis in (0, 1):

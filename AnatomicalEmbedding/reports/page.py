@@ -1,8 +1,9 @@
-"""What all pages share: templates, required packages, and version numbers."""
+"""Templates, required packages and version numbers of all pages."""
 
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ _ENGINE = __package__.rsplit(".", 1)[0]
 def check_packages() -> None:
     """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing; to be called before long work."""
     load_page("reports/page_style.css.j2")
-    require("PIL", "pillow", "the report needs", "report")
+    require("PIL", "pillow", "the report needs")
 
 
 def load_page(name: str) -> jinja2.Template:
@@ -27,7 +28,7 @@ def load_page(name: str) -> jinja2.Template:
 
     Raises AnatomicalEmbeddingError when jinja2 is not installed.
     """
-    jinja2 = require("jinja2", "jinja2", "the report needs", "report")
+    jinja2 = require("jinja2", "jinja2", "the report needs")
     loader = jinja2.FunctionLoader(lambda path: resources.files(_ENGINE).joinpath(path).read_text(encoding="utf-8"))
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -45,8 +46,6 @@ def package_versions() -> str:
     """Versions of the software, for the foot of a page."""
     versions = []
     for package in ("AnatomicalEmbedding", "torch"):
-        try:
+        with suppress(metadata.PackageNotFoundError):  # the engine may run from a source folder, as in an extension
             versions.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:  # the engine run from a source folder, as inside an extension
-            continue
     return ", ".join([*versions, f"Python {platform.python_version()}"])

@@ -67,7 +67,7 @@ BONE = Window("bone", 400.0, 1800.0)
 
 
 def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
-    """The window for the tissue around a (3,) RAS mm point: lung, bone, else soft tissue."""
+    """Choose the window for the tissue around a (3,) RAS mm point: lung, bone, else soft tissue."""
     steps = np.arange(-_NEIGHBOURHOOD_MM, _NEIGHBOURHOOD_MM + 1e-6, 3.0)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
     offsets = offsets[np.linalg.norm(offsets, axis=1) <= _NEIGHBOURHOOD_MM]
@@ -83,14 +83,14 @@ def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
 
 
 def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
-    """Pixels along a side: odd, so that one pixel is centred on the point."""
+    """Return the pixels along a side: odd, so that one pixel is centred on the point."""
     return 2 * round(crop_mm / pixel_mm / 2) + 1
 
 
 def slice_points(
     point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
 ) -> np.ndarray:
-    """(n * n, 3) RAS mm of the pixels of a square through a point, row by row downwards; as `slice_hu` cuts it."""
+    """Return (n * n, 3) RAS mm of the pixels of a square through a point, row by row, as `slice_hu` cuts it."""
     n = pixels_across(crop_mm, pixel_mm)
     offsets = (np.arange(n) - n // 2) * pixel_mm
     right = offsets[None, :, None] * np.array(plane.right)
@@ -124,14 +124,14 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
     Raises AnatomicalEmbeddingError when pillow is not installed.
     """
-    image = require("PIL.Image", "pillow", "pictures need", "report")
+    image = require("PIL.Image", "pillow", "pictures need")
     stream = io.BytesIO()
     image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
     return stream.getvalue()
 
 
 def data_uri(pixels: np.ndarray) -> str:
-    """A picture, as `encode_jpeg` takes it, as text that a page can hold. Raises as `encode_jpeg`."""
+    """Encode a picture as text that a page can hold; see `encode_jpeg`."""
     return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(pixels)).decode("ascii")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,23 +18,8 @@ from .pictures import PLANES, Plane
 _AROUND_MM = 120.0
 _PIXEL_MM = 0.8
 _COLOURS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))  # share of the region, colour, how opaque
-_CROSS_PIXELS = range(4, 11)
+_CROSS_PIXELS = np.arange(4, 11)
 _MOST_PICTURES = 60
-
-
-@dataclass(frozen=True)
-class _Picture:
-    plane: Plane
-    source: str
-
-
-@dataclass(frozen=True)
-class _Card:
-    words: str
-    title: str
-    status: str
-    where: str
-    pictures: list[_Picture]
 
 
 def write_places_report(
@@ -52,19 +37,16 @@ def write_places_report(
     )
 
 
-def _card(volume: Volume, words: str, place: Place, drawn: bool) -> _Card:
+def _card(volume: Volume, words: str, place: Place, drawn: bool) -> dict[str, Any]:
+    card = {"words": words, "title": place.title, "status": place.status, "pictures": []}
     if place.point_ras is None:
         side = f", it would be {place.side} of it" if place.side else ""
-        return _Card(words, place.title, place.status, f"not in this scan{side}", [])
+        return card | {"where": f"not in this scan{side}"}
     where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, {place.probability:.0%}"
-    if place.doubt:
-        where += f"; {place.doubt}"
-    if place.side:
-        where += f"; the rest is {place.side} of the scan"
-    if place.remark:
-        where += f"; {place.remark}"
-    shown = [_Picture(plane, _drawn(volume, place, plane)) for plane in PLANES] if drawn else []
-    return _Card(words, place.title, place.status, where, shown)
+    rest = f"the rest is {place.side} of the scan" if place.side else ""
+    where = "; ".join(part for part in (where, place.doubt, rest, place.remark) if part)
+    shown = [{"plane": plane, "source": _drawn(volume, place, plane)} for plane in PLANES] if drawn else []
+    return card | {"where": where, "pictures": shown}
 
 
 def _drawn(volume: Volume, place: Place, plane: Plane) -> str:
@@ -76,14 +58,8 @@ def _drawn(volume: Volume, place: Place, plane: Plane) -> str:
         inside = _read(place, place.mask(share).values, points).reshape(grey.shape)
         colours[inside] = (1 - opaque) * colours[inside] + opaque * np.array(colour)
     middle = len(grey) // 2
-    for step in _CROSS_PIXELS:
-        for row, column in (
-            (middle, middle + step),
-            (middle, middle - step),
-            (middle + step, middle),
-            (middle - step, middle),
-        ):
-            colours[row, column] = _COLOURS[1][1]
+    arms = np.concatenate([-_CROSS_PIXELS, _CROSS_PIXELS])
+    colours[middle, middle + arms] = colours[middle + arms, middle] = _COLOURS[1][1]
     return pictures.data_uri(np.rint(colours).astype(np.uint8))
 
 

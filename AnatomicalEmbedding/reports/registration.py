@@ -1,7 +1,6 @@
 """The page of a registration: fixed and moving scan in two colours, before and after. One self-contained HTML file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +9,9 @@ from ..registration.transform import Registration
 from ..scan.volume import Volume
 from . import pictures
 from .page import fill_page, package_versions
-from .pictures import OUTSIDE_HU, PLANES, Plane, Window
+from .pictures import OUTSIDE_HU, PLANES, Window
 
 _PIXELS = 320
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """One plane: before and after, as data URIs."""
-
-    plane: Plane
-    before: str
-    after: str
 
 
 def write_registration_report(
@@ -44,7 +34,7 @@ def write_registration_report(
         for places in (points + shift, found.transform_points(points)):
             other = moving.sample(places, outside=OUTSIDE_HU).reshape(own.shape)
             drawn.append(pictures.data_uri(_two_colours(window, own, other)))
-        pairs.append(_Pair(plane, *drawn))
+        pairs.append({"plane": plane, "before": drawn[0], "after": drawn[1]})
     return fill_page(
         path, "reports/registration.html.j2", found=found, facts=facts, pairs=pairs, window=window.name,
         versions=package_versions(),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PointsError
-from ..files import parse_json
+from ..files import parse_json, write_text
 from .geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from .markups import control_point, markup, write_file
 
@@ -46,6 +46,56 @@ class PointList:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def points_lps(self) -> np.ndarray:
+        """(N, 3) LPS mm."""
+        return transform_points(LPS_FROM_RAS, self.points_ras)
+
+
+def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndarray:
+    """Return the points of a list or an array (N, 3) as RAS mm. frame: "RAS" or "LPS", of an array.
+
+    Raises PointsError for another frame or shape.
+    """
+    if isinstance(points, PointList):
+        return points.points_ras
+    if frame not in _TO_RAS:
+        raise PointsError(f'frame {frame!r}: choose "RAS" or "LPS".')
+    try:
+        given = np.array(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PointsError(f"points of type {type(points).__name__}; give an array (N, 3) of x, y, z in mm.") from None
+    given = given.reshape(-1, 3) if given.size == 0 else np.atleast_2d(given)
+    if given.ndim != 2 or given.shape[1] != 3:
+        raise PointsError(f"points of shape {given.shape} were given; give (N, 3): x, y, z in mm for each point.")
+    return transform_points(_TO_RAS[frame], given)
+
+
+def write_points(
+    path: str | Path, points: np.ndarray | PointList, labels: Sequence[str] = (), *, frame: str = "RAS"
+) -> None:
+    """Write points as a list that Slicer opens (.mrk.json), or as a table label,r,a,s (.csv) in RAS mm.
+
+    Args:
+        path: of the file.
+        points: a PointList, or (N, 3) mm.
+        labels: of an array's points; default: 1, 2, 3 ...
+        frame: "RAS" or "LPS", of an array.
+
+    Raises:
+        PointsError: the file cannot be written, or its name ends otherwise.
+    """
+    if not isinstance(points, PointList):
+        places = points_in_ras(points, frame)
+        points = PointList(tuple(labels) or tuple(str(n + 1) for n in range(len(places))), places)
+    if Path(path).suffix.lower() != ".csv":
+        write_markups(path, points)
+        return
+    text = io.StringIO()
+    rows = zip(points.labels, points.points_ras.round(4).tolist(), strict=True)
+    csv.writer(text).writerows([("label", "r", "a", "s"), *((label, *place) for label, place in rows)])
+    write_text(path, text.getvalue(), PointsError)
 
 
 def read_points(path: str | Path) -> PointList:

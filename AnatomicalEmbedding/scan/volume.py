@@ -5,11 +5,12 @@ World coordinates are RAS mm.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import SimpleITK as sitk
@@ -28,7 +29,16 @@ from .checks import (
     check_spacing,
     worst_shear,
 )
-from .geometry import OUTSIDE_HU, bounds_of, image_affine, in_grid, resample_upright, to_image, transform_points
+from .geometry import (
+    OUTSIDE_HU,
+    RAS_FROM_LPS,
+    bounds_of,
+    image_affine,
+    in_grid,
+    resample_upright,
+    to_image,
+    transform_points,
+)
 from .image_files import display_name, read_image, write_image
 
 # A larger tilt means a damaged header.
@@ -53,10 +63,65 @@ class Volume:
     path: str = ""
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Volume({self.name or self.path or 'scan'}: {' x '.join(map(str, self.shape[::-1]))} voxels)"
+
     def __post_init__(self) -> None:
         where = self.path or self.name or "volume"
         object.__setattr__(self, "voxels", as_hu_array(self.voxels, where))
         object.__setattr__(self, "ijk_to_ras", as_affine(self.ijk_to_ras, where))
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        affine: np.ndarray | None = None,
+        spacing: Sequence[float] | None = None,
+        *,
+        frame: str = "RAS",
+        name: str = "",
+    ) -> Volume:
+        """Return any scan as a Volume, checked as `read` checks a file.
+
+        Args:
+            source: a Volume; the path of a file or DICOM folder; an image of SimpleITK; an image of nibabel, TorchIO or
+                MONAI, whose voxels are (i, j, k); or an array or torch tensor (k, j, i) in Hounsfield units. A further
+                axis of length 1, such as a channel, is left out.
+            affine: (4, 4) of an array: voxel (i, j, k) to mm.
+            spacing: (3,) mm along i, j, k, in place of `affine`: i then runs to the left, j to the back, k upwards.
+            frame: of `affine`, "RAS" or "LPS".
+            name: for messages and reports.
+
+        Raises:
+            TypeError: `source` is no scan, or an array has neither `affine` nor `spacing`.
+            VolumeError: the scan is not a CT volume in Hounsfield units.
+        """
+        if isinstance(source, Volume):
+            return source
+        if isinstance(source, str | Path):
+            return cls.read(source)
+        if isinstance(source, sitk.Image):
+            volume = cls.from_sitk(source, name)
+            check_ct(volume)
+            return volume
+        own = getattr(source, "affine", None)
+        voxels = source if own is None else getattr(source, "dataobj", getattr(source, "data", source))
+        voxels = voxels.detach().cpu() if hasattr(voxels, "detach") else voxels
+        if not hasattr(voxels, "__array__"):
+            kinds = "a path, a Volume, an array with affine or spacing, or an image of SimpleITK or nibabel"
+            raise TypeError(f"{type(source).__name__} is no scan; give {kinds}.")
+        voxels = np.asarray(voxels)
+        if voxels.ndim == 4 and 1 in (voxels.shape[0], voxels.shape[-1]):
+            voxels = voxels[0] if voxels.shape[0] == 1 else voxels[..., 0]
+        if own is not None:
+            return cls.from_array(voxels.T, np.asarray(own), name)
+        if affine is None and spacing is None:
+            raise TypeError("an array needs affine=(4, 4), voxel (i, j, k) to mm, or spacing=(i, j, k) in mm.")
+        if frame not in ("RAS", "LPS"):
+            raise TypeError(f'frame {frame!r}: choose "RAS" or "LPS".')
+        is_lps = affine is None or frame == "LPS"
+        matrix = np.diag([*spacing, 1.0]) if affine is None else np.asarray(affine, dtype=np.float64)
+        return cls.from_array(voxels, RAS_FROM_LPS @ matrix if is_lps else matrix, name)
 
     @classmethod
     def read(cls, path: str | Path, series: str | None = None) -> Volume:

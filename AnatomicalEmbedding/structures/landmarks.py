@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import SimpleITK as sitk
 
-from ..anatomy.names import SUMS
+from ..anatomy.names import sums_of_parts
 from ..scan.geometry import transform_points
 from .label_names import voxels_by_label
 from .labelled_scans import LabelMap
@@ -31,7 +31,7 @@ _HILUM_MM, _NEAR_MM = 6.0, 25.0
 _SUPERIOR = 2  # axis of RAS mm
 _SPINE_SLOPE = 0.18  # down by this to the front is the direction in which an anterior superior iliac spine points
 _LEAST_VOXELS = 30
-_PARTS = SUMS | {
+_PARTS = sums_of_parts() | {
     "sacrum": ("sacrum", "vertebrae_S1"),
     "iliac_artery_left": ("iliac_artery_left", "common_iliac_artery_left"),
     "iliac_artery_right": ("iliac_artery_right", "common_iliac_artery_right"),

@@ -11,8 +11,9 @@ import numpy as np
 from ..embedding.calibration import OUTCOMES, Calibration, Forest
 from ..embedding.inference import Model
 from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
+from ..matching import EFFORTS
 from ..matching.confidence import EVIDENCE
-from ..matching.match import EFFORTS, match
+from ..matching.match import match
 from ..scan.sources import Source, find_scans
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case, refuse_twins

@@ -1,4 +1,4 @@
-"""Words to places: say it, see it in this patient's scan; and the name of what lies at a point.
+"""Places by words in a scan, and the names of the places at a point.
 
 >>> from AnatomicalEmbedding.words import PlaceFinder, parse
 >>> finder = PlaceFinder(model.embed(volume), volume)

@@ -1,8 +1,7 @@
-"""How often each structure is found at each place of the common body frame, and what its descriptors are like: one
-small file, statistics of many bodies.
+"""The atlas: how often each structure lies at each place of the common body frame, and its usual descriptors.
 
-Places are those that the network states, so that what it usually gets wrong is in them. No scan is in the file, and
-none can be had from it.
+Places are as the network states them, its usual errors included. The file holds statistics of many bodies; no scan can
+be restored from it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from ..resources import resource
 
 SUFFIX = ".atlas.npz"
 FORMAT_VERSION = 1
-_MOST_BYTES = 200 << 20  # unpacked; the shipped one has 3 MB
-_DAMAGED = (  # what a damaged file makes zipfile and numpy raise
+_BYTES_LIMIT = 200 << 20  # unpacked; the shipped one has 3 MB
+_DAMAGED = (  # exceptions of zipfile and numpy for a damaged file
     OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
     MemoryError, NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
@@ -78,27 +77,18 @@ class Atlas:
 
     def save(self, path: str | Path) -> None:
         """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
-        names = sorted(self.occupancies)
-        index = [
-            {
-                "name": name,
-                "first": list(found.first),
-                "examples": found.examples,
-                "real": found.real,
-                "volume_ml": round(found.volume_ml, 2),
-            }
-            for name, found in ((name, self.occupancies[name]) for name in names)
-        ]
-        about = {
-            "format_version": FORMAT_VERSION,
-            "weights_sha256": self.weights_hash,
-            "structures": index,
-            "about": self.about,
+        held = sorted(self.occupancies.items())
+        facts = [
+            {"name": name, "first": list(of.first), "examples": of.examples, "real": of.real,
+             "volume_ml": round(of.volume_ml, 2)}
+            for name, of in held
+        ]  # fmt: skip
+        about = {"format_version": FORMAT_VERSION, "weights_sha256": self.weights_hash, "structures": facts}
+        arrays = {f"share_{n}": of.share for n, (_, of) in enumerate(held)}
+        arrays |= {
+            f"discriminant_{n}": of.discriminant for n, (_, of) in enumerate(held) if of.discriminant is not None
         }
-        arrays = {f"share_{n}": self.occupancies[name].share for n, name in enumerate(names)}
-        for n, name in enumerate(names):
-            if self.occupancies[name].discriminant is not None:
-                arrays[f"discriminant_{n}"] = self.occupancies[name].discriminant
+        about["about"] = self.about
         try:
             with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
                 np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **arrays)
@@ -107,12 +97,12 @@ class Atlas:
 
     @classmethod
     def load(cls, path: str | Path) -> Atlas:
-        """Read a file written by `save`. Raises WeightsError when it is no atlas, damaged, or of a newer format."""
+        """Read a file written by `save`. Raises WeightsError for another, damaged or newer file."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of an atlas.")
         try:
             with zipfile.ZipFile(path) as archive:
-                if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+                if sum(entry.file_size for entry in archive.infolist()) > _BYTES_LIMIT:
                     raise ValueError("more than an atlas holds")
             with np.load(path, allow_pickle=False) as file:
                 about = parse_json(file["about"].tobytes())
@@ -128,7 +118,7 @@ class Atlas:
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Raises ValueError for one that does not lie in the frame, or whose facts are no numbers."""
+    """Raises ValueError for an occupancy beyond the frame, or with facts that are not numbers."""
     first, counts, volume_ml = of["first"], (of["examples"], of["real"]), of["volume_ml"]
     whole = len(first) == 3 and all(type(n) is int for n in (*first, *counts)) and type(volume_ml) in (int, float)
     if not whole or share.dtype != np.uint8 or share.ndim != 3 or not share.any() or not np.isfinite(volume_ml):
@@ -149,9 +139,9 @@ def _loaded(path: Path) -> Atlas:
 def shipped_atlas(weights_hash: str) -> Atlas:
     """The atlas that ships for these weights; else one of other weights, whose frame is the same.
 
-    Raises WeightsError when none ships.
+    Raises WeightsError when no atlas ships.
     """
     found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
     if not found:
-        raise WeightsError("no atlas of words ships with this installation; build one with `anatemb structures atlas`.")
+        raise WeightsError("no atlas of words ships with this installation; make one by `anatemb structures`.")
     return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[-1])

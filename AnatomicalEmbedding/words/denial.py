@@ -1,6 +1,6 @@
-"""What a clause says is not there: a finding in a place, or the place itself.
+"""Denials of a clause: a finding in a place, or the place itself, is not there.
 
-A word such as "no" before the place, or "not seen" behind it, denies what the clause is about. Where nothing else
+A word such as "no" before the place, or "not seen" behind it, denies the subject of the clause. Where nothing else
 is named between that word and the place, the place itself is missing ("no gallbladder", "the left kidney is absent").
 In all other clauses a finding is denied ("no hydronephrosis of the right kidney").
 """
@@ -18,7 +18,7 @@ _NO = frozenset(("no", "without", "not", "absent", "absence", "denies", "negativ
 _NEEDS = {"free": ("of", "from"), "negative": ("for",)}  # words without which it denies nothing: "free fluid"
 _NOT = frozenset(("not", "n't"))
 _MISSING = frozenset(("absent", "missing", "removed", "resected"))
-_TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas", ";"))
+TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas", ";"))
 _VERBS = frozenset([
     "is", "are", "was", "were", "be", "been", "has", "have", "had", "could", "can", "there", "surgically",
     "congenitally",
@@ -33,21 +33,21 @@ _FINDINGS = frozenset(("effusion", "hydrothorax", "pneumothorax", "hernia", "nod
 
 
 def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> str:
-    """FINDING or PLACE, by what the clause says about the place of the words from `first` to `last`; "" for neither.
+    """FINDING or PLACE, which the clause denies of the place of the words from `first` to `last`; "" for neither.
 
     noun: whether these words name the place, not a finding by an adjective ("hepatic").
     """
     names_place = noun and _FINDINGS.isdisjoint(words[first : last + 1])
     before = next((word for word in reversed(words[:first]) if word not in _SILENT or word == "of"), "")
     for n in range(first - 1, -1, -1):
-        if words[n] in _TURNS:
+        if words[n] in TURNS:
             break
         if words[n] in _NO and (words[n] not in _NEEDS or words[n + 1] in _NEEDS[words[n]]):
             alone = set(words[n + 1 : first]) <= _SILENT | SEEN
             ends = last + 1 == len(words) or words[last + 1] in _FOLLOWING
             return PLACE if alone and ends and names_place else FINDING
     for n in range(last + 1, len(words)):
-        if words[n] in _TURNS:
+        if words[n] in TURNS:
             break
         subject = set(words[last + 1 : n]) <= _VERBS and names_place and before not in _LEADING
         if words[n] in _NOT and not SEEN.isdisjoint(words[n + 1 : n + 4]):

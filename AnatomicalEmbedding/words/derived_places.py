@@ -1,4 +1,4 @@
-"""Places that are given by others: the recipes of the terms, and qualifiers of phrases.
+"""Places derived from other places: the recipes of the terms, and the qualifiers of phrases.
 
 A recipe is a word and its arguments, mm and shares:
 
@@ -7,11 +7,10 @@ A recipe is a word and its arguments, mm and shares:
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
     part NAME X0 X1 Y0 Y1 Z0 Z1 the part of a place between shares of its extent along R, A, S; of a place with a side,
                                 X runs from the middle outwards
-    half NAME SIDE              its left or right half
-    end NAME DIRECTION SD       a blob at its end; edge NAME DIRECTION: the layer at that side
+    end NAME DIRECTION SD       a blob at its end
     shift NAME X Y Z SD         a blob so far from its middle
     shell NAME MM               the layer about its surface
-    between NAME NAME           what lies between two places
+    between NAME NAME           the space between two places
     union NAME ...              all of them
 """
 
@@ -28,9 +27,9 @@ from .qualifiers import Qualifier
 _SOFT_SHARE = 0.06  # over which a part fades at its ends
 _EXTENT = (0.02, 0.98)  # shares of a field that its extent is measured between
 _END_SHARE = 0.06
-_EDGE_SHARE = 0.25
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
+_BEYOND_MM, _ACROSS_MM = 3.0, 8.0  # softness of a relation's limits, along its direction and across
 _LEVEL = 0.5  # of its peak, that bounds a field
 _ALONG = {
     "left": (0, -1), "right": (0, 1), "posterior": (1, -1), "anterior": (1, 1), "inferior": (2, -1), "superior": (2, 1),
@@ -41,8 +40,7 @@ _ZONES = {
     "medial": (0, 0.0, 0.38), "lateral": (0, 0.62, 1.0),
 }  # fmt: skip
 _RELATIONS = {
-    "above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior", "left_of": "left",
-    "right_of": "right",
+    "above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior",
 }  # fmt: skip
 
 # Of 95 points at 10 places set by hand, against points derived from outlines: error along each axis; see RESULTS
@@ -52,38 +50,28 @@ _RIGHT_MM = 10.0  # of a place that is a point, within which an answer is right
 Finder = Callable[[str], Field]
 
 
-def cook(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
+def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
     """The field of a recipe on a grid. field_of: fields of other places there. side: of the place."""
     kind, *words = recipe.split()
     names = [word for word in words if not _is_number(word)]
     values = [float(word) for word in words if _is_number(word)]
     outward = -1.0 if side == "left" else 1.0
     if kind in ("at", "fit"):
-        centre = np.array([values[0] * (outward if side else 1.0), *values[1:3]])
-        return _body_blob(grid, centre, values[3])
+        return _body_blob(grid, np.array([values[0] * outward, *values[1:3]]), values[3])
     if kind == "box":
         return _body_box(grid, np.array(values).reshape(3, 2))
     if kind == "union":
         return grid.joined([field_of(name) for name in names])
-    if kind == "part":
-        return part_of(grid, field_of(names[0]), np.array(values).reshape(3, 2), side)
-    if kind == "half":
-        shares = np.array([[0.0, 0.5], [0, 1], [0, 1]]) if names[1] == "left" else np.array([[0.5, 1], [0, 1], [0, 1]])
-        return part_of(grid, field_of(names[0]), shares, "")
     of = field_of(names[0])
+    if kind == "part":
+        return part_of(grid, of, np.array(values).reshape(3, 2), side)
     if kind == "shell":
         return _shell(grid, of, values[0])
     if kind == "between":
-        return between(grid, of, field_of(names[1]))
+        return _between(grid, of, field_of(names[1]))
     if kind == "shift":
         return blob(grid, grid.mean(of) + np.array([values[0] * outward, *values[1:3]]), values[3])
-    direction = _outward(names[1], side, of, grid)
-    if kind == "end":
-        return blob(grid, _end_of(grid, of, *direction), values[0])
-    axis, sign = direction
-    shares = np.tile([0.0, 1.0], (3, 1))
-    shares[axis] = (1 - _EDGE_SHARE, 1) if sign > 0 else (0, _EDGE_SHARE)
-    return part_of(grid, of, shares, "")
+    return blob(grid, _end_of(grid, of, *_ALONG[names[1]]), values[0])  # "end"
 
 
 def surety(recipe: str) -> float | None:
@@ -98,40 +86,31 @@ def surety(recipe: str) -> float | None:
     return erf(x / sqrt(2)) - sqrt(2 / pi) * x * exp(-(x**2) / 2)
 
 
-def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str, field_of: Finder) -> Field:
-    """A zone of a place, or where another place lies from it."""
+def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
+    """The field of a zone of a place, or of a relation to it. side: of the place."""
     if qualifier.kind == "zone":
         shares = np.tile([0.0, 1.0], (3, 1))
         for word in qualifier.detail.split():
-            axis, low, high = _ZONES.get(word, (2, 0.0, 1.0))
-            if axis == 0 and not side:
-                continue
-            shares[axis] = (low, high)
+            axis, *shares[axis] = _ZONES[word]
         return part_of(grid, field, shares, side)
-    if qualifier.kind == "between":
-        return between(grid, field, field_of(qualifier.detail))
-    if qualifier.kind == "inside":
-        return field
     wide = grid.grown(field, 3 * _AROUND_MM)
     distance = grid.distance(wide, _LEVEL * float(field.values.max()))
-    values = np.exp(-(((distance - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2)
-    if qualifier.kind in ("medial", "lateral"):
-        outward = -1 if side == "left" or (not side and grid.mean(field)[0] < 0) else 1
-        direction = (0, outward if qualifier.kind == "lateral" else -outward)
-    elif qualifier.kind in _RELATIONS:
-        direction = _ALONG[_RELATIONS[qualifier.kind]]
-    else:
-        return grid.with_values(wide, values * _within(grid, wide))
-    axis, sign = direction
-    low, high = grid.span(field, 0.1, 0.9)[:, axis]
-    edge = high if sign > 0 else low
-    beyond = sign * (grid.position(wide, axis) - edge)
-    across = 1.0
+    values = np.exp(-(((distance - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2) * grid.tissue[grid.crop(wide)]
+    if qualifier.kind == "around":
+        return grid.with_values(wide, values)
+    axis, sign = _outward(_RELATIONS.get(qualifier.kind, qualifier.kind), side or _side_of(grid, field))
+    low, high = grid.span(field, 0.1, 0.9)
+    beyond = sign * (grid.position(wide, axis) - (high if sign > 0 else low)[axis])
+    values = values / (1 + np.exp(-beyond / _BEYOND_MM))
     for other in {0, 1, 2} - {axis}:
-        a, b = grid.span(field, 0.1, 0.9)[:, other]
-        off = np.maximum(np.maximum(a - grid.position(wide, other), grid.position(wide, other) - b), 0)
-        across = across * np.exp(-((off / 8.0) ** 2) / 2)
-    return grid.with_values(wide, values * across / (1 + np.exp(-beyond / 3.0)) * _within(grid, wide))
+        at = grid.position(wide, other)
+        off = np.maximum(np.maximum(low[other] - at, at - high[other]), 0)
+        values = values * np.exp(-((off / _ACROSS_MM) ** 2) / 2)
+    return grid.with_values(wide, values)
+
+
+def _side_of(grid: Grid, field: Field) -> str:
+    return "left" if grid.mean(field)[0] < 0 else "right"
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
@@ -154,30 +133,26 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
     return grid.with_values(field, values)
 
 
-def between(grid: Grid, one: Field, other: Field) -> Field:
-    """What lies half-way between two places."""
+def _between(grid: Grid, one: Field, other: Field) -> Field:
+    """The space half-way between two places."""
     if one.total < 0.5 or other.total < 0.5:
         return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
     near = grid.grown(grid.joined([one, other]), 4.0)
     far = []
     for field in (one, other):
-        held = grid.with_values(near, grid.taken(field, near))
+        held = grid.with_values(near, grid.values_over(field, near))
         far.append(np.maximum(grid.distance(held, _LEVEL * float(field.values.max())), 0))
     gap = float((far[0] + far[1]).min())
     values = np.exp(-(((far[0] - far[1]) / _BETWEEN_MM) ** 2) / 2)
     values = values * np.exp(-((far[0] + far[1] - gap) / _BETWEEN_MM))
-    return grid.trimmed(grid.with_values(near, values * _within(grid, near)))
+    return grid.trimmed(grid.with_values(near, values * grid.tissue[grid.crop(near)]))
 
 
 def _shell(grid: Grid, field: Field, mm: float) -> Field:
     wide = grid.grown(field, mm + 6)
     distance = grid.distance(wide, _LEVEL * float(max(field.values.max(), 1e-3)))
     values = np.exp(-(((distance - mm / 2) / mm) ** 2) * 2)
-    return grid.with_values(wide, values * _within(grid, wide))
-
-
-def _within(grid: Grid, field: Field) -> np.ndarray:
-    return grid.tissue[grid.crop(field)]
+    return grid.with_values(wide, values * grid.tissue[grid.crop(wide)])
 
 
 def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
@@ -204,7 +179,7 @@ def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
     """A Gaussian about a place (3,), mm."""
     box = grid.around(centre - 3 * sd, centre + 3 * sd)
     square = sum(np.square(grid.position(box, axis) - centre[axis]) for axis in range(3))
-    return grid.with_values(box, np.exp(-square / (2 * sd**2)) * _within(grid, box))
+    return grid.with_values(box, np.exp(-square / (2 * sd**2)) * grid.tissue[grid.crop(box)])
 
 
 def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
@@ -215,12 +190,11 @@ def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
     return grid.mean(grid.with_values(field, outer)) if outer.sum() > 0 else grid.mean(field)
 
 
-def _outward(direction: str, side: str, field: Field, grid: Grid) -> tuple[int, int]:
+def _outward(direction: str, side: str) -> tuple[int, int]:
+    """Axis and sign of a direction; of "lateral" and "medial" by the side of the place."""
     if direction in _ALONG:
         return _ALONG[direction]
-    left = side == "left" or direction.endswith("_left")
-    lateral = direction.startswith("lateral")
-    return (0, -1) if left == lateral else (0, 1)
+    return (0, -1) if (side == "left") == (direction == "lateral") else (0, 1)
 
 
 def _is_number(word: str) -> bool:

@@ -1,4 +1,4 @@
-"""What local descriptors say of a place: do cells look like the structure in other patients, or like what surrounds it?
+"""The evidence of local descriptors: cells look like the structure in other patients, or like its surroundings.
 
 Fisher's linear discriminant (1936): for two classes with means m, n and a common covariance C, the log likelihood ratio
 of a descriptor x is w.(x - (m + n) / 2) with w = C^-1 (m - n). A discriminant is (d + 1,): w, then the constant.
@@ -23,7 +23,7 @@ _LIMIT = 3.0  # of the ratio
 def learn_discriminant(patients: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
     """The discriminant of one structure; each patient counts alike.
 
-    patients: of each, descriptors inside it (n, d), those about it (m, d), and how much each of the latter counts (m,).
+    patients: of each, descriptors inside (n, d) and around (m, d) the structure, and weights (m,) of the latter.
     """
     means, covariances = [], []
     for inside, about, weight in patients:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 
 from ..anatomy.names import SIDES
 from ..anatomy.terms import Term, Terms, load_terms, plain_words
 from .denial import SEEN
 from .qualifiers import RELATIONS, ZONE_NOUNS, ZONES
-from .spelling import Spelling
 from .tokens import tokenise
 
+_SHORTEST, _LONGEST = 5, 24  # letters of a word whose slips are forgiven
+_ALIKE = 0.85  # as difflib counts: one slip in 7 letters, two in 14
 BOTH = frozenset(("both", "bilateral"))
 SILENT = frozenset(("of", "the", "a", "an", "in", "its", "this", "that", *BOTH, *SIDES))
 
@@ -21,7 +23,7 @@ class Entry:
     """One place that a phrase may mean."""
 
     name: str
-    side: str  # that the text must not contradict; "" for none
+    side: str  # that the text must not contradict, or ""
     demanded: bool  # the side is part of the phrase, so the text must say it
     adjective: bool = False  # the phrase stands before a noun
 
@@ -40,9 +42,27 @@ class Dictionary:
         vocabulary = {word for phrase in self.phrases for word in phrase}
         self.vocabulary = vocabulary
         self.firsts = {phrase[0] for phrase in self.phrases}
-        zones = {*ZONES, *ZONE_NOUNS, *(w for relation in RELATIONS for w in relation)}
-        spoken = {w for w in vocabulary if len(w) >= 5}
-        self.spelling = Spelling(spoken | set(SIDES), {*plain_words(), *zones, *SEEN, *BOTH, *SILENT})
+        self._slips = sorted({*SIDES, *(word for word in vocabulary if len(word) >= _SHORTEST and word.isalpha())})
+        relations = {word for relation in RELATIONS for word in relation}
+        self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
+
+    def known(self, word: str, typed: bool) -> str:
+        """A word as the dictionary has it: in the singular and, of typed words, without a slip of spelling."""
+        if word in self.vocabulary or word in SILENT:
+            return word
+        single = singular(word)
+        if single in self.vocabulary:
+            return single
+        if not typed or word in self._right or not word.isalpha() or not _SHORTEST <= len(word) <= _LONGEST:
+            return word
+        alike = [each for each in self._slips if each[0] == word[0]]
+        return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
+
+    def entries_of(self, name: str) -> tuple[Entry, ...]:
+        """The place of a name, or both of one with "{s}" for the side; empty where there is no such place."""
+        terms = self.terms.by_name
+        names = dict.fromkeys(name.replace("{s}", side) for side in SIDES)
+        return tuple(Entry(each, terms[each].side, False) for each in names if each in terms)
 
     def _add(self, term: Term, words: str, adjective: bool = False) -> None:
         tokens = [singular(token.word) for token in tokenise(words)]

@@ -94,7 +94,7 @@ class Grid:
         low = self.origin + self.step * np.array(field.first) - mm
         high = self.origin + self.step * (np.array(field.first) + size - 1) + mm
         larger = self.around(low, high)
-        return self.with_values(larger, self.taken(field, larger))
+        return self.with_values(larger, self.values_over(field, larger))
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
@@ -130,7 +130,7 @@ class Grid:
         box[tuple(index - low[:, None])] = values[values > 0]
         return Field(tuple(int(n) for n in low[::-1]), box)
 
-    def taken(self, field: Field, where: Field) -> np.ndarray:
+    def values_over(self, field: Field, where: Field) -> np.ndarray:
         """A field's values over the box of another, 0 beyond its own."""
         result = np.zeros_like(where.values)
         low = np.maximum(field.first, where.first)
@@ -165,7 +165,7 @@ class Grid:
         box = Field(tuple(int(n) for n in low), np.zeros(tuple(high - low)[::-1], dtype=np.float32))
         values = box.values
         for field in fields:
-            values = np.maximum(values, self.taken(field, box))
+            values = np.maximum(values, self.values_over(field, box))
         return self.with_values(box, values)
 
     def blurred(self, field: Field, sigma_mm: float) -> np.ndarray:

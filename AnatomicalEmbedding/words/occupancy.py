@@ -1,15 +1,13 @@
-"""Where one structure lies in a scan: the atlas read at each cell's place in the body, sharpened by CT numbers.
+"""One structure in a scan: the atlas read at each cell's place in the body, sharpened by CT numbers.
 
-The CT numbers of the structure in this patient are learnt from the patient: from those places that the atlas is sure
-of, and from what tissue the structure is made of; those of its surroundings likewise (two histograms, a few rounds of
-expectation and maximisation).
+The CT numbers of the structure and of its surroundings are learnt from this patient: where the atlas is sure of each,
+and within the limits of the kind of tissue (two histograms, three rounds of expectation and maximisation).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+import SimpleITK as sitk
 import torch
 
 from ..embedding.grid_reading import read_linear
@@ -17,31 +15,21 @@ from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1
-_EDGES = np.array(
-    [
-        *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0, *range(10, 110, 10)),
-        # wide for enhanced vessels: cells that a thin one fills in part are darker (narrow bins found fewer)
-        *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
-    ],
-    dtype=np.float32,
-)
+# wide bins for enhanced vessels: cells that a thin one fills in part are darker (narrow bins found fewer)
+_EDGES = np.array([
+    *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0), *range(10, 110, 10),
+    *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
+], dtype=np.float32)  # fmt: skip
 _MIDDLES = ((_EDGES[:-1] + _EDGES[1:]) / 2).clip(-1000, 1500)
 _WIDTHS = np.diff(_EDGES).clip(10, 200)
 # HU that a tissue may have, over the cells' size, the softness of these limits, and how much this is worth in cells
 _TISSUES: dict[str, tuple[float, float, float]] = {
-    "bone": (110, 900, 60),
-    "lung": (-960, -500, 80),
-    "air": (-1100, -550, 150),
-    "fat": (-150, -30, 30),
-    "soft": (-5, 200, 25),
-    "vessel": (10, 420, 20),
-    "artery": (10, 420, 20),
-    "muscle": (5, 130, 25),
-    "fluid": (-20, 130, 20),
-    "brain": (0, 90, 20),
-}
+    "bone": (110, 900, 60), "lung": (-960, -500, 80), "air": (-1100, -550, 150), "fat": (-150, -30, 30),
+    "soft": (-5, 200, 25), "vessel": (10, 420, 20), "artery": (10, 420, 20), "muscle": (5, 130, 25),
+    "fluid": (-20, 130, 20), "brain": (0, 90, 20),
+}  # fmt: skip
 _ROUNDS = 3
-_MOST_LEARNT = 30_000  # cells that CT numbers are learnt from
+_CELLS_LIMIT = 30_000  # cells that CT numbers are learnt from
 _LEAST, _SUREST = 0.004, 0.98
 _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
@@ -50,37 +38,24 @@ _FEWEST_SURE = 20  # cells
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
-    """The share of an atlas at each cell of a grid.
+    """Read the share of an atlas at each cell of a grid.
 
-    shift_mm: added to the cells' body heights before reading. fading: less so in front of the spine (see `faded`).
+    shift_mm: added to the cells' heights in the body before reading. fading: less so in front of the spine (`faded`).
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
-    # cells of the frame whose share is read: those that have one, those next to them, and those a shift away
-    reach = np.ones((3, 2), dtype=int)
-    reach[0, int(shift_mm < 0)] += int(np.ceil(abs(shift_mm) / STEP_MM))
-    cells = grid.cells_in(np.subtract(found.first, reach[::-1, 0]), _widened(found.share > 0, reach))
+    # cells of the frame with a share, those next to them, and those a shift away
+    reach = [1, 1, 1 + int(np.ceil(abs(shift_mm) / STEP_MM))]
+    held = np.pad((found.share > 0).astype(np.uint8), [(n, n) for n in reach[::-1]])
+    near = sitk.GetArrayFromImage(sitk.BinaryDilate(sitk.GetImageFromArray(held), reach, sitk.sitkBox)) > 0
+    cells = grid.cells_in(np.subtract(found.first, reach), near)
     place = grid.body.reshape(3, -1)[:, cells]
     if shift_mm:
         place[2] += faded(shift_mm, place[1]) if fading else shift_mm
     place -= (LOW_MM + STEP_MM * (np.array(found.first) - 1)).astype(np.float32)[:, None]
-    share = torch.from_numpy(np.pad(found.share, 1)).float() / 255  # none beyond
+    share = torch.from_numpy(np.pad(found.share, 1)).float() / 255  # zero beyond
     read = read_linear(share[None, None], torch.from_numpy((place / STEP_MM).T)[None])
     return grid.field_of(cells, read.numpy().ravel())
-
-
-def _widened(held: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Cells (k, j, i) that are held, or have a held one so near. reach: (3, 2) cells before and after it."""
-    for axis, (before, after) in enumerate(reach):
-        size = list(held.shape)
-        size[axis] += before + after
-        wide = np.zeros(size, dtype=bool)
-        for start in range(before + after + 1):
-            part = [slice(None)] * 3
-            part[axis] = slice(start, start + held.shape[axis])
-            wide[tuple(part)] |= held
-        held = wide
-    return held
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
@@ -88,52 +63,28 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What a scan says of a structure. share: of the atlas, weighed by all but CT numbers. ratio: (bins,) log
-    likelihood ratio of CT numbers, inside the structure against outside, or None where none are known.
+def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Field:
+    """The chance of each cell to be in a structure, by the share of the atlas and the scan's CT numbers.
+
+    Args:
+        share: of the atlas, weighed by descriptors.
+        tissue: a key of `_TISSUES`, or "any".
+        alike: chances of another structure that has the CT numbers of this one (the aorta, for arteries).
     """
-
-    share: Field
-    ratio: np.ndarray | None
-
-
-def gather(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Evidence:
-    """The evidence for a structure, by its share of the atlas and the scan's CT numbers.
-
-    alike: of another structure, whose CT numbers it has.
-    """
-    counted = None if grid.hu is None or share.total < 0.5 else _counted(grid, share)
-    if counted is None or not counted.any():
-        return Evidence(share, None)
-    usual = None if alike is None else _usual(grid, alike)
-    known = _Numbers.of_some(grid.hu[grid.crop(share)][counted], share.values[counted], tissue, usual)
-    r = known.p * known.plausible
+    if grid.hu is None or share.total < 0.5:
+        return share
+    counted = grid.tissue[grid.crop(share)] & (share.values > _LEAST)
+    if not counted.any():
+        return share
+    hu, prior = grid.hu[grid.crop(share)][counted], share.values[counted].clip(0, _SUREST)
+    usual = None if alike is None else _density_of(grid, alike)
+    learnt = _Numbers.of_some(hu, prior, tissue, usual)
+    inside = learnt.prior * learnt.plausible
     for _ in range(_ROUNDS):
-        r = _posterior(known.p, known.table(r)[known.bins])
-    return Evidence(share, known.table(r))
-
-
-def sharpened(grid: Grid, evidence: Evidence) -> Field:
-    """The chance of each cell to be in the structure."""
-    share = evidence.share
-    if evidence.ratio is None:
-        return share
-    counted = _counted(grid, share)
+        inside = _posterior(learnt.prior, learnt.log_ratio(inside)[learnt.bins])
     values = np.zeros_like(share.values)
-    values[counted] = chance(share.values[counted], grid.hu[grid.crop(share)][counted], evidence.ratio)
+    values[counted] = _posterior(prior, learnt.log_ratio(inside)[_bins_of(hu)])
     return grid.with_values(share, values)
-
-
-def chance(share: np.ndarray, hu: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
-    """To be in a structure, of places with these shares of the atlas and CT numbers. ratio: see `Evidence`."""
-    if ratio is None:
-        return share
-    return _posterior(share.clip(0, _SUREST), ratio[_bins_of(hu)]) * (share > _LEAST)
-
-
-def _counted(grid: Grid, share: Field) -> np.ndarray:
-    return grid.tissue[grid.crop(share)] & (share.values > _LEAST)
 
 
 def _posterior(share: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
@@ -147,37 +98,37 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 class _Numbers:
     """CT numbers and atlas shares of some cells, in bins. usual: density of the structure's CT numbers, if known."""
 
-    def __init__(self, hu: np.ndarray, share: np.ndarray, tissue: str, usual: np.ndarray | None) -> None:
-        self.hu, self.p, self.tissue, self.usual = hu, share.clip(0, _SUREST), tissue, usual
+    def __init__(self, hu: np.ndarray, prior: np.ndarray, tissue: str, usual: np.ndarray | None) -> None:
+        self.hu, self.prior, self.tissue, self.usual = hu, prior, tissue, usual
         self.bins = _bins_of(hu)
         self.plausible = tissue_likelihood(_MIDDLES, tissue)[self.bins]
 
     @classmethod
-    def of_some(cls, hu: np.ndarray, share: np.ndarray, tissue: str, usual: np.ndarray | None) -> _Numbers:
+    def of_some(cls, hu: np.ndarray, prior: np.ndarray, tissue: str, usual: np.ndarray | None) -> _Numbers:
         """Of a part of the cells where they are many, by rising CT number: medians are then quick."""
-        every = max(len(hu) // _MOST_LEARNT, 1)
+        every = max(len(hu) // _CELLS_LIMIT, 1)
         order = np.argsort(hu[::every])
-        return cls(hu[::every][order], share[::every][order], tissue, usual)
+        return cls(hu[::every][order], prior[::every][order], tissue, usual)
 
-    def table(self, r: np.ndarray) -> np.ndarray:
-        """Log likelihood ratio, inside against outside, of each bin, when cells are inside with chance r."""
+    def log_ratio(self, inside: np.ndarray) -> np.ndarray:
+        """(bins,) log likelihood ratio, inside against outside, when cells are inside with these chances (n,)."""
         size = len(_EDGES) - 1
-        outside = np.bincount(self.bins, 1 - r, size)
+        outside = np.bincount(self.bins, 1 - inside, size)
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if self.usual is not None:
-            inside = self.usual
+            density = self.usual
         elif self.tissue in _UNIFORM:
-            inside = _one_tissue(self.hu, r**2)  # the sure places count
+            density = _one_tissue(self.hu, inside**2)  # the sure places count
         else:
-            counts = np.bincount(self.bins, r, size)
+            counts = np.bincount(self.bins, inside, size)
             padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
-            inside = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
-        inside = inside * (tissue_likelihood(_MIDDLES, self.tissue) + 0.01)
-        return np.clip(np.log((inside + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
+            density = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
+        density = density * (tissue_likelihood(_MIDDLES, self.tissue) + 0.01)
+        return np.clip(np.log((density + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
 
 
-def _usual(grid: Grid, field: Field) -> np.ndarray | None:
-    """Density of the CT numbers where a structure surely is; None where it hardly is anywhere."""
+def _density_of(grid: Grid, field: Field) -> np.ndarray | None:
+    """(bins,) density of the CT numbers where a structure surely is; None where it hardly is anywhere."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 

@@ -1,40 +1,44 @@
-"""Words to places: the longest names of the terms in a sentence, with side, numbers, qualifiers and denial.
+"""From text to named places, sentence by sentence, in four stages.
 
-A dictionary of all ways to name the places is matched word by word, the longest first ("of" and "the" do not count,
-sides are read apart, so that "lower lobe of the left lung" is "left lower lobe"). Numbered bones, discs, segments and
-stations may be given as ranges and lists. What is said about a place ("upper pole of", "anterior to", "peri-") is kept
-with it as a qualifier.
+1. **Find the names.** At each word the longest phrase of the dictionary counts, or a list of numbered places ("ribs 3
+   to 5"). Words such as "of" and sides do not count inside a phrase, so that "lower lobe of the left lung" is found.
+2. **Give each its side.** A side belongs to the name around it, to the name that follows within four words, or to the
+   name before it ("12th rib on the right"). A name without a side has the side of a name near it.
+3. **Give each its part or relation.** "upper pole of" and "posterior to" before a name, or "lower pole" behind it, are
+   its qualifier. Words next to a name that the answer cannot follow are kept to be shown.
+4. **Drop the vaguer of two.** Of "left lung, upper lobe" the lobe stays. A region is dropped wherever a part of it is
+   named, and a place that is named twice in a row is kept once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..anatomy.names import SIDES
 from ..anatomy.terms import load_terms, plain_words
 from ..errors import AnatomicalEmbeddingError
 from . import numbers
-from .denial import FINDING, PLACE, SEEN, denied
-from .dictionary import BOTH, SILENT, Dictionary, Entry, load_dictionary, singular
-from .qualifiers import PARTS, PREFIXES, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
+from .denial import FINDING, PLACE, SEEN, TURNS, denied
+from .dictionary import BOTH, SILENT, Entry, load_dictionary
+from .qualifiers import PARTS, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 
 _BREAKS = frozenset(",:()[]")
-_LISTED = frozenset(",:")  # after an organ, whose part follows
-_BETWEEN_PARTS = frozenset((",", "and", "or", "&", "/"))  # of a list of places
-_SIDE_REACH = 4  # words between a side and its noun
-_TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas"))
-# What a side means that is said of an organ without sides: "right hepatic" is the right lobe of the liver.
-_HALVES = {"liver": "liver_lobe", "thyroid_gland": "thyroid_lobe", "brain": "cerebral_hemisphere"}
-_LONGEST = 9
-_MOST_PLACES = 60  # in a sentence
+_BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # of a list of places
+_SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
+_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # such words end what a side is said of
+_LONGEST_PHRASE = 9
+_TYPED_LENGTH = 200  # characters; in a longer text words are read as they are written
+_PLACES_LIMIT = 60  # in a sentence
 
 
 @dataclass(frozen=True)
 class Mention:
-    """One place in a text. places: names of terms: one, or both sides of a pair. text: as written, from `start` to
-    `end` of the whole text. qualifier: what is said about the place, or None. denied: what the text says is not there,
-    "finding" or "place", or "". unused: words next to the place that the answer takes no account of ("origin").
+    """A place in a text. places: names of one term, or of both sides of a pair. text: as written, from `start` to
+    `end` of the whole text. qualifier: a part of the place or a relation to it. denied: "finding" or "place", which the
+    text says is not there, or "". unused: words next to the place that the answer does not follow ("origin").
     """
 
     places: tuple[str, ...]
@@ -47,12 +51,12 @@ class Mention:
 
     @property
     def negated(self) -> bool:
-        """Does the text say that a finding there, or the place itself, is not there?"""
+        """Whether the text says that a finding there, or the place itself, is not there."""
         return bool(self.denied)
 
     @property
     def remark(self) -> str:
-        """What a reader of the answer must know of the words, or ""."""
+        """What a reader of the answer must know about the words, or ""."""
         remarks = {FINDING: ["the text says: no such finding here"], PLACE: ["the text says that it is missing"]}
         said = remarks.get(self.denied, [])
         if self.unused:
@@ -62,8 +66,9 @@ class Mention:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a report, or a part of what somebody typed, and the places in it; none where it is not understood.
-    text: from `start` to `end` of the whole.
+    """A sentence of a report, or a part of a typed query, with its places; empty where it is not understood.
+
+    text: from `start` to `end` of the whole text.
     """
 
     text: str
@@ -73,7 +78,7 @@ class Sentence:
 
 
 def parse(text: str) -> list[Mention]:
-    """The places in a few words or several sentences, in their order.
+    """Find the places in a few words or several sentences, in their order.
 
     Raises AnatomicalEmbeddingError for a text of more than 30,000 characters.
     """
@@ -81,42 +86,275 @@ def parse(text: str) -> list[Mention]:
 
 
 def parse_report(text: str) -> list[Sentence]:
-    """Every sentence of a text with its places. Raises as `parse`."""
-    return [reading.sentence() for reading in _readings(text)]
+    """Find the places in every sentence of a text. Raises as `parse`."""
+    return [sentence for sentence, _ in _read(text)]
 
 
 def parse_query(text: str) -> list[Sentence]:
-    """The parts of what somebody typed to look for; those that are not understood have no mentions. Raises as `parse`.
+    """Split a typed query into its parts; a part that is not understood has no mentions. Raises as `parse`.
 
-    Each sentence is a part. In a list of places ("liver, left kidney"), so is each entry that names none.
+    Each sentence is a part. In a list of places ("liver, left kidney"), so is each entry that names no place.
     """
     parts: list[Sentence] = []
-    for reading in _readings(text):
-        sentence = reading.sentence()
+    for sentence, strange in _read(text):
         parts += [sentence] if sentence.mentions else []
-        parts += [Sentence(text[of.start : of.end], of.start, of.end, ()) for of in reading.unread()]
+        parts += [Sentence(text[of.start : of.end], of.start, of.end, ()) for of in strange]
     return parts
 
 
-def _readings(text: str) -> list[_Reading]:
+def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
+    """Every sentence with its places, and the entries of its list that name no place."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give at most {MOST_CHARACTERS:,}, or parts of it."
         )
+    typed = len(text) <= _TYPED_LENGTH
+    read = []
+    for span in split_sentences(text):
+        tokens = [
+            replace(token, word=load_dictionary().known(token.word, typed))
+            for token in tokenise(text[span.start : span.end], span.start)
+        ]
+        words = [token.word for token in tokens]
+        names = find_names(words)
+        named = {n for each in names for n in each.tokens}
+        found = give_qualifiers(words, give_sides(words, names), named)
+        found = drop_vaguer(words, found)
+        mentions = tuple(_mention(text, tokens, words, each) for each in found)
+        sentence = Sentence(text[span.start : span.end], span.start, span.end, mentions)
+        named |= {n for each in found for n in each.tokens}
+        read.append((sentence, _unread(tokens, words, named)))
+    return read
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name of a place in a sentence. first, last: its tokens. side: "left", "right", "both" or ""."""
+
+    places: tuple[Entry, ...]
+    first: int
+    last: int
+    side: str = ""
+    qualifier: Qualifier | None = None
+    unused: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(entry.name for entry in self.places)
+
+    @property
+    def tokens(self) -> range:
+        return range(self.first, self.last + 1)
+
+    @property
+    def has_sides(self) -> bool:
+        return any(entry.side for entry in self.places)
+
+
+def find_names(words: Sequence[str]) -> list[Name]:
+    """Stage 1: the longest names in a sentence, in their order."""
+    found: list[Name] = []
+    at = 0
+    while at < len(words) and len(found) < _PLACES_LIMIT:
+        listed, longest = numbers.read(words, at), _longest(words, at)
+        if listed is not None and (longest is None or longest.last < listed[1]):
+            found += [Name(load_dictionary().entries_of(name), at, listed[1] - 1) for name in listed[0]]
+            at = listed[1]
+        elif longest is not None:
+            found.append(longest)
+            at = longest.last + 1
+        else:
+            at += 1
+    return [each for each in found if each.places]
+
+
+def _longest(words: Sequence[str], at: int) -> Name | None:
+    """The longest phrase of the dictionary from a word on; silent words and sides inside it do not count."""
     dictionary = load_dictionary()
-    dictionary.spelling.start()
-    return [_Reading(text, span, dictionary) for span in split_sentences(text)]
+    if words[at] not in dictionary.firsts:
+        return None
+    best, phrase, skipped = None, [], 0
+    for n in range(at, len(words)):
+        if words[n] in SILENT or words[n] == "-":
+            skipped += 1
+        else:
+            phrase.append(words[n])
+        if skipped > 5 or len(phrase) > _LONGEST_PHRASE:
+            break
+        said = {word for word in words[max(at - 2, 0) : n + 3] if word in SIDES}
+        entries = () if words[n] != phrase[-1] else dictionary.phrases.get(tuple(phrase), ())
+        kept = tuple(entry for entry in entries if not entry.demanded or entry.side in said)
+        best = Name(kept, at, n) if kept else best
+    return best
+
+
+def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
+    """Stage 2: names with their sides; names of another side than the one that is said are left out."""
+    sides: dict[range, str] = {}  # by tokens, as one list of numbers has one side
+    for at, word in enumerate(words):
+        owner = _owner(words, at, names) if word in SIDES or word in BOTH else None
+        if owner is not None:
+            side = "both" if word in BOTH else word
+            sides[owner.tokens] = "both" if sides.get(owner.tokens, side) != side else side
+    result: list[Name] = []
+    for n, each in enumerate(names):
+        side = sides.get(each.tokens, "")
+        if not side and each.has_sides:
+            side = _side_before(words, result[-1], each) if result else ""
+            following = names[n + 1] if n + 1 < len(names) else each
+            if not side and following.first - each.last <= _CHAIN_REACH and _is_part(each, following):
+                side = sides.get(following.tokens, "")
+        if side in SIDES:
+            kept = tuple(entry for entry in each.places if entry.side in ("", side))
+            if not kept and each.tokens not in sides:
+                continue  # a place that this side does not have
+            each = replace(each, places=kept or each.places)
+        result.append(replace(each, side=side))
+    return result
+
+
+def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
+    """The name that a side belongs to: around it, before it where "on the" leads to the side, else the next."""
+    before = after = None
+    for each in names:
+        if at in each.tokens:
+            return each
+        before = each if each.last < at else before
+        after = each if each.first > at and after is None else after
+    following = [] if after is None else words[at + 1 : after.first]
+    if after is not None and len(following) <= _SIDE_REACH and _BREAKS.isdisjoint(following):
+        led = before is not None and not {"on", "to", "in"}.isdisjoint(words[max(at - 2, 0) : at])
+        if _AFTER_A_SIDE.isdisjoint(following) and not (led and len(following) > 1):
+            return after
+    return before if before is not None and at - before.last <= 2 * _SIDE_REACH else after
+
+
+def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
+    """The side of the name before, where it is near and neither "but" nor another direction stands between."""
+    between = words[last.last + 1 : each.first]
+    return (
+        last.side if each.first - last.last <= _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
+    )
+
+
+def _is_part(one: Name, other: Name) -> bool:
+    """Whether one of two names is a part of the other."""
+    return not (_wholes(one).isdisjoint(other.names) and _wholes(other).isdisjoint(one.names))
+
+
+def _wholes(each: Name) -> set[str]:
+    return {whole for name in each.names for whole in load_terms().ancestors(name)}
+
+
+def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
+    """Stage 3: names with a part or a relation, and with the words next to them that the answer cannot follow.
+
+    named: tokens that belong to a name.
+    """
+    result = []
+    for each in names:
+        before = _before(words, each.first, named)
+        relation = next((kind for said, kind in RELATIONS.items() if tuple(before[-len(said) :]) == said), "")
+        zones, last = ([], each.last) if relation else _zones(words, each, before, named)
+        usable = [zone for zone in zones if each.has_sides or zone not in ("medial", "lateral")]
+        unused = [zone for zone in zones if zone not in usable]
+        if each.side in SIDES and not each.has_sides:
+            unused.insert(0, each.side)
+        qualifier = Qualifier("zone", " ".join(usable)) if usable else Qualifier(relation) if relation else None
+        if qualifier is None:
+            behind = [n for n in range(each.last + 1, len(words)) if words[n] not in SILENT | {",", ":"}][:1]
+            next_to = [*before[-1:], *(words[n] for n in behind if n not in named)]
+            unused += [word for word in next_to if word in PARTS]
+        result.append(replace(each, last=last, qualifier=qualifier, unused=tuple(unused)))
+    return result
+
+
+def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
+    """Up to five words before a token, without silent ones, back to a comma or another name."""
+    found: list[str] = []
+    for n in range(first - 1, max(first - 9, -1), -1):
+        if n in named or words[n] in _BREAKS or len(found) >= 5:
+            break
+        if words[n] not in SILENT:
+            found.append(words[n])
+    return found[::-1]
+
+
+def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
+    """Zones before a name ("upper pole of") or behind it ("lower pole"), and the last token of name and zone."""
+    leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
+    zones: list[str] = []
+    while leading and leading[-1] in ZONES:
+        zones.append(ZONES[leading.pop()])
+    if zones:
+        return zones, each.last
+    behind = [words[n] for n in range(each.last + 1, min(each.last + 4, len(words))) if n not in named]
+    count = next((n for n, word in enumerate(behind) if word not in ZONES), 0)
+    if count and behind[count] in ZONE_NOUNS:
+        return [ZONES[word] for word in behind[:count]], each.last + count + 1
+    return [], each.last
+
+
+def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
+    """Stage 4: names without those that only say where a more exact place is."""
+    terms = load_terms()
+    wholes = [_wholes(each) for each in names]
+    kept = []
+    for n, each in enumerate(names):
+        is_region = all(terms[name].group == "regions" for name in each.names)
+        dropped = False
+        for m, other in enumerate(names):
+            near = abs(m - n) == 1 and _are_near(words, each, other)
+            if m < n and near and other.names == each.names and other.qualifier == each.qualifier:
+                dropped = True
+            elif wholes[m] & each.names and not other.names & each.names:
+                dropped |= is_region or (near and each.qualifier is None)
+        if not dropped:
+            kept.append(each)
+    return kept
+
+
+def _are_near(words: Sequence[str], one: Name, other: Name) -> bool:
+    first, second = sorted((one, other), key=lambda name: name.first)
+    between = words[first.last + 1 : second.first]
+    return {"and", "or"}.isdisjoint(between) and len([word for word in between if word not in SILENT]) <= _NEAR
+
+
+def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], each: Name) -> Mention:
+    start, end = tokens[each.first].start, tokens[each.last].end
+    denial = denied(words, each.first, each.last, not all(entry.adjective for entry in each.places))
+    places = tuple(entry.name for entry in each.places)
+    return Mention(places, text[start:end], start, end, each.qualifier, denial, each.unused)
+
+
+def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> list[Span]:
+    """Entries of a list of places that name none; empty for prose, in which most words name no place."""
+    entries: list[list[int]] = [[]]
+    for n, word in enumerate(words):
+        if word in _BETWEEN_ENTRIES and n not in named:
+            entries.append([])
+        elif word[0].isalnum() or entries[-1]:
+            entries[-1].append(n)
+    plain = {*SILENT, *SEEN, *ZONES, *ZONE_NOUNS, *PARTS, *plain_words()}
+    strange = []
+    for entry in entries:
+        rest = [n for n in entry if n not in named and words[n] not in plain]
+        if not named.isdisjoint(entry):
+            if rest:
+                return []
+        elif any(len(words[n]) > 2 and words[n].isalpha() for n in rest):
+            written = [n for n in entry if words[n][0].isalnum()]
+            strange.append(Span(tokens[written[0]].start, tokens[written[-1]].end))
+    return strange
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
     """Titles of places that have a word with this beginning, the shortest first: for a field with completion."""
-    wanted = [t.word for t in tokenise(beginning[:200])]
-    sides = [w for w in wanted if w in SIDES]
-    plain = " ".join(w for w in wanted if w not in SIDES)
-    if not plain:
-        return []
+    wanted = [token.word for token in tokenise(beginning[:_TYPED_LENGTH])]
+    sides = [word for word in wanted if word in SIDES]
+    plain = " ".join(word for word in wanted if word not in SIDES)
     found: dict[str, int] = {}
-    for term in load_terms().by_name.values():
+    for term in load_terms().by_name.values() if plain else ():
         if sides and term.side not in sides:
             continue
         for words in (*term.words, term.title):
@@ -124,360 +362,3 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
             if at >= 0:
                 found[term.title] = min(found.get(term.title, 999), at * 5 + len(words))
     return sorted(found, key=lambda title: (found[title], title))[:most]
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A mention in the making; first, last: its tokens."""
-
-    places: tuple[Entry, ...]
-    first: int
-    last: int
-    side: str = ""  # "left", "right", "both"
-    qualifier: Qualifier | None = None
-
-
-class _Reading:
-    """One sentence."""
-
-    def __init__(self, text: str, span: Span, dictionary: Dictionary) -> None:
-        self._text, self._span, self._dictionary = text, span, dictionary
-        tokens = tokenise(text[span.start : span.end], span.start)
-        self._tokens = self._joined([replace(token, word=self._known(token.word)) for token in tokens])
-        self._words = [token.word for token in self._tokens]
-        self._taken: set[int] = set()  # tokens that name a place
-
-    def _joined(self, tokens: list[Token]) -> list[Token]:
-        """ "pre-tracheal" as "pretracheal", where that is a word."""
-        result: list[Token] = []
-        for token in tokens:
-            if len(result) > 1 and result[-1].word == "-" and result[-2].word in PREFIXES:
-                word = result[-2].word + token.word
-                if word in self._dictionary.vocabulary:
-                    result[-2:] = [Token(word, result[-2].start, token.end)]
-                    continue
-            result.append(token)
-        return result
-
-    def sentence(self) -> Sentence:
-        found = self._with_organs(self._matches())
-        found = self._with_parts(found)
-        self._taken = {n for each in found for n in range(each.first, each.last + 1)}
-        found = [self._with_half(each) for each in self._with_sides(found)]
-        found = self._between(self._most_specific(found))
-        mentions = tuple(m for each in found if (m := self._mention(each)) is not None)
-        return Sentence(self._text[self._span.start : self._span.end], self._span.start, self._span.end, mentions)
-
-    def _known(self, word: str) -> str:
-        vocabulary = self._dictionary.vocabulary
-        if word in vocabulary or word in SILENT:
-            return word
-        single = singular(word)
-        if single in vocabulary:
-            return single
-        return self._dictionary.spelling.corrected(word)
-
-    def _matches(self) -> list[_Found]:
-        found: list[_Found] = []
-        at = 0
-        while at < len(self._words) and len(found) < _MOST_PLACES:
-            listed = numbers.read(self._words, at)
-            longest = self._longest(at)
-            if listed is not None and (longest is None or longest.last < listed[1]):
-                names, after = listed
-                found += [_Found(self._entries_of(name), at, after - 1) for name in names]
-                at = after
-                continue
-            if longest is None:
-                longest = self._prefixed(at)
-            if longest is None:
-                at += 1
-                continue
-            found.append(longest)
-            at = longest.last + 1
-        taken = {n for each in found for n in range(each.first, each.last + 1)}
-        return [self._qualified(each, taken) for each in found]
-
-    def _entries_of(self, name: str) -> tuple[Entry, ...]:
-        by_name = self._dictionary.terms.by_name
-        names = [name] if name in by_name else [n for side in SIDES if (n := name.replace("{s}", side)) in by_name]
-        return tuple(Entry(n, by_name[n].side, False) for n in names)
-
-    def _longest(self, at: int) -> _Found | None:
-        """The longest phrase from a token on; silent words and sides inside it do not count."""
-        if self._words[at] not in self._dictionary.firsts:
-            return None
-        best, phrase, skipped = None, [], 0
-        for n in range(at, min(at + 2 * _LONGEST, len(self._words))):
-            word = self._words[n]
-            if word in SILENT or word == "-":
-                skipped += 1
-                if skipped > 3:
-                    break
-                continue
-            phrase.append(word)
-            if len(phrase) > _LONGEST:
-                break
-            entries = self._dictionary.phrases.get(tuple(phrase))
-            if entries is not None:
-                said = {w for w in self._words[max(at - 2, 0) : n + 3] if w in SIDES}
-                kept = tuple(e for e in entries if not e.demanded or e.side in said)
-                if kept:
-                    best = _Found(kept, at, n)
-        return best
-
-    def _prefixed(self, at: int) -> _Found | None:
-        """A word made of a prefix and a known one ("supraumbilical"), or the two with a hyphen between."""
-        word = self._words[at]
-        if not word[0].isalpha():
-            return None
-        for prefix, kind in PREFIXES.items():
-            if word == prefix and self._words[at + 1 : at + 2] == ["-"] and at + 2 < len(self._words):
-                found = self._longest(at + 2)
-                if found is not None:
-                    return replace(found, first=at, qualifier=Qualifier(kind))
-            rest = word.removeprefix(prefix)
-            if word != prefix and word.startswith(prefix) and len(rest) >= 4:
-                entries = self._dictionary.phrases.get((singular(rest),))
-                if entries:
-                    return _Found(tuple(entries), at, at, qualifier=Qualifier(kind))
-        return None
-
-    def _qualified(self, each: _Found, taken: set[int]) -> _Found:
-        """With a zone or a relation that stands before it, or a zone behind it."""
-        if each.qualifier is not None:
-            return each
-        before = self._before(each.first, taken)
-        for relation, kind in RELATIONS.items():
-            if tuple(before[-len(relation) :]) == relation:
-                return replace(each, qualifier=Qualifier(kind))  # of "between", the other place is named later
-        zone: list[str] = []
-        words = before[:-1] if before and before[-1] in ZONE_NOUNS else before
-        while words and words[-1] in ZONES:
-            zone.append(ZONES[words.pop()])
-        if zone:
-            return replace(each, qualifier=Qualifier("zone", " ".join(zone)))
-        after = [w for n, w in enumerate(self._words[each.last + 1 : each.last + 4], each.last + 1) if n not in taken]
-        zone = [ZONES[w] for w in after[:2] if w in ZONES]
-        if zone and len(after) > len(zone) and after[len(zone)] in ZONE_NOUNS and after[0] in ZONES:
-            return replace(each, qualifier=Qualifier("zone", " ".join(zone)), last=each.last + len(zone) + 1)
-        return each
-
-    def _before(self, first: int, taken: set[int]) -> list[str]:
-        """Up to five words before a token that are silent words apart; none across a comma or another place."""
-        words: list[str] = []
-        for n in range(first - 1, max(first - 9, -1), -1):
-            if n in taken or self._words[n] in _BREAKS or len(words) >= 5:
-                break
-            if self._words[n] not in SILENT:
-                words.append(self._words[n])
-        return words[::-1]
-
-    def _with_organs(self, found: list[_Found]) -> list[_Found]:
-        """A segment that is named with an organ is that organ's: not every posterior segment is a lung's."""
-        result: list[_Found] = []
-        for each in found:
-            last = result.pop() if result else None
-            joined = None if last is None else self._part_of(last, each) or self._part_of(each, last)
-            if joined is None and last is not None:
-                result.append(last)
-            result.append(joined or each)
-        return result
-
-    def _part_of(self, part: _Found, whole: _Found) -> _Found | None:
-        """A bare "... segment" read again as a part of another organ next to it; None for what is none."""
-        first, second = sorted((part, whole), key=lambda each: each.first)
-        between = set(self._words[first.last + 1 : second.first]) - SILENT
-        if self._words[part.last] != "segment" or between - (_LISTED if first is whole else set()):
-            return None
-        organs = self._organs(whole)
-        if not organs or set(organs) & set(self._organs(part)):
-            return None
-        words = tuple(w for w in self._words[part.first : part.last + 1] if w not in SILENT)
-        sides = {"", *(entry.side for entry in whole.places), *self._words[whole.first - 1 : whole.last + 1]}
-        for wording in (each for organ in organs for each in self._dictionary.terms[organ].words):
-            phrase = words + tuple(w for token in tokenise(wording) if (w := singular(token.word)) not in SILENT)
-            entries = tuple(e for e in self._dictionary.phrases.get(phrase, ()) if e.side in sides)
-            if entries:
-                return _Found(entries, first.first, second.last)
-        if whole.qualifier is None and words[0] in ZONES:
-            return replace(whole, first=first.first, last=second.last, qualifier=Qualifier("zone", ZONES[words[0]]))
-        return None
-
-    def _with_parts(self, found: list[_Found]) -> list[_Found]:
-        """Each with a part that stands behind it, and without what this part was read as by itself."""
-        result: list[_Found] = []
-        read = -1  # the last token of such a part
-        for each in found:
-            if each.first > read:
-                result.append(self._with_part(each))
-                read = result[-1].last if result[-1] is not each else read
-        return result
-
-    def _with_part(self, each: _Found) -> _Found:
-        """A place with its part: "liver, right lobe"."""
-        if self._words[each.last + 1 : each.last + 2] not in ([","], [":"]):
-            return each
-        organ = tuple(word for word in self._words[each.first : each.last + 1] if word not in SILENT)
-        ancestors, names = self._dictionary.terms.ancestors, {entry.name for entry in each.places}
-        best, phrase = each, organ
-        for n in range(each.last + 2, min(each.last + 6, len(self._words))):
-            if self._words[n] in SILENT:
-                continue
-            phrase = (*phrase, self._words[n])
-            parts = [e for e in self._dictionary.phrases.get(phrase, ()) if names & set(ancestors(e.name))]
-            if parts:
-                best = replace(each, places=tuple(parts), last=n)
-        return best
-
-    def _with_half(self, each: _Found) -> _Found:
-        """A side that is said of an organ without sides means its lobe there, unless another noun follows."""
-        following = self._words[each.last + 1 : each.last + 2]
-        half = next((_HALVES[entry.name] for entry in each.places if entry.name in _HALVES), None)
-        if each.side not in SIDES or half is None or not PARTS.isdisjoint(following):
-            return each
-        return replace(each, places=(Entry(f"{half}_{each.side}", each.side, False),))
-
-    def _organs(self, each: _Found) -> list[str]:
-        """What a mention may be and what that is part of, regions apart."""
-        terms = self._dictionary.terms
-        every = [name for entry in each.places for name in (entry.name, *terms.ancestors(entry.name))]
-        return [name for name in dict.fromkeys(every) if terms[name].group != "regions"]
-
-    def _with_sides(self, found: list[_Found]) -> list[_Found]:
-        sides: dict[int, str] = {}
-        for at, word in enumerate(self._words):
-            if word not in SIDES and word not in BOTH:
-                continue
-            side = "both" if word in BOTH else word
-            target = self._owner(at, found)
-            if target is not None:
-                sides[target] = "both" if sides.get(target, side) != side else side
-        for n, each in enumerate(found):  # one list of numbers has one side
-            if n not in sides:
-                same = [s for m, s in sides.items() if (found[m].first, found[m].last) == (each.first, each.last)]
-                if same:
-                    sides[n] = same[0]
-        result: list[_Found] = []
-        for n, each in enumerate(found):
-            side = sides.get(n, "")
-            sided = any(entry.side for entry in each.places)
-            if not side and sided and result:
-                last = result[-1]
-                between = self._words[last.last + 1 : each.first]
-                near = each.first - last.last <= 6
-                if last.side and near and not any(w in _TURNS or w in ("on", "to") for w in between):
-                    side = last.side
-                elif n + 1 in sides and self._one_chain(each, found[n + 1]):
-                    side = sides[n + 1]
-            elif not side and sided and n + 1 in sides and self._one_chain(each, found[n + 1]):
-                side = sides[n + 1]
-            if side in SIDES:
-                kept = tuple(e for e in each.places if e.side in ("", side))
-                if not kept and n not in sides:
-                    continue  # a place that this side does not have
-                each = replace(each, places=kept or each.places)
-            result.append(replace(each, side=side))
-        return result
-
-    def _owner(self, at: int, found: list[_Found]) -> int | None:
-        """Which mention a side belongs to: the one around it, else before it if "on the" leads to it, else the next."""
-        for n, each in enumerate(found):
-            if each.first <= at <= each.last:
-                return n
-        after = next((n for n, each in enumerate(found) if each.first > at), None)
-        before = next((n for n in range(len(found) - 1, -1, -1) if found[n].last < at), None)
-        led = [w for w in self._words[max(at - 2, 0) : at] if w in ("on", "to", "in")]
-        following = None if after is None else self._words[at + 1 : found[after].first]
-        if following is not None and len(following) <= _SIDE_REACH and not any(w in _BREAKS for w in following):
-            ended = any(w in ("and", "is", "are", "was", "with", "in") for w in following)
-            if not (led and before is not None and (ended or len(following) > 1)) and not ended:
-                return after
-        return before if before is not None and at - found[before].last <= 8 else after
-
-    def _one_chain(self, one: _Found, other: _Found) -> bool:
-        ancestors = self._dictionary.terms.ancestors
-        close = other.first - one.last <= 4
-        pairs = ((a.name, b.name) for a in one.places for b in other.places)
-        return close and any(b in ancestors(a) or a in ancestors(b) for a, b in pairs)
-
-    def _most_specific(self, found: list[_Found]) -> list[_Found]:
-        """Without what only says where a more exact place is: "left lung, upper lobe", "liver ..., abdomen"."""
-        terms = self._dictionary.terms
-        names = [{entry.name for entry in each.places} for each in found]
-        above = [{parent for name in of for parent in terms.ancestors(name)} for of in names]
-        kept = []
-        for n, each in enumerate(found):
-            general = all(terms[name].group == "regions" for name in names[n])
-            weak = False
-            for m, other in enumerate(found):
-                if m == n or (names[m] != names[n] and not above[m] & names[n]):
-                    continue
-                near = abs(m - n) == 1 and self._gap(each, other) <= 5
-                same = names[m] == names[n] and m < n and near and other.qualifier == each.qualifier
-                more_exact = above[m] & names[n] and not names[m] & names[n]
-                weak = weak or same or bool(more_exact and (general or (near and each.qualifier is None)))
-            if not weak:
-                kept.append(each)
-        return kept
-
-    def _between(self, found: list[_Found]) -> list[_Found]:
-        """With "between A and B" as one place, once the side of B is known."""
-        result: list[_Found] = []
-        for each in found:
-            last = result[-1] if result else None
-            if last is not None and last.qualifier == Qualifier("between") and each.first - last.last <= 4:
-                other = next((e for e in each.places if e.side == last.places[0].side), each.places[0])
-                result[-1] = replace(last, qualifier=Qualifier("between", other.name), last=each.last)
-            else:
-                result.append(each)
-        return [replace(each, qualifier=None) if each.qualifier == Qualifier("between") else each for each in result]
-
-    def _gap(self, one: _Found, other: _Found) -> int:
-        first, second = sorted((one, other), key=lambda f: f.first)
-        between = self._words[first.last + 1 : second.first]
-        return 99 if any(w in ("and", "or") for w in between) else len([w for w in between if w not in SILENT])
-
-    def _mention(self, each: _Found) -> Mention | None:
-        names = tuple(entry.name for entry in each.places)
-        start, end = self._tokens[each.first].start, self._tokens[each.last].end
-        qualifier, unused = self._used(each)
-        denial = denied(self._words, each.first, each.last, not all(entry.adjective for entry in each.places))
-        return Mention(names, self._text[start:end], start, end, qualifier, denial, unused)
-
-    def _used(self, each: _Found) -> tuple[Qualifier | None, tuple[str, ...]]:
-        """The qualifier that the answer follows, and the words next to the place that it does not."""
-        qualifier, unused = each.qualifier, []
-        if not any(entry.side for entry in each.places):
-            unused += [each.side] if each.side in SIDES else []
-            zone = qualifier.detail.split() if qualifier is not None and qualifier.kind == "zone" else []
-            sideless = [word for word in zone if word not in ("medial", "lateral")]
-            if sideless != zone:
-                unused += [word for word in zone if word not in sideless]
-                qualifier = Qualifier("zone", " ".join(sideless)) if sideless else None
-        before = self._before(each.first, self._taken)[-1:]
-        after = [n for n in range(each.last + 1, len(self._words)) if self._words[n] not in SILENT | _LISTED][:1]
-        behind = [self._words[n] for n in after if n not in self._taken]
-        if qualifier is None:
-            unused += [word for word in (*before, *behind) if word in PARTS]
-        return qualifier, tuple(unused)
-
-    def unread(self) -> list[Span]:
-        """Where a list of places has entries that name none, once `sentence` has read it."""
-        entries: list[list[int]] = [[]]
-        for n, word in enumerate(self._words):
-            if word in _BETWEEN_PARTS and n not in self._taken:
-                entries.append([])
-            elif word[0].isalnum() or entries[-1]:
-                entries[-1].append(n)
-        plain = {*SILENT, *SEEN, *ZONES, *ZONE_NOUNS, *PARTS, *plain_words()}
-        rest = [[n for n in of if n not in self._taken and self._words[n] not in plain] for of in entries]
-        named = [not self._taken.isdisjoint(of) for of in entries]
-        if any(left for left, place in zip(rest, named, strict=True) if place):
-            return []  # prose, in which most words name no place
-        strange = [
-            [n for n in of if self._words[n][0].isalnum()]
-            for of, left, place in zip(entries, rest, named, strict=True)
-            if not place and any(len(self._words[n]) > 2 and self._words[n].isalpha() for n in left)
-        ]
-        return [Span(self._tokens[of[0]].start, self._tokens[of[-1]].end) for of in strange]

@@ -1,4 +1,4 @@
-"""Places of one patient: where in a scan a named place is, and what lies at a point of it.
+"""Places of one patient: where in a scan a named place is, and the names of the places at a point of it.
 
 finder = PlaceFinder(model.embed(volume), volume)
 for mention in parse("12th rib on the right"):
@@ -21,12 +21,11 @@ from ..errors import PointsError
 from ..matching.status import UNCERTAIN
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
-from .derived_places import blob, cook, qualify, surety
+from .derived_places import blob, field_by_recipe, qualify, surety
 from .descriptor_evidence import weighed
-from .exclusion import OTHER_SEX, among_others, sharing_places, total_odds
-from .fine_point import fine_point
+from .exclusion import OTHER_SEX, among_others, total_odds
 from .grid_weights import Field, Grid, middle_of_likeliest
-from .occupancy import Evidence, gather, read_occupancy, sharpened, tissue_likelihood
+from .occupancy import read_occupancy, sharpened, tissue_likelihood
 from .phrases import Mention
 from .presence import Presence, frame_fields, uses_atlas
 from .qualifiers import Qualifier
@@ -36,24 +35,22 @@ from .spine import begins_at_end, between_bounds, find_spine, numbered_place
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"  # and calibration.UNCERTAIN
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
-_SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows what hardly lies in the scan; beyond the last vertebra
+_SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows a place although hardly any of it lies in the scan
 _PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point
-_REGION_MM = 4.0  # by how much regions are blurred, so that they hold what they say
-_TRUST = 0.85  # of a probability that was not measured
+_REGION_MM = 4.0  # standard deviation of the blur of regions, so that they hold the share that they state
+_TRUST = 0.85  # factor of a probability that was not measured
 # Share of points that were right, over the chance that was found: training scans and label maps left out; see RESULTS.
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05
 _DISC_MM = 7.0
-_CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and what it must gain by each square mm
+_CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and the gain that each square mm needs
 _BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # whose CT numbers all arteries have
 _PEAK = 0.6  # of a blob, as the cells and averaging leave it
-_UNSURE = 0.3  # chance below which a place by a recipe is not said to be there
-_LIKELY = 0.5  # chance below which a place that others exclude is not said to be there
+_UNSURE = 0.3  # chance below which a place by a recipe is uncertain
+_LIKELY = 0.5  # chance below which a place of one sex is uncertain
 _SEX_REMARK = "not known whether the patient has a prostate or a uterus"
 _EITHER = 0.5  # chance of each sex, where the scan says nothing of it
-_SMALL_ML = 30.0  # structures whose points are sought between the cells
-_THIN = ("vessel", "artery")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +61,7 @@ class Place:
     not there at all, or the next vertebra or rib is. side: where the rest lies, of "partly" and "outside". probability:
     that the point lies in the place (of "outside": that it is outside). point_ras: (3,) RAS mm, the best point, or None
     where outside. region: chance of each cell of `grid` to be in the place. negated: the text says that a finding is
-    not there. levels: where the level is not certain, the two: "L3 or L4". remark: what a reader must know besides.
+    not there. levels: "L3 or L4" where the level is uncertain. remark: a sentence that the reader must know.
     """
 
     name: str
@@ -88,11 +85,6 @@ class Place:
         """1 in the smallest region that holds this share (0.5, 0.9) of the place's chance, else 0."""
         return Field(self.region.first, (self.region.values >= self.least_chance(share)).astype(np.float32))
 
-    @property
-    def probability_there(self) -> float:
-        """That the point lies in the place; 0 where there is none."""
-        return 0.0 if self.point_ras is None else self.probability
-
     def least_chance(self, share: float) -> float:
         """The chance that every cell of that region has at least."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
@@ -110,10 +102,14 @@ class Named:
 
 
 class PlaceFinder:
-    """All places of one scan; each is worked out when it is first asked for, and kept.
+    """All places of one scan; each is computed when it is first asked for, and kept.
 
-    volume: the scan itself, which sharpens what its map says. atlas: default the shipped one.
-    Raises MapError for a map without coordinates in mm of the common frame.
+    Args:
+        volume: the scan itself, whose CT numbers sharpen the answers.
+        atlas: default the shipped one.
+
+    Raises:
+        MapError: for a map without coordinates in mm of the common frame.
     """
 
     def __init__(self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None) -> None:
@@ -125,7 +121,6 @@ class PlaceFinder:
         self._terms = load_terms()
         self._fields: dict[str, Field] = {}
         self._alone: dict[str, Field] = {}
-        self._evidence: dict[str, Evidence] = {}
         self._spine = find_spine(self.grid, self._atlas, volume)
 
     def prepare(self) -> None:
@@ -138,61 +133,62 @@ class PlaceFinder:
         return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
     def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
-        """Where a term's place is. remark: what the words say besides.
+        """Where the place of a term is.
 
-        Raises AnatomicalEmbeddingError for a name that is no term.
+        Raises AnatomicalEmbeddingError for a name that no term has.
         """
-        found = dataclasses.replace(self._place(name, qualifier, negated), remark=remark)
+        found = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
         if found.point_ras is None or name not in OTHER_SEX:
             return found
-        own, other = (self._place(lead).probability_there for lead in OTHER_SEX[name])
-        share = own / (own + other) if own > 0 and other > 0 else _EITHER
-        chance = found.probability * share
+        leads = [self._place(lead) for lead in OTHER_SEX[name]]
+        own, other = (0.0 if lead.point_ras is None else lead.probability for lead in leads)
+        chance = found.probability * (own / (own + other) if own > 0 and other > 0 else _EITHER)
         remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
         status = found.status if chance >= _LIKELY else UNCERTAIN
         return dataclasses.replace(found, status=status, probability=chance, remark=remark)
 
-    def _place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False) -> Place:
+    def _place(self, name: str, qualifier: Qualifier | None = None) -> Place:
         term = self._terms[name]
         field, frame = self._field(name), self._frame.field(name)
-        title = term.title
+        title, alone = term.title, qualifier is None
         if qualifier is not None:
-            field = qualify(self.grid, field, qualifier, term.side, self._field)
-            frame = qualify(self._frame.grid, frame, qualifier, term.side, self._frame.field)
+            field = qualify(self.grid, field, qualifier, term.side)
+            frame = qualify(self._frame.grid, frame, qualifier, term.side)
             title = f"{qualifier.text} {title}"
         share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
-        read = qualifier is None and self._of_atlas(name) is not None
-        largest = float(self._field_alone(name).values.max()) if read else 0.0
-        level = None if self._spine is None or qualifier is not None else numbered_place(self._spine, name)
+        from_atlas = alone and self._occupancy(name) is not None
+        largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
+        level = numbered_place(self._spine, name) if alone and self._spine is not None else None
         beyond = level is not None and level.share == 0 and largest >= _SEEN_BEYOND
         if level is not None and not beyond:
             share, point, chance = level.share, level.point_ras, level.chance
             if point is not None and term.tissue == "bone":
                 point = self._bone_near(field, point)
-        if point is not None and qualifier is None and term.tissue == "bone":
+        if point is not None and alone and term.tissue == "bone":
             point = self._firmest(point)
-        if point is not None and read and level is None:
-            point = self._between_cells(name, point)
-        sure = surety(term.recipe) if term.recipe and not read and level is None and qualifier is None else None
-        if read:
+        sure = surety(term.recipe) if term.recipe and alone and not from_atlas and level is None else None
+        if from_atlas:
             chance = float(np.interp(chance, _CHANCE, _RIGHT))
         else:
             chance = _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
         seen = beyond or (level is None and largest >= _SEEN)
         region = self._blurred(field)
         if (share <= _OUTSIDE_SHARE and not seen) or point is None:
-            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid, negated)
+            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid)
         status = INSIDE if share >= _INSIDE_SHARE and not beyond else PARTLY
         side, levels = "" if status == INSIDE else side, self._doubtful_levels(name, point)
         if levels:
             status, chance = UNCERTAIN, min(chance, _EITHER)
         elif sure is not None and chance < _UNSURE:
             status, side = UNCERTAIN, ""
-        return Place(name, title, status, side, chance, point, region, self.grid, negated, levels)
+        return Place(name, title, status, side, chance, point, region, self.grid, levels=levels)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:
-        """What lies at a point (3,) RAS mm, the likeliest first. Raises PointsError for a point outside the scan."""
+        """The places that a point (3,) RAS mm lies in, the likeliest first.
+
+        Raises PointsError for a point outside the scan.
+        """
         point = as_points(point_ras)[0]
         if not self.embedding.contains(point[None])[0]:
             shown = ", ".join(f"{x:g}" for x in np.round(point, 1))
@@ -203,14 +199,12 @@ class PlaceFinder:
         found = []
         for name, occupancy in self._atlas.occupancies.items():
             term = self._terms.by_name.get(name)
-            at = index - occupancy.first
-            if term is None or (at < 0).any() or (at >= occupancy.share.shape[::-1]).any():
+            if term is None or not self.grid.tissue[k, j, i]:
                 continue
-            if occupancy.share[at[2], at[1], at[0]] < 255 * _NAMED or not self.grid.tissue[k, j, i]:
+            if _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED:
                 continue
-            chance = _value_at(self._field(name), (i, j, k))
+            chance = _value_at(self._field(name), (i, j, k)) * (_EITHER if name in OTHER_SEX else 1.0)
             if chance >= _NAMED:
-                chance *= _EITHER if name in OTHER_SEX else 1.0
                 found.append(Named(name, term.title, round(_TRUST * chance, 3)))
         parents = {n for each in found for n in self._terms.ancestors(each.name)}
         found.sort(key=lambda each: (each.probability < 0.3, each.name in parents, -each.probability))
@@ -237,56 +231,52 @@ class PlaceFinder:
         return find_ribs(self.grid, self._atlas, self._spine)
 
     def _field(self, name: str) -> Field:
+        """The chance of each cell to be in a place."""
         if name not in self._fields:
-            self._fields[name] = self.grid.trimmed(self._made(name))
+            made = self._from_recipe(name) if self._occupancy(name) is None else self._among_others(name)
+            self._fields[name] = self.grid.trimmed(made)
         return self._fields[name]
 
-    def _made(self, name: str) -> Field:
+    def _among_others(self, name: str) -> Field:
+        """Of a structure of the atlas, which shares each cell with the structures that exclude it."""
+        alone = self._field_alone(name)
+        if name not in self._terms.by_name or self.grid.hu is None:  # in a cohort, reading all takes too long
+            return alone
+        wholes = self._terms.ancestors(name)
+        sharing = [n for n in self._excluding if n in wholes or name in self._terms.ancestors(n)]
+        return among_others(self.grid, alone, self._odds, [self._field_alone(n) for n in sharing])
+
+    @cached_property
+    def _excluding(self) -> list[str]:
+        """Names of the atlas that are places of their own."""
+        return [n for n in sorted(self._atlas.occupancies) if n in self._terms.by_name and self._occupancy(n)]
+
+    @cached_property
+    def _odds(self) -> Field:
+        return total_odds(self.grid, [self._field_alone(name) for name in self._excluding])
+
+    def _field_alone(self, name: str) -> Field:
+        """Of a structure of the atlas, against all that is not it."""
+        if name not in self._alone:
+            self._alone[name] = self.grid.trimmed(self._from_atlas(name, self._atlas.occupancies[name]))
+        return self._alone[name]
+
+    def _from_recipe(self, name: str) -> Field:
         term = self._terms.by_name.get(name)
-        if self._of_atlas(name) is not None:
-            alone = self._field_alone(name)
-            if term is None or self.grid.hu is None:  # reading all others takes a second, too long for each of a cohort
-                return alone
-            sharing = [self._field_alone(n) for n in sharing_places(self._atlas, name) if n in self._excluding]
-            return among_others(self.grid, alone, self._odds, sharing)
-        tissue = "any" if term is None else term.tissue
         if name.startswith("disc_") and self._spine is not None:
             level = numbered_place(self._spine, name)
             if level.point_ras is not None:
                 return blob(self.grid, level.point_ras, _DISC_MM)
         if term is None or not term.recipe:
             return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
-        field = cook(term.recipe, self.grid, self._field, term.side)
-        if self.grid.hu is None or term.recipe.split()[0] in ("part", "union", "half", "edge"):
+        field = field_by_recipe(term.recipe, self.grid, self._field, term.side)
+        if self.grid.hu is None or term.recipe.split()[0] in ("part", "union"):
             return field
-        likely = 0.05 + 0.95 * tissue_likelihood(self.grid.hu[self.grid.crop(field)], tissue)
+        likely = 0.05 + 0.95 * tissue_likelihood(self.grid.hu[self.grid.crop(field)], term.tissue)
         return self.grid.with_values(field, field.values * likely)
 
-    @cached_property
-    def _excluding(self) -> set[str]:
-        """Names of the atlas that are places of their own."""
-        return {name for name in self._atlas.occupancies if name in self._terms.by_name and self._of_atlas(name)}
-
-    @cached_property
-    def _odds(self) -> Field:
-        return total_odds(self.grid, [self._field_alone(name) for name in sorted(self._excluding)])
-
-    def _field_alone(self, name: str) -> Field:
-        """Of a structure of the atlas, against all that is not it."""
-        if name not in self._alone:
-            self._alone[name] = self.grid.trimmed(sharpened(self.grid, self._gathered(name)))
-        return self._alone[name]
-
-    def _gathered(self, name: str) -> Evidence:
-        """What the scan says of a structure of the atlas."""
-        if name not in self._evidence:
-            share, tissue = self._share(name, self._atlas.occupancies[name]), self._tissue(name)
-            alike = self._field_alone(_AORTA) if tissue == "artery" else None
-            self._evidence[name] = gather(self.grid, share, tissue, alike)
-        return self._evidence[name]
-
-    def _share(self, name: str, occupancy: Occupancy) -> Field:
-        """The atlas's share of a structure, weighed by all but CT numbers."""
+    def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
+        """The share of the atlas, weighed by ribs, spine, descriptors and CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
@@ -295,14 +285,12 @@ class PlaceFinder:
             prior = between_bounds(self.grid, prior, self._spine, name[10:])
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
             prior = weighed(self.grid, prior, self.embedding, occupancy.discriminant)
-        return prior
-
-    def _tissue(self, name: str) -> str:
         term = self._terms.by_name.get(name)
-        return "any" if term is None else term.tissue
+        tissue = "any" if term is None else term.tissue
+        return sharpened(self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None)
 
-    def _of_atlas(self, name: str) -> Occupancy | None:
-        """Where the atlas has a place that is read from it."""
+    def _occupancy(self, name: str) -> Occupancy | None:
+        """Of a place that is read from the atlas."""
         occupancy = self._atlas.occupancies.get(name)
         used = occupancy is not None and uses_atlas(self._terms.by_name.get(name), occupancy.real)
         return occupancy if used else None
@@ -313,7 +301,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """What this patient's coordinates along the body lack, at a rib or vertebra, to be the usual ones, mm."""
+        """mm to add to this patient's coordinates along the body, at a rib or vertebra, to make them usual."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):
@@ -327,24 +315,16 @@ class PlaceFinder:
         for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
             occupancy = self._atlas.occupancies.get(other)
             if occupancy is not None:
-                total = total + self.grid.taken(read_occupancy(self.grid, occupancy, self._shift(other), True), prior)
+                total = total + self.grid.values_over(
+                    read_occupancy(self.grid, occupancy, self._shift(other), True), prior
+                )
         return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
         """The likeliest place (3,) RAS mm of a vertebra near the spine's middle, which may run next to its body."""
         away = sum(np.square(self.grid.position(field, axis) - point[axis]) for axis in range(3))
-        near = self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2)))
-        found, _ = self._best_point(near)
+        found, _ = self._best_point(self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2))))
         return point if found is None else found
-
-    def _between_cells(self, name: str, point: np.ndarray) -> np.ndarray:
-        """The point (3,) RAS mm of a structure of the atlas: of a small one, from what the parts of cells say."""
-        tissue = self._tissue(name)
-        if self.grid.fine_hu is None or tissue == "bone" or self._atlas.occupancies[name].volume_ml > _SMALL_ML:
-            return point
-        others = self._excluding - {name, *sharing_places(self._atlas, name)}
-        evidence = [self._gathered(other) for other in sorted(others)]
-        return fine_point(self.grid, point, self._gathered(name), evidence, tissue in _THIN)
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
         """The firmest bone (3,) RAS mm within a cell of a place; thin bones do not fill the cell that they lie in."""
@@ -357,8 +337,7 @@ class PlaceFinder:
         hu = self.grid.fine_hu[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
         if not hu.size:  # a level of the spine beyond the grid
             return point
-        places = np.stack(np.indices(hu.shape)[::-1], axis=-1)  # k, j, i -> i, j, k
-        places = first + step * (places + low)
+        places = first + step * (np.stack(np.indices(hu.shape)[::-1], axis=-1) + low)
         square = np.square(places - point).sum(axis=-1)
         firmness = np.where(square <= _CELL_MM**2, hu.clip(-200, 700) - _FIRMER_HU * square, -np.inf)
         return places[np.unravel_index(int(firmness.argmax()), hu.shape)]
@@ -373,8 +352,8 @@ class PlaceFinder:
         return point, float(np.clip((smooth[k, j, i] + field.values[k, j, i]) / 2, 0, 1))
 
 
-def _value_at(field: Field, cell: tuple[int, int, int]) -> float:
-    i, j, k = (n - f for n, f in zip(cell, field.first, strict=True))
+def _value_at(field: Field, cell: tuple[int, int, int] | np.ndarray) -> float:
+    i, j, k = (int(n - f) for n, f in zip(cell, field.first, strict=True))
     size = field.values.shape
     inside = 0 <= k < size[0] and 0 <= j < size[1] and 0 <= i < size[2]
     return float(field.values[k, j, i]) if inside else 0.0

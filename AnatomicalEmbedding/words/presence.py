@@ -1,4 +1,4 @@
-"""How much of a place lies in a scan: the body frame's cells, laid on the scan and beyond its borders."""
+"""Share of a place that lies in a scan, by the body frame's cells in the space of the scan."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..anatomy.terms import Term, load_terms
 from ..embedding.coverage import body_points, robust_affine
 from ..embedding.map import EmbeddingMap
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
-from .derived_places import cook
+from .derived_places import field_by_recipe
 from .grid_weights import Field, Grid
 from .occupancy import faded
 from .scan_grid import make_frame_grid
 
-_EVERY = 3  # cells of the frame of which one is laid on the scan
+_EVERY = 3  # one cell of so many of the frame is placed in the scan
 _BLOCK = 2  # cells of the map whose mean says where the frame's cells are
-_MOST_BLOCKS = 2000
+_BLOCKS_LIMIT = 2000
 _DIRECTIONS = ("left", "right", "posterior", "anterior", "inferior", "superior")
 _CHUNK = 8192
 
@@ -32,37 +32,33 @@ class FrameFields:
         self._fields: dict[str, Field] = {}
 
     def field(self, name: str) -> Field:
-        """Of a place; all zero where nothing is known of it."""
+        """The field of a place; zero everywhere where neither the atlas nor a recipe has it."""
         if name not in self._fields:
-            term = load_terms().by_name.get(name)
-            self._fields[name] = self._made(name, term)
+            self._fields[name] = self._read(name)
         return self._fields[name]
 
-    def _made(self, name: str, term: Term | None) -> Field:
-        found = self._atlas.occupancies.get(name)
+    def _read(self, name: str) -> Field:
+        term, found = load_terms().by_name.get(name), self._atlas.occupancies.get(name)
         if found is not None and uses_atlas(term, found.real):
             return Field(found.first, found.share.astype(np.float32) / 255)
         if term is None or not term.recipe:
             return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
-        return cook(term.recipe, self.grid, self.field, term.side)
-
-    def names(self) -> list[str]:
-        return sorted(self._atlas.occupancies)
+        return field_by_recipe(term.recipe, self.grid, self.field, term.side)
 
 
 def uses_atlas(term: Term | None, real: int) -> bool:
-    """Is a place read from the atlas? One with a recipe only where enough patients show it."""
+    """Whether a place is read from the atlas: one with a recipe only where three real patients show it."""
     return term is None or not term.recipe or real >= 3
 
 
 @lru_cache(maxsize=2)
 def frame_fields(atlas: Atlas) -> FrameFields:
-    """Shared by all scans."""
+    """The fields of an atlas, shared by all scans."""
     return FrameFields(atlas)
 
 
 class Presence:
-    """The frame's cells as they lie about one scan; only those are laid on it that are asked about."""
+    """Places of the body frame in the space of one scan, also beyond its borders."""
 
     def __init__(self, embedding: EmbeddingMap) -> None:
         ras, body = body_points(embedding)
@@ -74,8 +70,8 @@ class Presence:
         self._half_squares = self._blocks.square().sum(1) / 2
         self._bounds = _bounds(embedding)
 
-    def _laid(self, places: np.ndarray) -> np.ndarray:
-        """Where places (n, 3) of the frame lie about the scan, (n, 3) RAS mm."""
+    def _to_ras(self, places: np.ndarray) -> np.ndarray:
+        """RAS mm (n, 3) in the scan of places (n, 3) of the frame."""
         wanted = torch.from_numpy(places - self._middle).float()
         nearest = torch.cat(
             [torch.addmm(self._half_squares, part, self._blocks.T, alpha=-1).argmin(1) for part in wanted.split(_CHUNK)]
@@ -83,9 +79,9 @@ class Presence:
         return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
-        """How much (0..1) of a field of the frame lies in the scan, and on which side of the scan the rest lies.
+        """The share (0..1) of a field of the frame that lies in the scan, and the side of the scan where the rest lies.
 
-        shift_mm: what this patient's coordinates along the body lack there to be the usual ones. fading: see `faded`.
+        shift_mm: to add to this patient's coordinates along the body there to make them usual. fading: see `faded`.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):
@@ -101,7 +97,7 @@ class Presence:
         ]
         flat, of = np.unique(np.ravel_multi_index(at, SHAPE), return_inverse=True)
         index = np.stack(np.unravel_index(flat, SHAPE)[::-1], axis=1)
-        laid = self._laid(LOW_MM + STEP_MM * _EVERY * index)
+        laid = self._to_ras(LOW_MM + STEP_MM * _EVERY * index)
         inside = self._embedding.contains(laid)[of]
         laid = laid[of]
         total = weight.sum()
@@ -123,7 +119,7 @@ def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple
     means = [
         np.stack([np.bincount(of, values[:, axis]) / count for axis in range(3)], axis=1) for values in (ras, body)
     ]
-    every = -(-len(count) // _MOST_BLOCKS)
+    every = -(-len(count) // _BLOCKS_LIMIT)
     return means[0][::every], means[1][::every]
 
 

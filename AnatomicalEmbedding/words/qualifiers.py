@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Qualifier:
-    """kind: "zone" (detail: one or two values of `ZONES`), "between" (detail: the other place), or a relation: "above",
-    "below", "before", "behind", "medial", "lateral", "left_of", "right_of", "around", "inside".
+    """kind: "zone" (detail: one or two values of `ZONES`), or a relation: "above", "below", "before", "behind",
+    "medial", "lateral" or "around".
     """
 
     kind: str
@@ -19,11 +19,8 @@ class Qualifier:
         """In words, before the name of the place."""
         if self.kind == "zone":
             return f"{self.detail} part of"
-        if self.kind == "between":
-            return f"between {self.detail.replace('_', ' ')} and"
-        return {"before": "anterior to", "behind": "posterior to", "left_of": "left of", "right_of": "right of"}.get(
-            self.kind, f"{self.kind} to" if self.kind in ("medial", "lateral") else self.kind
-        )
+        said = {"before": "anterior to", "behind": "posterior to", "medial": "medial to", "lateral": "lateral to"}
+        return said.get(self.kind, self.kind)
 
 
 ZONES = {
@@ -73,11 +70,4 @@ RELATIONS: dict[tuple[str, ...], str] = {
     ("around",): "around",
     ("surrounding",): "around",
     ("abutting",): "around",
-    ("between",): "between",
 }
-PREFIXES = {
-    "peri": "around", "para": "around", "juxta": "around", "circum": "around",
-    "retro": "behind", "post": "behind", "pre": "before", "ante": "before",
-    "supra": "above", "epi": "above", "infra": "below", "sub": "below",
-    "inter": "inside", "intra": "inside", "endo": "inside", "trans": "inside",
-}  # fmt: skip

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from pydicom import Dataset
 
 _DICOM_AT = 128
-_MOST_BYTES = 4_000_000
+_BYTES_LIMIT = 4_000_000
 
 
 def read_report(path: str | Path) -> str:
-    """The text of a report. Raises AnatomicalEmbeddingError for a file that is missing, too large or no report."""
+    """Read the text of a report. Raises AnatomicalEmbeddingError for a missing, too large or damaged file."""
     path = Path(path)
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _BYTES_LIMIT:
             raise AnatomicalEmbeddingError(f"{path}: is too large for a report; give the text of one report.")
         content = path.read_bytes()
     except FileNotFoundError:
@@ -40,9 +40,7 @@ def _sr_text(path: Path) -> str:
     try:
         import pydicom
     except ImportError:
-        raise AnatomicalEmbeddingError(
-            f'{path}: reading DICOM needs pydicom; run: pip install "AnatomicalEmbedding[followup]".'
-        ) from None
+        raise AnatomicalEmbeddingError(f"{path}: reading DICOM needs pydicom; run: pip install pydicom.") from None
     try:
         document = pydicom.dcmread(path, stop_before_pixels=True)
         pieces = list(_texts(document))

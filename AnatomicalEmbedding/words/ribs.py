@@ -1,4 +1,4 @@
-"""Which rib is which: bone followed from the vertebra that each rib begins at.
+"""Numbers the ribs: bone is followed from the vertebra that each rib begins at.
 
 At the chest wall a coordinate is off by as much as the next rib is away; next to the spine the levels are known. Bone
 there is numbered by the vertebrae in one ordered sequence, and each number follows its rib through connected bone.
@@ -21,7 +21,7 @@ from .occupancy import faded
 from .rib_pieces import FEWEST, ONE_RIB_MM, RIBS, SECTORS, BoneOfHalf, number_pieces
 from .spine import Spine
 
-_BONE_HU, _FIRM_HU = 130.0, 160.0  # mean of a cell; ribs touch less in firm bone
+_BONE_HU = 130.0  # mean of a cell
 _REACH = 3  # cells of the atlas around the places of ribs
 _VERTEBRA_MM = (30.0, 45.0)  # bone nearer to the side of the spine's middle, and less far ahead of it, is a vertebra
 _BEGIN_MM = (34.0, 46.0)  # from the spine's middle to the side, where ribs can be counted
@@ -35,8 +35,7 @@ _ERROR_MM, _COMMON_MM = 5.0, 5.0  # of that height: of one rib, and of all ribs 
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
 _PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone by height; of the lower peak, between two ribs
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # a coordinate's error may change so much along a rib, and how fast it is learnt
-_FARTHEST_MM = 40.0  # by coordinate, of a rib
-_SKIN = 2  # cells of less firm bone around a rib
+_FARTHEST_MM = 40.0  # of a rib's coordinates from the usual ones
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # bone's neighbours lie nearer, in the largest step between cells
@@ -52,7 +51,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Of `rib_SIDE_NUMBER`: large in its bone, most where the atlas has it (`usual`); None where none was found."""
+        """The prior of `rib_SIDE_NUMBER`: large in its bone, most where the atlas has it (`usual`), or None."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < FEWEST:
@@ -65,7 +64,7 @@ class Ribs:
             near = near[((near >= 0) & (near < box.values.shape[::-1])).all(axis=1)]
             box.values[near[:, 2], near[:, 1], near[:, 0]] = _SURE * _NEXT_TO
         box.values[at[:, 2], at[:, 1], at[:, 0]] = _SURE
-        expected = grid.taken(usual, box)
+        expected = grid.values_over(usual, box)
         expected = np.minimum(expected / max(float(expected[at[:, 2], at[:, 1], at[:, 0]].max()), 0.05), 1)
         values = box.values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
         others = self.index[~own] - box.first
@@ -93,32 +92,29 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
         return None
     side = (aside > 0).astype(int)
     begins = (np.abs(aside) > _BEGIN_MM[0]) & (np.abs(aside) < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
-    firm = grid.hu[tuple(index[:, ::-1].T)] > _FIRM_HU
     shift = np.stack([faded(spine.shift_of(f"T{max(n, 1)}"), body[:, 1]) for n in range(RIBS + 1)], axis=1)
     number = np.full(len(index), -1)
     for half in (0, 1):
         of = np.flatnonzero(side == half)
         height, error = place[of, 2], body[of, 2, None] - _heights_at(usual.heights[half], body[of])
-        found = _begun(height, begins[of], spine)
-        found[firm[of]] = _followed(index[of][firm[of]], found[firm[of]], error[firm[of]], grid.shape)
-        found = _followed(index[of], found, error, grid.shape, _SKIN)
+        found = _followed(index[of], _begun(height, begins[of], spine), error, grid.shape)
         bone = BoneOfHalf(index[of], height, _sectors(body[of]), error + shift[of], among[of])
         number[of] = _plausible(number_pieces(bone, found, grid.shape), bone.error)
     return Ribs(index, side, number)
 
 
 def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Numbers without those of ribs whose coordinates say something else by far."""
+    """Numbers (n,) without the ribs whose coordinates are far from the usual ones. error: (n, 13) mm."""
     number = number.copy()
     for each in range(1, RIBS + 1):
         of = number == each
-        if not np.abs(_known_median(error[of, each])) < _FARTHEST_MM:
+        if not abs(_known_median(error[of, each])) < _FARTHEST_MM:
             number[of] = 0
     return number
 
 
 def _known_median(values: np.ndarray) -> float:
-    """Of those that are not NaN; NaN where there are none."""
+    """Median of the values that are not NaN, or NaN."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else np.nan
 
@@ -215,7 +211,7 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """The rib, or 0 for none, that begins at each of some heights (mm, falling); -1 for bone of no known level."""
+    """The rib that begins at each of some heights (mm, falling); 0 for no rib, -1 for bone of no known level."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):
@@ -252,13 +248,11 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
     return float(cost[-1, -1]), pairs
 
 
-def _followed(
-    index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int], most: int = 10_000
-) -> np.ndarray:
+def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Numbers passed on, cell by cell, to connected cells without one (-1); the nearest along the bone wins.
 
-    error: (n, 13) what each cell's coordinate along the body lies above the usual one of each rib there, mm. It changes
-    slowly along a rib and jumps where ribs touch. most: steps.
+    error: (n, 13) mm that each cell's coordinate along the body lies above the usual one of each rib there. It changes
+    slowly along a rib and jumps where ribs touch.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     at = index[:, ::-1] + 1
@@ -268,18 +262,15 @@ def _followed(
     for each in np.unique(number[front]):
         begin = front[number[front] == each]
         learnt[begin] = np.nan_to_num(_known_median(error[begin, each]))
-    while len(front) and most:
-        most -= 1
+    while len(front):
         near = row[tuple((at[front][:, None] + _TOUCHING).reshape(-1, 3).T)]
         source = np.repeat(front, len(_TOUCHING))
         free = (near >= 0) & (number[near] < 0)
-        near, source = near[free], source[free]
-        near, first = np.unique(near, return_index=True)
-        source = source[first]
+        near, first = np.unique(near[free], return_index=True)
+        source = source[free][first]
         change = np.nan_to_num(error[near, number[source]] - learnt[source])
         kept = np.abs(change) < _DRIFT_MM
-        near, source, change = near[kept], source[kept], change[kept]
-        number[near] = number[source]
-        learnt[near] = learnt[source] + _DRIFT_SHARE * change
-        front = near
+        front, source = near[kept], source[kept]
+        number[front] = number[source]
+        learnt[front] = learnt[source] + _DRIFT_SHARE * change[kept]
     return number

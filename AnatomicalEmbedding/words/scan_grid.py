@@ -14,7 +14,7 @@ from .atlas import LOW_MM, SHAPE, STEP_MM
 from .grid_weights import Grid
 
 FINE_MM = 4.0
-_MOST_CELLS = 3_000_000
+_CELLS_LIMIT = 3_000_000
 _BODY_SHARE = 0.4
 
 
@@ -26,7 +26,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
     if not len(embedding.body_index):
         raise MapError(f"{name}: holds no body, so nothing can be found in it.")
     parts = np.maximum(np.rint(embedding.cell_mm / FINE_MM), 1).astype(int)
-    while np.prod(parts) * embedding.body.numel() > _MOST_CELLS and (parts > 1).any():
+    while np.prod(parts) * embedding.body.numel() > _CELLS_LIMIT and (parts > 1).any():
         parts = np.maximum(parts - 1, 1)
     step = embedding.cell_mm / parts
     shape = tuple(int(n * p) for n, p in zip(embedding.body.shape, parts[::-1], strict=True))

@@ -1,4 +1,4 @@
-"""Which vertebra is which: the boundaries between all vertebrae laid on the spine of a scan at once.
+"""Numbers the vertebrae: the boundaries between all of them are fitted to the spine of a scan at once.
 
 Coordinates say where in the body a height is within about a vertebra; discs say where boundaries are, not which. An
 ordered sequence of all boundaries, also of those beyond the scan, is fitted to both by dynamic programming: each
@@ -21,46 +21,16 @@ from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # along the spine
 _NEAR_MM = 8.0  # of the usual course of the spine in the body frame
-_MOVE_MM = 12.0  # of its course, to bone
-_RADIUS_MM = 9.0  # of the discs that are looked at
+_MOVE_MM, _BONE_HU = 12.0, 250.0  # of its course, to bone
+_RADIUS_MM = 9.0  # of a disc, in which CT numbers are read
 _END_PLATE_MM = (4.5, 6.0)  # from a disc's middle
 _BLUR_MM = 1.5
+_BEHIND_MM = 16.0  # from the middle of a vertebra's body to its arch
 # Usual height of a vertebra with its disc, mm, and the error of a coordinate along the spine there, mm: medians and
 # spreads over the label maps of the atlas, rounded.
-_BEHIND_MM = 16.0  # from the middle of a vertebra's body to its arch
-_HEIGHT_MM = dict(
-    zip(
-        VERTEBRAE,
-        (
-            14,
-            17,
-            17,
-            16,
-            16,
-            16.5,
-            18,
-            20,
-            22,
-            23,
-            23.5,
-            24,
-            24.5,
-            25,
-            25,
-            26,
-            27.5,
-            29,
-            31,
-            33,
-            34,
-            34.5,
-            34.5,
-            33,
-            30,
-        ),
-        strict=True,
-    )
-)
+_HEIGHT_MM = dict(zip(VERTEBRAE, (
+    14, 17, 17, 16, 16, 16.5, 18, 20, 22, 23, 23.5, 24, 24.5, 25, 25, 26, 27.5, 29, 31, 33, 34, 34.5, 34.5, 33, 30,
+), strict=True))  # fmt: skip
 _COORDINATE_MM = dict(
     zip(VERTEBRAE, (*[11] * 7, *[14] * 4, *[17] * 4, *[20] * 3, *[22] * 3, 19, 15, 11, 9), strict=True)
 )
@@ -70,7 +40,6 @@ _SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # of patients
 _DISC_WORTH = 2.0
 _DISC_LIMIT = 2.0
 _CORRELATED = 4.0  # boundaries whose coordinates err alike
-_BONE_HU = 250.0
 _FEWEST_SLICES = 6
 _LEAST_SHOWN_MM = 5.0  # of a vertebra at the scan's end
 
@@ -322,7 +291,7 @@ def _fitted(
 
 
 def _steadied(shift: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Shifts of the vertebrae, those of cut ones as of the nearest whole one."""
+    """Shifts of the vertebrae; a cut vertebra has the shift of the nearest whole one."""
     held = np.flatnonzero(whole)
     if not len(held):
         return shift
@@ -340,7 +309,7 @@ def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
-    """Distances to the next boundary, in places, and what each costs."""
+    """Distances to the next boundary, in places, and the cost of each."""
     places = np.arange(max(int(0.7 * usual / _STEP_MM), 1), int(1.35 * usual / _STEP_MM) + 2)
     return places, np.square((places * _STEP_MM - usual) / (_SPACING_SHARE * usual)) / 2
 

@@ -67,7 +67,7 @@ def split_sentences(text: str) -> list[Span]:
 
 
 def _stripped(text: str, start: int, end: int) -> list[Span]:
-    """The span without space at its ends, or none."""
+    """The span without space at its ends, or no span."""
     piece = text[start:end]
     plain = piece.strip()
     first = start + len(piece) - len(piece.lstrip())

@@ -1,6 +1,6 @@
-"""`anatemb evaluate` with other methods measured as well, and on the lesion pairs of Deep Lesion Tracker (DLT).
+"""`anatemb evaluate` with other methods measured as well; needs the extra `bench`.
 
-Every option of `anatemb evaluate landmarks`, `boxes` and `registration` can be given. Needs the extra `bench`.
+Every option of `anatemb evaluate landmarks` and `boxes` can be given.
 """
 
 import argparse
@@ -8,72 +8,60 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from comparison.dlt import match_images, read_pairs, score_predictions
-from comparison.peers import (
-    BODY_CENTRE,
-    ELASTIX_AFFINE,
-    PEERS,
-    REGISTRATION_PEERS,
-    make_peers,
-    peer_boxes,
-)  # fmt: skip
+from comparison.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS, REGISTRATION_PEERS, make_peers, peer_boxes
+from evaluations.registration import RegistrationMatcher, evaluate_registration
 
-from AnatomicalEmbedding.cli import evaluate
 from AnatomicalEmbedding.cli.console import complete, open_model, progress_bar
-from AnatomicalEmbedding.cli.main import build_parser
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.scan.sources import distinct_names
+from AnatomicalEmbedding.cli.evaluate import finish, run_boxes, run_landmarks
+from AnatomicalEmbedding.cli.main import build_parser, run_command
+from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher
+from AnatomicalEmbedding.matching import EFFORTS
+from AnatomicalEmbedding.registration import KINDS
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one comparison; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("landmarks", "boxes", "registration", "dlt"))
+    parser.add_argument("kind", choices=("landmarks", "boxes", "registration"))
     parser.add_argument(
         "--peers", choices=("all", "fast"), default="all", help="fast: without elastix B-spline, SyN and ConvexAdam"
     )
+    parser.add_argument("--each-effort", action="store_true", help="landmarks: also the other efforts of matching")
     own, further = parser.parse_known_args(arguments)
+    if own.kind == "registration":
+        options = _registration_parser().parse_args(further)
+    else:
+        options = build_parser().parse_args(["evaluate", own.kind, *further])
+    options.run = lambda given: _run(own, given)
+    return run_command(options)
+
+
+def _run(own: argparse.Namespace, options: argparse.Namespace) -> None:
     fast = own.peers == "fast"
-    try:
-        if own.what == "dlt":
-            options = _dlt_parser().parse_args(further)
-            options.run(options)
-            return 0
-        options = build_parser().parse_args(["evaluate", own.what, *further])
-        if own.what == "landmarks":
-            evaluate.run_landmarks(options, *make_peers((BODY_CENTRE, ELASTIX_AFFINE) if fast else PEERS))
-        elif own.what == "boxes":
-            evaluate.run_boxes(options, peer_boxes())
-        else:
-            evaluate.run_registration(options, *make_peers((ELASTIX_AFFINE,) if fast else REGISTRATION_PEERS))
-    except AnatomicalEmbeddingError as error:
-        print(f"compare: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _dlt_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="compare.py dlt")
-    parser.add_argument("truth", type=Path, metavar="FILE", help="DLT's test.json or valid.json (not shipped)")
-    parser.add_argument("--predictions", type=Path, action="append", default=[], metavar="FILE", help="as DLTMix.json")
-    parser.add_argument("--images", type=Path, metavar="DIR", help="DeepLesion's scans as NIfTI, to be matched here")
-    parser.add_argument("--effort", choices=("coordinates", "fast", "standard", "thorough"), default="standard")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
-    complete(parser, _run_dlt)
-    return parser
-
-
-def _run_dlt(options: argparse.Namespace) -> None:
-    truth = read_pairs(options.truth)
-    names = distinct_names(options.predictions)
-    found = {name: read_pairs(path) for name, path in zip(names, options.predictions, strict=True)}
-    if options.images is not None:
+    if own.kind == "boxes":
+        run_boxes(options, peer_boxes())
+    elif own.kind == "landmarks":
+        peers, notes = make_peers((BODY_CENTRE, ELASTIX_AFFINE) if fast else PEERS)
+        if own.each_effort:
+            maps = EmbeddingMatcher(open_model(options), options.effort)
+            peers |= {f"ours, {effort}": maps.with_effort(effort) for effort in EFFORTS if effort != options.effort}
+        run_landmarks(options, peers, notes)
+    else:
+        peers, notes = make_peers((ELASTIX_AFFINE,) if fast else REGISTRATION_PEERS)
         model = open_model(options)
+        maps = EmbeddingMatcher(model)
+        methods = {f"ours, {kind}": RegistrationMatcher(maps, kind, model.device) for kind in KINDS} | peers
         with progress_bar("pairs", options.json) as progress:
-            found[f"{model.name}, {options.effort}"] = match_images(
-                truth, options.images, model, options.effort, progress
-            )
-    evaluate.finish(score_predictions(truth, found), options)
+            finish(evaluate_registration(load_cases(options.folder), methods, progress, notes), options)
+
+
+def _registration_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="compare.py registration")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
+    complete(parser, _run)
+    return parser
 
 
 if __name__ == "__main__":

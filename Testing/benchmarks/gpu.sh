@@ -32,7 +32,7 @@ train)
         --workers "$(nproc)" "$@"
     cp "$KEEP/run/weights.safetensors" "$KEEP/run/loss.csv" "$OUT/"
     anatemb evaluate landmarks "$KEEP/dev" --model "$OUT/weights.safetensors" | tee "$OUT/landmarks.txt"
-    anatemb evaluate phantoms --model "$OUT/weights.safetensors" | tee "$OUT/phantoms.txt"
+    python3 Testing/benchmarks/evaluate.py phantoms --model "$OUT/weights.safetensors" | tee "$OUT/phantoms.txt"
     python3 Testing/benchmarks/speed.py | tee "$OUT/speed.txt"
     python3 Testing/benchmarks/training.py --steps 40 | tee "$OUT/training.txt"
     ;;

@@ -1,4 +1,4 @@
-"""Images of label maps, written as a folder of labelled scans for `anatemb calibrate` and `anatemb structures build`.
+"""Images of label maps, written as a folder of labelled scans for `anatemb calibrate` and `anatemb structures`.
 
 python Testing/benchmarks/label_images.py LABELMAPS -o FOLDER [--every 6] [--seed 77]
 """

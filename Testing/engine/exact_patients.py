@@ -6,7 +6,7 @@ import torch
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import transform_points
-from AnatomicalEmbedding.words.atlas_building import LabelledBody
+from AnatomicalEmbedding.words.atlas_building import SampledBody
 from AnatomicalEmbedding.words.organ_parts import whole_name
 
 SPACING = (4.0, 4.0, 4.0)
@@ -45,8 +45,8 @@ def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
     )
 
 
-def labelled(phantom) -> LabelledBody:
+def labelled(phantom) -> SampledBody:
     k, j, i = np.nonzero(phantom.labels)
     body = phantom.to_body(transform_points(phantom.volume.ijk_to_ras, np.stack([i, j, k], axis=1)))
     names = {value: whole_name(name) for value, name in phantom.label_names.items() if name not in SPREAD}
-    return LabelledBody(phantom.volume.name, body, phantom.labels[k, j, i], names, frozenset(), "real")
+    return SampledBody(phantom.volume.name, body, phantom.labels[k, j, i], names, "real")

@@ -2,10 +2,9 @@
 
 import json
 
-import numpy as np
 import pytest
-import SimpleITK as sitk
 
+from AnatomicalEmbedding.anatomy.codes import code_of, name_of_code
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, canonical_name, choose_names, known_name, spelling_key
 from AnatomicalEmbedding.anatomy.terms import load_terms
 from AnatomicalEmbedding.embedding.inference import load_model
@@ -54,6 +53,36 @@ def test_every_term_is_its_own_name_in_all_the_usual_spellings():
     assert {f"vertebrae_{level}" for level in VERTEBRAE} <= load_terms().by_name.keys()
 
 
+@pytest.mark.parametrize(
+    ("label", "value", "meaning"),
+    [
+        ("kidney_left", "64033007", "Kidney"),
+        ("left kidney", "64033007", "Kidney"),
+        ("Kidney", "64033007", "Kidney"),
+        ("pelvis", "816092008", "Pelvis"),
+        ("chest", "816094009", "Chest"),
+        ("abdomen", "818981001", "Abdomen"),
+        ("peritoneum", "15425007", "Peritoneum"),
+        ("adrenal", "23451007", "Adrenal gland"),
+        ("bladder", "89837001", "Urinary bladder"),
+        ("small intestine", "30315005", "Small intestine"),
+        ("bone", "272673000", "Bone"),
+        ("right axillary lymph node", "68171009", "Axillary lymph node"),
+        ("node", "59441001", "Lymph node"),
+    ],
+)
+def test_codes_are_those_of_dicom(label, value, meaning):
+    known = pytest.importorskip("pydicom.sr._concepts_dict").concepts["SCT"].values()
+    assert code_of(label) == (value, "SCT", meaning)
+    assert any(value in of for of in known)
+    assert code_of(name_of_code(code_of(label))) == code_of(label)
+
+
+def test_a_structure_without_a_code_has_none():
+    assert code_of("lingula_of_my_own") is code_of("xyzzy") is code_of("") is None
+    assert name_of_code(("1", "SCT", "Unknown")) is None
+
+
 def test_no_spelling_means_two_structures():
     meant: dict[str, str] = {}
     for term in load_terms().by_name.values():
@@ -89,16 +118,6 @@ def test_two_labels_of_one_structure_are_refused(tmp_path, twice):
         read_names(tmp_path / "one.labels.json")
 
 
-def test_segments_of_slicer_keep_the_names_of_the_user(tmp_path):
-    from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
-
-    labels = np.zeros((4, 5, 6), np.uint8)
-    labels[1:3, 1:3, 1:3], labels[3, 4, 5] = 1, 2
-    write_segments(tmp_path / "a.seg.nrrd", labels, np.eye(4), ["LeftParotid", "clavicle_left"])
-    assert list(read_segments(tmp_path / "a.seg.nrrd").values) == ["LeftParotid", "clavicula_left"]
-    assert sitk.ReadImage(str(tmp_path / "a.seg.nrrd")).GetMetaData("Segment0_Name") == "LeftParotid"
-
-
 NAMES = [f"rib_left_{n}" for n in range(1, 13)] + ["kidney_left", "kidney_right", "urinary_bladder", "liver", "My GTV"]
 
 
@@ -113,7 +132,7 @@ def test_names_are_chosen_in_any_spelling():
         ("kidney", "kidney: the library has no structure of this name; did you mean kidney_left, kidney_right?"),
         ("livr", "did you mean liver?"),
         ("rib", "did you mean rib_left_1, rib_left_10, rib_left_11, rib_left_12 and 8 more?"),
-        ("prostate", 'near it: urinary_bladder; for its place, ask in words: anatemb find "prostate".'),
+        ("prostate", 'of this name; for its place, ask in words: anatemb find "prostate".'),
         ("femur_left", 'of this name; for its place, ask in words: anatemb find "left femur".'),
         ("xyzzy", "give one of its 17 names."),
     ],

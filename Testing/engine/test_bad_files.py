@@ -1,28 +1,33 @@
-"""Each kind of bad file is refused in one readable line that names it."""
+"""Each kind of bad file is refused in one readable line that names it, by the reader and by the command line."""
 
 from __future__ import annotations
 
 import pytest
 from bad_files import SAYS
+from cli_runs import assert_refused
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.scan.volume import Volume
 
 
-def test_every_kind_is_expected(bad_files):
-    assert bad_files.keys() == SAYS.keys()
-
-
 @pytest.mark.parametrize("kind", SAYS)
-def test_bad_file_is_refused_in_one_line(bad_files, kind, capfd):
-    path = bad_files[kind]
+def test_a_bad_file_is_refused_in_one_line(bad_files, kind, capfd):
     with pytest.raises(VolumeError) as refusal:
-        Volume.read(path)
+        Volume.read(bad_files[kind])
     message = str(refusal.value)
-    assert str(path) in message
+    assert str(bad_files[kind]) in message
     assert SAYS[kind] in message
     assert "\n" not in message
     assert message.endswith(".")
     printed = capfd.readouterr()
-    # SimpleITK's libraries must not add lines of their own.
+    # SimpleITK's libraries must not add lines of their own
     assert (printed.out, printed.err) == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["missing.nii.gz", "mr.nrrd", "dicom_cut_slice"])
+@pytest.mark.parametrize("role", ["template", "target"])
+def test_a_bad_scan_ends_a_command_and_nothing_is_written(anatemb, place, bad_files, tmp_path, kind, role):
+    scans = {"template": place.template, "target": place.target} | {role: bad_files[kind]}
+    words = ("match", scans["template"], place.points, scans["target"], "-o", tmp_path / "out", *place.model)
+    assert_refused(anatemb(*words), bad_files[kind])
+    assert not (tmp_path / "out").exists()

@@ -47,7 +47,7 @@ def library(place, model):
     from AnatomicalEmbedding.cli import main
 
     path = place / "own.structures.safetensors"
-    words = ("structures", "build", place / "labelled", "--phantoms", 0, "-o", path, *model)
+    words = ("structures", place / "labelled", "--phantoms", 0, "-o", path, *model)
     assert main([str(word) for word in words]) == 0
     return path
 
@@ -56,26 +56,10 @@ def boxes_of(folder, name):
     return read_rois(folder / f"{name}.boxes.mrk.json")
 
 
-def test_a_library_says_what_it_holds(anatemb, library, model):
-    rows = json.loads(anatemb("structures", "list", "--library", library, "--json", *model).out)
-    assert [row["structure"] for row in rows] == ["kidney_left", "kidney_right", "liver"]
-    assert {row["real"] for row in rows} == {4}
-    assert "liver" in anatemb("structures", "list", "--library", library, *model).out
-
-
-def test_one_structure_and_two_libraries(anatemb, library, model, tmp_path):
-    shown = anatemb("structures", "show", "liver", "--library", library, *model).out
-    assert all(name in shown for name in (*SHIFTS, "superior"))
-    merged = tmp_path / "both.structures.safetensors"
-    assert "3 structures" in anatemb("structures", "merge", library, library, "-o", merged).out
-    rows = json.loads(anatemb("structures", "list", "--library", merged, "--json", *model).out)
-    assert {row["examples"] for row in rows} == {8}
-
-
-def test_the_shipped_library_is_listed(anatemb):
-    rows = json.loads(anatemb("structures", "list", "--json").out)
-    names = {row["structure"] for row in rows}
-    assert {"liver", "kidney_left", "kidney_right", "spleen", "lung_left", "mandible", "urinary_bladder"} <= names
+def test_structures_are_listed(anatemb, library, model):
+    rows = json.loads(anatemb("structures", "--library", library, "--json", *model).out)
+    assert [(row["structure"], row["real"]) for row in rows] == [("kidney_left", 4), ("kidney_right", 4), ("liver", 4)]
+    assert "liver" in anatemb("structures").out  # of the shipped library
 
 
 def test_a_folder_is_located_and_its_broken_file_named(anatemb, place, library, model, tmp_path):
@@ -99,16 +83,6 @@ def test_a_folder_is_located_and_its_broken_file_named(anatemb, place, library, 
         assert page.count("data:image/jpeg") == 3 * len(boxes)
         assert not re.search(r"https?://|<script|<link|@import", page)
         assert page.count('<rect class="grown"') == 3 * len(boxes)
-
-
-def test_a_higher_recall_gives_larger_boxes(anatemb, place, library, model, tmp_path):
-    for recall in (0.3, 0.6):
-        words = ("locate", place / "scans" / "carl.nii.gz", "--structures", "liver", "--library", library)
-        anatemb(*words, "--recall", recall, "--no-report", "-o", tmp_path / str(recall), *model)
-    small, large = (boxes_of(tmp_path / str(recall), "carl")["liver"] for recall in (0.3, 0.6))
-    assert (large[0] <= small[0]).all()
-    assert (large[1] >= small[1]).all()
-    assert not (tmp_path / "0.3" / "carl.html").exists()
 
 
 def test_crops_lie_on_the_source_voxels(anatemb, place, library, model, tmp_path):
@@ -171,7 +145,7 @@ def test_crops_never_overwrite_scans(anatemb, place, library, model, tmp_path):
     assert (tmp_path / "a_liver.nii.gz").read_bytes() == before
 
 
-def test_what_cannot_be_done_is_reported(anatemb, place, library, model, tmp_path):
+def test_wrong_options_are_refused_with_a_remedy(anatemb, place, library, model, tmp_path):
     scan = place / "scans" / "carl.nii.gz"
     out = ("-o", tmp_path / "out")
     assert_refused(anatemb("locate", scan, *out, *model), "w: no structure library ships for these weights")
@@ -186,13 +160,12 @@ def test_what_cannot_be_done_is_reported(anatemb, place, library, model, tmp_pat
     assert_refused(anatemb("locate", scan, "--library", library, *out), "was built with other weights")
     refused = anatemb("locate", scan, "--library", library, "--recall", 0.999, *out, *model)
     assert_refused(refused, "cannot be guaranteed")
-    for spacing in ("1,2", "0.01,1,1", "nan,1,1"):
-        outcome = anatemb("crop", scan, "--library", library, "--spacing", spacing, *out, *model)
-        assert_refused(outcome, f"--spacing {spacing}: give three sizes")
+    for option in ("--spacing=1,2", "--spacing=0.01,1,1", "--margin-mm=-5"):
+        with pytest.raises(SystemExit):
+            anatemb("crop", scan, "--library", library, option, *out, *model)
     assert_refused(anatemb("locate", scan, "--examples", tmp_path, *out), "holds no example")
-    assert_refused(anatemb("structures", "build", place / "labelled", "-o", tmp_path / "x.bin"), "must be named NAME")
+    assert_refused(anatemb("structures", place / "labelled", "-o", tmp_path / "x.bin"), "x.bin: give a file NAME")
     broken = place / "scans" / "broken.nii.gz"
-    assert_refused(anatemb("crop", scan, "--margin-mm", -5, "--library", library, *out, *model), "must be 0 or more")
     assert_refused(anatemb("crop", broken, "--library", library, "--recall", 0.3, *out, *model), "broken.nii.gz")
 
 

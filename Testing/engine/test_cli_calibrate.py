@@ -40,7 +40,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
     assert rows["all"]["present"] > 42
     out = tmp_path / "out"
     words = ("match", place.template, place.points, place.target, "-o", out, "--model", weights, "--no-cache")
-    assert anatemb(*words, "--thorough").code == 0
+    assert anatemb(*words, "--effort", "thorough").code == 0
     rows = list(csv.DictReader((out / "matches.csv").open()))
     assert {row["status"] for row in rows} <= {"matched", "uncertain", "absent"}
     assert all(0 <= float(row["probability"]) <= 1 and float(row["expected_error_mm"]) > 0 for row in rows)
@@ -51,7 +51,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
     assert "expected error" in (out / "report.html").read_text() or {row["status"] for row in rows} == {"absent"}
 
 
-def test_what_cannot_be_calibrated_is_refused(anatemb, labelled, tmp_path):
+def test_wrong_data_and_names_are_refused(anatemb, labelled, tmp_path):
     assert_refused(anatemb("calibrate", labelled), "auto: shipped weights stay as they are")
     assert_refused(anatemb("calibrate", labelled, "-o", tmp_path / "x.json"), "must be named NAME.calibration")
     output = tmp_path / "x.calibration.safetensors"

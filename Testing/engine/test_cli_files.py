@@ -1,4 +1,4 @@
-"""What every command does with files: those given stay, and a full disk is told."""
+"""Files of every command: inputs stay, a full disk is reported, an ended command leaves nothing half-written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 import SimpleITK as sitk
 from cli_runs import assert_refused
 
-from AnatomicalEmbedding.cli.console import ending_signals
 from AnatomicalEmbedding.files import atomic_path
-from AnatomicalEmbedding.scan.points import PointList, write_markups
 
 pytestmark = pytest.mark.usefixtures("kept_maps")
 
@@ -24,7 +22,7 @@ def given(source, path):
     return path
 
 
-class TestWhatIsGivenStays:
+class TestInputsStay:
     def test_by_register(self, anatemb, place, tmp_path):
         moving = given(place.target, tmp_path / "moving_on_fixed.nii.gz")
         words = ("register", place.template, moving, "-o", tmp_path, *place.model)
@@ -34,30 +32,20 @@ class TestWhatIsGivenStays:
         assert_refused(anatemb(*words), points, "would be overwritten by the results")
         assert moving.read_bytes() == place.target.read_bytes()
 
-    def test_by_followup(self, anatemb, place, tmp_path):
-        lesions = tmp_path / "patient.csv"
-        lesions.write_text("label,r,a,s\n")
-        words = ("followup", place.template, lesions, place.target, "-o", tmp_path, *place.model)
-        assert_refused(anatemb(*words), lesions, "would be overwritten by the results")
-
-    @pytest.mark.parametrize("name", ["template.nii.gz", "report.html", "template.mrk.json"])
+    @pytest.mark.parametrize("name", ["template.nii.gz", "template.mrk.json"])
     def test_by_the_demo(self, anatemb, tmp_path, name):
         (tmp_path / name).write_text("mine")
         assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "was not written by a demo")
         assert (tmp_path / name).read_text() == "mine"
 
-    def test_a_demo_follows_a_demo(self, anatemb, tmp_path, monkeypatch):
-        class BegunError(Exception):
-            pass
 
-        def begun(options):
-            raise BegunError
+def test_ctrl_c_is_one_line(anatemb, monkeypatch):
+    def interrupted(options: object) -> None:
+        raise KeyboardInterrupt
 
-        monkeypatch.setattr("AnatomicalEmbedding.cli.demo.open_model", begun)
-        write_markups(tmp_path / "template.mrk.json", PointList(("carina",), [[0.0, 0, 0]]))
-        (tmp_path / "template.nii.gz").write_text("")
-        with pytest.raises(BegunError):
-            anatemb("demo", "-o", tmp_path)
+    monkeypatch.setattr("AnatomicalEmbedding.cli.info.run", interrupted)
+    outcome = anatemb("info")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (130, "", 1)
 
 
 class TestFullDisk:
@@ -66,8 +54,8 @@ class TestFullDisk:
         def full(options: object) -> None:
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr("AnatomicalEmbedding.cli.cache.run", full)
-        assert_refused(anatemb("cache"), "the disk is full; make room and run the same command again")
+        monkeypatch.setattr("AnatomicalEmbedding.cli.info.run", full)
+        assert_refused(anatemb("info"), "the disk is full; make room and run the same command again")
 
     def test_labels_laid_on_another_scan_are_whole(self, anatemb, place, tmp_path, monkeypatch):
         whole = sitk.WriteImage
@@ -111,30 +99,21 @@ class TestBeingEnded:
                 path.write_text("half")
                 signal.raise_signal(number)
 
-        monkeypatch.setattr("AnatomicalEmbedding.cli.cache.run", ended)
+        monkeypatch.setattr("AnatomicalEmbedding.cli.info.run", ended)
         before = signal.signal(number, signal.SIG_DFL)  # pytest may run under nohup
         try:
             with pytest.raises(SystemExit) as end:
-                anatemb("cache")
+                anatemb("info")
             assert signal.getsignal(number) == signal.SIG_DFL
         finally:
             signal.signal(number, before)
         assert end.value.code == 128 + number
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
-    def test_a_closed_terminal_ends_nothing_that_nohup_keeps(self):
-        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        try:
-            assert ending_signals() == [signal.SIGTERM]
-        finally:
-            signal.signal(signal.SIGHUP, before)
-
 
 @pytest.mark.parametrize("command", ["embed", "match", "register", "locate", "crop"])
-def test_an_output_that_is_no_folder_is_refused_before_any_work(command, anatemb, place, tmp_path, monkeypatch):
-    for module in ("embed", "console", "box_options"):
-        monkeypatch.setattr(f"AnatomicalEmbedding.cli.{module}.open_model", lambda *_: pytest.fail("work was begun"))
+def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, anatemb, place, tmp_path, monkeypatch):
+    monkeypatch.setattr("AnatomicalEmbedding.cli.console.open_model", lambda *_: pytest.fail("work was begun"))
     (tmp_path / "file").write_text("")
     given = {
         "embed": (place.template,),

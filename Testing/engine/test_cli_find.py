@@ -6,8 +6,6 @@ import json
 import pytest
 from cli_runs import assert_refused
 
-from AnatomicalEmbedding.scan.points import read_points
-
 pytestmark = pytest.mark.usefixtures("kept_maps")
 
 
@@ -61,34 +59,6 @@ def test_a_report_is_read_sentence_by_sentence(anatemb, place, tmp_path):
         ("No mass in the spleen.", "spleen", True),
     ]
     assert [row["place"] for row in rows_of(tmp_path)] == ["liver", "spleen"]
-
-
-def test_points_are_those_of_the_table(anatemb, place, tmp_path):
-    anatemb("find", "liver", place.target, "-o", tmp_path, "--no-report", *place.model)
-    shown = [row for row in rows_of(tmp_path) if row["r"]]
-    path = tmp_path / "target.places.mrk.json"
-    if shown:
-        points = read_points(path).points_ras
-        assert points[0] == pytest.approx([float(shown[0][axis]) for axis in "ras"], abs=0.01)
-
-
-def test_text_of_a_dicom_report(anatemb, place, tmp_path):
-    pydicom = pytest.importorskip("pydicom")
-    from pydicom.uid import ExplicitVRLittleEndian
-
-    document = pydicom.Dataset()
-    document.file_meta = pydicom.dataset.FileMetaDataset()
-    document.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    document.file_meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.88.11"
-    document.file_meta.MediaStorageSOPInstanceUID = "1.2.3"
-    item = pydicom.Dataset()
-    item.ValueType, item.TextValue = "TEXT", "Cyst in the left kidney."
-    document.ContentSequence = pydicom.Sequence([item])
-    document.save_as(tmp_path / "sr.dcm", enforce_file_format=True)
-    outcome = anatemb(
-        "find", "--report", tmp_path / "sr.dcm", place.target, "-o", tmp_path, "--no-report", "--json", *place.model
-    )
-    assert [row["place"] for row in json.loads(outcome.out)["places"]] == ["kidney_left"]
 
 
 def test_words_without_a_place_are_refused(anatemb, place, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -103,24 +102,3 @@ def test_labels_of_another_scan_are_refused(anatemb, place, labels, tmp_path):
     )
     assert_refused(outcome, "small.nii.gz", "not on the voxels of the moving scan")
     assert not (tmp_path / "o").exists()
-
-
-def test_points_outside_the_fixed_scan_are_refused(anatemb, place, tmp_path):
-    write_markups(tmp_path / "far.mrk.json", PointList(("far",), [[5000.0, 0, 0]]))
-    outcome = anatemb(
-        "register", place.template, place.target, "-o", tmp_path / "o", "--points", tmp_path / "far.mrk.json"
-    )
-    assert_refused(outcome, "far.mrk.json", "points outside")
-    assert not (tmp_path / "o").exists()
-
-
-def test_two_scans_of_one_name_are_distinguished(anatemb, place, tmp_path):
-    for path, folder in ((place.template, "A"), (place.target, "B")):
-        (tmp_path / folder).mkdir()
-        shutil.copy(path, tmp_path / folder / "ct.nii.gz")
-    scans = (tmp_path / "A" / "ct.nii.gz", tmp_path / "B" / "ct.nii.gz")
-    outcome = anatemb("register", *scans, "-o", tmp_path / "out", "--kind", "rigid", "--json")
-    told = json.loads(outcome.out)
-    assert (told["fixed"], told["moving"]) == ("A_ct", "B_ct")
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "<title>B_ct on A_ct</title>" in page

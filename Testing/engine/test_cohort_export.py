@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,7 +16,6 @@ from AnatomicalEmbedding.cohort.gallery import thumbnail
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.cohort.summary import in_frame, oddities, population
 from AnatomicalEmbedding.reports.pictures import CORONAL
-from AnatomicalEmbedding.scan.volume import Volume
 
 _ORGAN = "kidney_left"
 
@@ -55,16 +53,6 @@ def _true_box(phantom) -> np.ndarray:
     return np.stack([voxels.min(axis=0), voxels.max(axis=0)])
 
 
-def test_crops_hold_the_organ(anatemb, torsos, folder, tmp_path):
-    assert anatemb("cohort", "crop", folder, _ORGAN, "--margin-mm", "5", "-o", tmp_path).code == 0
-    rows = {row["scan"]: row for row in _table(tmp_path / "crops.csv")}
-    for path, phantom in torsos[1].items():
-        crop, box = Volume.read(rows[path]["crop"]), _true_box(phantom)
-        inside = np.clip(box, *crop.bounds_ras)
-        assert np.prod(inside[1] - inside[0]) > 0.9 * np.prod(box[1] - box[0])
-        assert crop.voxels.size < 0.5 * phantom.volume.voxels.size
-
-
 def test_export(anatemb, torsos, folder, tmp_path):
     outcome = anatemb("cohort", "export", folder, "left kidney", "--structures", _ORGAN, "-o", tmp_path, "--json")
     assert outcome.code == 0
@@ -95,26 +83,6 @@ def test_export(anatemb, torsos, folder, tmp_path):
 
     page = (tmp_path / "gallery.html").read_text()
     assert page.count("data:image/jpeg;base64,") == sum(row["r"] != "" for row in _table(tmp_path / "places.csv"))
-
-
-def test_tables_as_parquet_have_numbers_and_no_empty_texts(anatemb, folder, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow; `make test` installs it")
-    assert anatemb("cohort", "export", folder, "left kidney", "--parquet", "-o", tmp_path).code == 0
-    for name in ("scans", "places"):
-        rows, table = _table(tmp_path / f"{name}.csv"), parquet.read_table(tmp_path / f"{name}.parquet").to_pylist()
-        assert [row["scan"] for row in table] == [row["scan"] for row in rows]
-        for column in ("low_mm", "r"):
-            if column in rows[0]:
-                assert [row[column] for row in table] == [float(row[column]) if row[column] else None for row in rows]
-
-
-def test_parquet_without_pyarrow_is_refused_before_the_work(anatemb, folder, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "pyarrow.csv", raising=False)
-    outcome = anatemb("cohort", "export", folder, "--parquet", "-o", tmp_path / "out")
-    assert outcome.code != 0
-    assert "AnatomicalEmbedding[parquet]" in outcome.err
-    assert not (tmp_path / "out").exists()
 
 
 def test_population_is_the_mean_over_scans():

@@ -15,6 +15,7 @@ from AnatomicalEmbedding.cohort.search import Search, one_mention
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.matching.query import Query, StoredQuery
+from AnatomicalEmbedding.matching.status import MATCHED_MM
 from AnatomicalEmbedding.phantom import make_phantom
 
 _HEAD = "head.nii.gz"
@@ -121,7 +122,8 @@ def test_words_have_the_answer_that_each_scan_has_alone(anatemb, torsos, folder,
             continue
         np.testing.assert_allclose([other[axis] for axis in "ras"], [row[axis] for axis in "ras"], atol=0.5)
         assert other["probability"] == pytest.approx(row["probability"], abs=0.01)
-        assert other["status"] == ("matched" if row["probability"] >= 0.5 else "uncertain")
+        sure = row["status"] != "uncertain" and other["expected_error_mm"] <= MATCHED_MM
+        assert other["status"] == ("matched" if sure else "uncertain")
 
 
 def test_a_scan_that_has_gone_is_found_by_its_coordinates_alone(torsos, tmp_path):
@@ -190,7 +192,8 @@ def test_a_point_outside_its_scan(anatemb, torsos, folder, tmp_path):
 
 
 def test_nothing_embedded_yet(anatemb, tmp_path, torsos):
-    anatemb("cohort", "add", tmp_path / "store", _folder_of(torsos))
+    with Store(tmp_path / "store", create=True) as store:
+        store.add([_folder_of(torsos)])
     assert_refused(anatemb("cohort", "find", tmp_path / "store", "liver", "-o", tmp_path / "o"), "no embedded scan yet")
 
 

@@ -1,20 +1,13 @@
 """The landmark protocol on folders whose truth is known: ellipsoids at chosen places, moved by known shifts."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from comparison import peers
 from ellipsoid_cases import FLIPPED, OBLIQUE, ORGANS, PLAIN, SIZE, SPACING, grid, inside, write_case
-from small_models import analytic_map, small_network
 
-from AnatomicalEmbedding.embedding.inference import Model
-from AnatomicalEmbedding.errors import PointsError, VolumeError
-from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
-from AnatomicalEmbedding.evaluation.results import summarise
-from AnatomicalEmbedding.matching.match import EFFORTS, match
-from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.evaluation.protocol import evaluate_landmarks
 from AnatomicalEmbedding.structures.label_names import KINDS, find_structures
 from AnatomicalEmbedding.structures.labelled_scans import find_pairs, load_cases
 
@@ -62,7 +55,7 @@ def test_cases_are_read_with_one_spelling(cases):
 
 @pytest.mark.parametrize(
     ("case_id", "patient"),
-    [("x_p01", "x_p01"), ("kbp_pt_4", "kbp_pt_4"), ("x_t0", "x"), ("x-TP12", "x"), ("x_follow-up2", "x")],
+    [("kbp_pt_4", "kbp_pt_4"), ("x_t0", "x"), ("x_follow-up2", "x")],
 )
 def test_patient_is_the_id_without_a_time_point(tmp_path, case_id, patient):
     (tmp_path / f"{case_id}.nii.gz").write_bytes(b"")
@@ -126,29 +119,6 @@ def test_json_and_tables_hold_every_figure(cases):
     assert widths == {10, 4}  # nine columns, and three for each structure
 
 
-def test_work_done_once_for_a_scan_is_timed_apart(cases):
-    class Prepared:
-        def __init__(self):
-            self.seen = set()
-
-        def prepare(self, case):
-            fresh = case.id not in self.seen
-            self.seen.add(case.id)
-            return 2.5 if fresh else 0.0
-
-        __call__ = staticmethod(perfect)
-
-    result = evaluate_landmarks(cases, {"prepared": Prepared(), "plain": perfect})
-    assert result.scan_seconds == {"prepared": 2.5}
-
-
-def test_summary_is_what_it_says():
-    summary = summarise(np.array([1.0, 2.0, 3.0, 10.0, np.nan]))
-    assert (summary.n, summary.missing, summary.mean, summary.median) == (4, 1, 4.0, 2.5)
-    assert summary.p90 == pytest.approx(7.9)
-    assert summary.sd == pytest.approx(np.sqrt(12.5))
-
-
 @pytest.mark.parametrize("directions", [PLAIN, FLIPPED, OBLIQUE], ids=["plain", "flipped", "oblique"])
 def test_centre_and_extremes_are_the_patients_whatever_the_header(directions):
     centre, axes = np.array(ORGANS["liver"][0]), np.array(ORGANS["liver"][1])
@@ -182,27 +152,11 @@ def test_bad_folders_and_files_are_named(tmp_path):
         load_cases(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "content", ['{"points": {"a": [1, 2]}}', '{"frame": "XYZ", "points": {}}', "[]", '{"points": {"a": [1, 2, "b"]}}']
-)
+@pytest.mark.parametrize("content", ['{"points": {"a": [1, 2]}}', '{"frame": "XYZ", "points": {}}'])
 def test_bad_landmarks_are_named(tmp_path, content):
     (tmp_path / "x.nii.gz").write_bytes(b"")
     (tmp_path / "x.landmarks.json").write_text(content)
     with pytest.raises(PointsError, match=r"x\.landmarks\.json"):
-        load_cases(tmp_path)
-
-
-def test_landmarks_in_lps_are_converted(tmp_path):
-    (tmp_path / "x.nii.gz").write_bytes(b"")
-    (tmp_path / "x.landmarks.json").write_text('{"frame": "LPS", "points": {"a": [1, 2, 3]}}')
-    assert load_cases(tmp_path)[0].landmarks["a"] == pytest.approx((-1, -2, 3))
-
-
-def test_labels_on_another_grid_are_refused(tmp_path):
-    write_case(tmp_path, "anna")
-    labels = Volume(np.ones((30, 30, 30), dtype=np.int16), np.diag((3.0, 3.0, 3.0, 1.0)))
-    labels.write(tmp_path / "anna.seg.nii.gz")
-    with pytest.raises(VolumeError, match=r"anna\.seg\.nii\.gz.*grid"):
         load_cases(tmp_path)
 
 
@@ -211,45 +165,3 @@ def test_nothing_shared_and_wrong_answers(cases):
         evaluate_landmarks(cases[:1], {"perfect": perfect})
     with pytest.raises(PointsError, match="short"):
         evaluate_landmarks(cases, {"short": lambda template, points_ras, target: points_ras[:1]})
-
-
-def test_embedding_matcher_embeds_each_scan_once(cases):
-    """An analytic map (the scan's own shift) in place of a network's."""
-
-    class ShiftModel:
-        def __init__(self):
-            self.embedded = []
-
-        def embed(self, volume):
-            self.embedded.append(volume.name)
-            low, high = volume.bounds_ras
-            cells = np.ceil((high - low) / 8.0).astype(int)
-            shift = np.array(SHIFTS[volume.name])
-            return analytic_map(lambda p: p - shift, tuple(cells[::-1]), (8.0, 8.0, 8.0), tuple(low))
-
-    model = ShiftModel()
-    result = evaluate_landmarks(cases[:3], {"ours": EmbeddingMatcher(model)})
-    assert sorted(model.embedded) == sorted(SHIFTS)
-    assert result.errors("ours") == pytest.approx(np.zeros(126), abs=0.01)
-    assert result.scan_seconds["ours"] > 0
-
-
-def test_a_matcher_goes_only_as_far_as_asked(cases):
-    model = Model(small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), "small", "0" * 64)
-    whole = EmbeddingMatcher(model)
-    points = cases[0].structures["liver"].points_ras
-    found = {effort: whole.with_effort(effort)(cases[0], points, cases[1]) for effort in EFFORTS}
-    np.testing.assert_allclose(found["standard"], whole(cases[0], points, cases[1]))
-    one, other = (model.embed(case.volume) for case in cases[:2])
-    for effort, answers in found.items():
-        np.testing.assert_allclose(answers, match(one, points, other, effort).points_ras)
-    bare = [replace(m, local=None) for m in (one, other)]
-    np.testing.assert_allclose(found["coordinates"], match(bare[0], points, bare[1]).points_ras)
-    assert whole.prepare(cases[0]) == 0.0  # the maps are shared
-
-
-def test_body_centre_peer_undoes_a_shift(cases):
-    matcher = peers.make_peers((peers.BODY_CENTRE,))[0]
-    result = evaluate_landmarks(cases, matcher)
-    assert result.summary(peers.BODY_CENTRE).n == 130
-    assert result.errors(peers.BODY_CENTRE).max() < 3.0

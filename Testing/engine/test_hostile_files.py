@@ -1,68 +1,107 @@
-"""Mutated files of every kind end as an answer that serves or as one sentence; see Testing/benchmarks/fuzz.py."""
+"""Damaged and hostile files, through every reader: each ends as an answer that can be used, or as one sentence of ours.
+
+The table READERS drives one property test. A case that ends the process, hangs, or claims more than 4 GB is found, as
+each reader runs in a child. ANATEMB_CASES=5000 tries as many of each.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
+import resource
+import shutil
+import signal
 import sys
+import tempfile
+import traceback
+from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 
 import pytest
-from fuzzing.reader import Reader
-from fuzzing.running import fuzz
+from hostile_readers import READERS, Reader
+from spoiled_files import cut
 
-FUZZ = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
-# the slower, the fewer: all of them take half a minute
-CASES = {
-    300: ["nifti", "nrrd", "nrrd-gz", "mha", "mha-zlib", "segments", "markups", "points csv", "rois", "record",
-          "calibration", "map", "cache", "recipe"],
-    100: ["nifti-gz", "labelled scan", "library", "segmenter"],
-    40: ["structured report", "weights", "atlas", "text", "cohort"],
-    20: ["dicom", "dicom-rle"],
-}  # fmt: skip
-LINUX = pytest.mark.skipif(
-    not Path("/proc/self/clear_refs").exists(), reason="memory of children is measured on Linux only"
-)
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+MORE_BYTES = 4 << 30  # of memory that a child may take
+SECONDS = 60  # until a case counts as hanging
+# files that readers may leave: of an open store, and of their own answer
+KEPT = {"cohort.sqlite-wal", "cohort.sqlite-shm", "run.lock", "written.mrk.json"}
 
 
-@LINUX
-@pytest.mark.parametrize("cases", CASES)
-def test_no_file_escapes(cases, tmp_path):
-    """Fixed seed. 10 s of processor time and 512 MB a case, nothing left behind, no crash of a library."""
-    pytest.importorskip("highdicom")
-    command = [sys.executable, FUZZ, "--cases", str(cases), "--json", tmp_path / "found.json", *CASES[cases]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.stderr == ""
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert [each["reader"] for each in found] == CASES[cases]
-    assert [each["cases"] for each in found] == [cases] * len(found)
-    assert [escape for each in found for escape in each["escapes"]] == []
-    assert all(each["ends"]["refused"] or each["reader"] == "cache" for each in found)
+def _files(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _truncate(files, _draw):
-    files["a.txt"] = files["a.txt"][:3]
-    return "truncated to 3 of 6 bytes"
+def _write(files: dict[str, bytes], folder: Path) -> None:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
 
 
-_BROKEN = {
-    "ValueError": lambda path: int("x"),
-    "takes": lambda path: b"\1" * (600 << 20),
-    "leaves b.txt": lambda path: path.with_name("b.txt").touch(),
-    "ends the program (3)": lambda path: os._exit(3),
-    "gives another answer": lambda path: None,
-}
+def _problem(reader: Reader, folder: Path, expected: object) -> str:
+    """Read a folder; return the reason why the end is not as promised, or "". expected: answer, of a file cut short."""
+    try:
+        answer = reader.use(folder)
+    except AnatomicalEmbeddingError as error:
+        return "" if str(error) and "\n" not in str(error) else f"message {str(error)[:200]!r}"
+    except BaseException as error:
+        frames = traceback.extract_tb(error.__traceback__)[-3:]
+        return f"{type(error).__name__}: {error} at {[f'{Path(f.filename).name}:{f.lineno}' for f in frames]}"
+    is_other = reader.whole and expected is not None and answer not in (expected, None)
+    return "a file that was cut short gives another answer" if is_other else ""
 
 
-@LINUX
-@pytest.mark.parametrize("problem", _BROKEN)
-def test_a_reader_that_breaks_the_rules_is_found(problem):
-    def use(folder):
-        if (text := (folder / "a.txt").read_text()) != "123456":
-            _BROKEN[problem](folder / "a.txt")
-        return text if problem == "gives another answer" else "the same"
+def _run_cases(reader: Reader, good: dict[str, bytes], cases: range, scratch: Path, sending) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # messages of C libraries
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MORE_BYTES, used + MORE_BYTES))
+    tempfile.tempdir = str(scratch)
+    _write(good, scratch / "good")
+    expected = reader.use(scratch / "good")
+    shutil.rmtree(scratch / "good")
+    for number in cases:
+        draw, files = Random(f"{reader.name} {number}"), dict(good)
+        name = draw.choice(sorted(files))
+        way = draw.choice(reader.ways)
+        files[name] = way(files[name], draw)
+        sending.send(f"{number}: {way.__name__} of {name}")
+        folder = scratch / "case"
+        _write(files, folder)
+        signal.alarm(SECONDS)
+        problem = _problem(reader, folder, expected if way is cut else None)
+        signal.alarm(0)
+        left = {p.name for p in scratch.rglob("*") if p.is_file()} - {Path(each).name for each in files} - KEPT
+        sending.send(problem or (f"leaves {left}" if left else ""))
+        for each in scratch.iterdir():
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
 
-    broken = Reader("broken", lambda folder: (folder / "a.txt").write_text("123456"), _truncate, use)
-    (escape,) = fuzz(broken, 1, 0).escapes
-    assert problem in escape.problem
+
+def escapes(reader: Reader, cases: range, scratch: Path) -> list[str]:
+    """Return a line for each case that ends otherwise than promised."""
+    (scratch / "made").mkdir()
+    reader.make(scratch / "made")
+    good = _files(scratch / "made")
+    shutil.rmtree(scratch / "made")
+    receiving, sending = get_context("fork").Pipe(duplex=False)
+    child = get_context("fork").Process(target=_run_cases, args=(reader, good, cases, scratch, sending))
+    child.start()
+    sending.close()
+    found, case = [], "before the first case"
+    try:
+        while True:
+            case = receiving.recv()
+            if problem := receiving.recv():
+                found.append(f"{case}: {problem}")
+    except EOFError:
+        child.join()
+    return [*found, f"{case}: ends the program ({child.exitcode})"] if child.exitcode else found
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children are limited on Linux only")
+@pytest.mark.parametrize("name", READERS)
+def test_no_file_escapes(name, tmp_path):
+    reader = READERS[name]
+    for module in reader.needs:
+        pytest.importorskip(module)
+    assert escapes(reader, range(int(os.environ.get("ANATEMB_CASES", reader.cases))), tmp_path) == []

@@ -12,7 +12,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.matching.match import Matches
 from AnatomicalEmbedding.reports import pictures
 from AnatomicalEmbedding.reports.matches import write_report
-from AnatomicalEmbedding.reports.pictures import AXIAL, BONE, CORONAL, LUNG, PLANES, SAGITTAL, SOFT_TISSUE
+from AnatomicalEmbedding.reports.pictures import AXIAL, CORONAL, PLANES, SAGITTAL
 from AnatomicalEmbedding.scan.points import PointList
 from AnatomicalEmbedding.scan.volume import Volume
 
@@ -56,9 +56,7 @@ def blob(at: np.ndarray, sigma_mm: float = 6.0):
 HEADERS = {
     "plain": PLAIN,
     "LPS": np.diag((-1.0, -1.0, 1.0)),
-    "feet last": np.diag((1.0, -1.0, -1.0)),
     "sagittal slices": np.array([(0, 0, 1.0), (1, 0, 0), (0, 1, 0)]),
-    "oblique": rotation((20.0, -15.0, 35.0)),
     "oblique and flipped": rotation((-25.0, 10.0, 80.0)) @ np.diag((1.0, -1.0, 1.0)),
 }
 
@@ -96,41 +94,6 @@ def test_radiological_convention_and_scale(directions, plane, world_axis, pixel_
     expected = pixel_sign * 10.0 * pictures.PIXEL_MM
     assert np.diff(near, axis=pixel_axis) == pytest.approx(expected, abs=0.05)
     assert np.diff(near, axis=1 - pixel_axis) == pytest.approx(0.0, abs=0.05)
-
-
-def test_letters_name_the_side_they_stand_on():
-    letter_of = {(1, 0, 0): "R", (-1, 0, 0): "L", (0, 1, 0): "A", (0, -1, 0): "P", (0, 0, 1): "S", (0, 0, -1): "I"}
-    for plane in PLANES:
-        right, down = np.array(plane.right), np.array(plane.down)
-        assert plane.right_letter == letter_of[tuple(right)]
-        assert plane.left_letter == letter_of[tuple(-right)]
-        assert plane.bottom_letter == letter_of[tuple(down)]
-        assert plane.top_letter == letter_of[tuple(-down)]
-
-
-def test_beyond_the_border_is_black_in_every_window():
-    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
-    corner = volume.bounds_ras[1]
-    for window in (SOFT_TISSUE, LUNG, BONE):
-        grey = window.to_grey(pictures.slice_hu(volume, corner - 0.01, CORONAL))
-        assert grey[CENTRE + 20, CENTRE + 20] > 0  # left of and below the right, upper corner: inside
-        assert not grey[:CENTRE].any()
-        assert not grey[:, :CENTRE].any()
-    assert not SOFT_TISSUE.to_grey(pictures.slice_hu(volume, corner + 500, AXIAL)).any()
-
-
-def test_windows_map_level_to_mid_grey():
-    for window in (SOFT_TISSUE, LUNG, BONE):
-        ends = window.level + np.array((-0.5, 0.0, 0.5)) * window.width
-        assert window.to_grey(ends).tolist() == [0, 128, 255]
-
-
-@pytest.mark.parametrize(
-    ("inside_hu", "window"), [(-850.0, LUNG), (60.0, SOFT_TISSUE), (600.0, BONE), (-1000.0, SOFT_TISSUE)]
-)
-def test_window_follows_the_neighbourhood(inside_hu, window):
-    volume = volume_of(lambda ras: np.full(len(ras), inside_hu))
-    assert pictures.choose_window(volume, middle(volume)) is window
 
 
 def matches(points_ras, **known):
@@ -195,13 +158,6 @@ def test_the_dot_is_under_the_crosshair(page):
         assert (rows.mean(), columns.mean()) == pytest.approx((CENTRE, CENTRE), abs=2)
 
 
-def test_overlays_are_centred_on_the_pictures(page):
-    boxes = {tuple(map(float, box.split())) for box in re.findall(r'viewBox="([^"]+)"', page[1])}
-    side = (2 * CENTRE + 1) * pictures.PIXEL_MM
-    assert boxes == {(-side / 2, -side / 2, side, side)}  # in mm, the point at 0 0, where the cross is drawn
-    assert re.search(r'class="cross" d="M-\S+ 0H-7M7 0H', page[1])
-
-
 def test_known_figures_are_shown_and_unknown_ones_are_not(page, tmp_path):
     _, html = page
     for text in ("5.0 mm from truth", "expected error 3 mm", "97 % within 10 mm", "0.91", 'badge uncertain"'):
@@ -216,23 +172,6 @@ def test_known_figures_are_shown_and_unknown_ones_are_not(page, tmp_path):
     text = plain.read_text(encoding="utf-8")
     for heading in ("Status", "Expected error", "Within 10 mm", "Score", "truth</th>"):
         assert heading not in text
-
-
-def test_the_circle_has_the_radius_of_the_expected_error(tmp_path):
-    """In the colour of the status, never larger than the picture; none where the point is not in the scan."""
-    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
-    points = PointList(("a", "b", "c"), np.repeat(middle(volume)[None], 3, axis=0))
-    known = {
-        "status": ("matched", "uncertain", "absent"),
-        "expected_error_mm": np.array([6.25, 500.0, 20.0]),
-        "probability": np.array([0.8, 0.2, 0.01]),
-    }
-    page = write_report(tmp_path / "r.html", volume, points, [("t", volume, matches(points.points_ras, **known))])
-    text = page.read_text(encoding="utf-8")
-    circles = re.findall(r'<circle class="expected (\w+)" r="([^"]+)"', text)
-    edge = (2 * CENTRE + 1) * pictures.PIXEL_MM / 2
-    assert circles == [("matched", "6.25")] * 3 + [("uncertain", f"{edge - 3:.2f}")] * 3
-    assert text.count("not in this scan; shown is the place nearest to it") == 1
 
 
 def test_page_stands_alone_and_escapes_names(page):
@@ -263,6 +202,6 @@ def test_missing_package_says_what_to_install(package, tmp_path, monkeypatch):
     volume = volume_of(lambda ras: np.full(len(ras), 40.0))
     points = PointList(("one",), middle(volume)[None])
     monkeypatch.setitem(sys.modules, {"PIL": "PIL.Image"}.get(package, package), None)
-    with pytest.raises(AnatomicalEmbeddingError, match=r"AnatomicalEmbedding\[report\]"):
+    with pytest.raises(AnatomicalEmbeddingError, match="pip install"):
         write_report(tmp_path / "report.html", volume, points, [("t", volume, matches(points.points_ras))])
     assert not list(tmp_path.iterdir())

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
+from evaluations.segmentation import CARRIED, OURS, evaluate_segmentation
 from small_models import small_network
 
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.evaluation.segmentation import CARRIED, OURS, evaluate_segmentation
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.volume import Volume

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
+from evaluations.segmentation import Measured, dice, hd95, interval
 
 from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
-from AnatomicalEmbedding.evaluation.segmentation import Measured, dice, hd95, interval
 from AnatomicalEmbedding.scan.cropping import crop_voxels, paste_back
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.volume import Volume

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from evaluations.phantoms import evaluate_phantoms
 
 from AnatomicalEmbedding import Volume, load_model
 from AnatomicalEmbedding.embedding.coverage import find_coverage
-from AnatomicalEmbedding.evaluation.phantoms import evaluate_phantoms
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import transform_points

@@ -11,7 +11,7 @@ from cli_runs import assert_refused
 from cohort_scans import torso
 from scan_files import stack_positions, write_linear_series
 
-from AnatomicalEmbedding.scan.sources import distinct_names, find_scans, list_sources
+from AnatomicalEmbedding.scan.sources import distinct_names, find_scans
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_every_scan_of_a_tree_is_found_and_read(tree):
     assert [source.read().shape[0] for source in scans.values()] == [torso(0).volume.shape[0]] * 2 + [20] * 2
 
 
-@pytest.mark.parametrize("command", ["info", "embed"])
+@pytest.mark.parametrize("command", ["info"])
 def test_commands_name_what_cannot_be_used_and_go_on(tree, anatemb, tmp_path, command):
     thin = torso(0).volume
     type(thin)(thin.voxels[:10], thin.ijk_to_ras).write(tree / "anna" / "thin.nii.gz")
@@ -102,19 +102,8 @@ def test_a_scan_given_twice_is_one(tree, monkeypatch):
     assert [source.path for source in find_scans(given, pytest.fail).values()] == [str(Path("anna/2020/ct.nii.gz"))]
 
 
-def test_results_among_the_scans_are_no_scans(tree):
-    shutil.copytree(tree / "anna", tree / "anna" / "crops")
-    assert list(find_scans([tree / "anna"], pytest.fail, output=tree / "anna" / "crops")) == ["ct"]
-    assert list(find_scans([tree / "anna"], pytest.fail, output=tree / "anna")) == ["2020_ct", "crops_ct"]
-
-
 def test_a_study_without_a_ct_says_why(tree):
     for file in (tree / "carl").glob("[012]_*"):
         file.unlink()
     ((name, source),) = find_scans([tree / "carl"], pytest.fail).items()
     assert (name, source.unfit) == ("carl", "20 MR images, no CT")
-
-
-def test_a_file_is_taken_as_it_is(tree):
-    (source,) = list_sources([tree / "anna" / "2020" / "ct.seg.nii.gz"], pytest.fail)
-    assert source.label == str(tree / "anna" / "2020" / "ct.seg.nii.gz")

@@ -1,19 +1,21 @@
 """Places by words in synthetic patients whose coordinates are known exactly, and an atlas of others."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import SimpleITK as sitk
 import torch
 from exact_patients import exact_map, labelled, patient
 
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE
 from AnatomicalEmbedding.embedding.inference import load_model
-from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError
-from AnatomicalEmbedding.evaluation.words import absent_names, judge
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
+from AnatomicalEmbedding.phantom.tissues import LABEL_ID
 from AnatomicalEmbedding.scan.volume import Volume, transform_points
-from AnatomicalEmbedding.structures.labelled_scans import LabelMap, load_case
+from AnatomicalEmbedding.structures.labelled_scans import load_case
 from AnatomicalEmbedding.structures.landmarks import derive_landmarks
 from AnatomicalEmbedding.words import (
     INSIDE,
@@ -26,19 +28,17 @@ from AnatomicalEmbedding.words import (
     parse,
     shipped_atlas,
 )
-from AnatomicalEmbedding.words.atlas import LOW_MM, STEP_MM
-from AnatomicalEmbedding.words.atlas_building import LabelledBody, count_occupancy, with_discriminants
+from AnatomicalEmbedding.words.atlas_building import SampledBody, build_atlas, count_occupancy, with_discriminants
 from AnatomicalEmbedding.words.derived_places import surety
-from AnatomicalEmbedding.words.descriptor_evidence import _RIDGE, learn_discriminant, weighed
-from AnatomicalEmbedding.words.exclusion import among_others, odds, sharing_places, total_odds
+from AnatomicalEmbedding.words.exclusion import among_others, odds, total_odds
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
-from AnatomicalEmbedding.words.occupancy import gather, sharpened
+from AnatomicalEmbedding.words.occupancy import sharpened
 from AnatomicalEmbedding.words.organ_parts import whole_name
-from AnatomicalEmbedding.words.spine import _HEIGHT_MM, Spine, _fitted, between_bounds
+from AnatomicalEmbedding.words.spine import _HEIGHT_MM, _fitted
 
 
 @pytest.fixture(scope="module")
-def bodies() -> list[LabelledBody]:
+def bodies() -> list[SampledBody]:
     return [labelled(patient(seed, None)) for seed in (401, 402, 403)]
 
 
@@ -68,39 +68,20 @@ def distance_to(phantom, name, point) -> float:
     return float(np.linalg.norm(transform_points(phantom.volume.ijk_to_ras, ijk) - point, axis=1).min())
 
 
-ORGANS = ("liver", "spleen", "kidney_left", "kidney_right", "stomach", "heart_ventricle_left", "aorta", "sacrum",
-          "gallbladder", "iliopsoas_left", "autochthon_right", "trachea")  # fmt: skip
+# mm that a point may lie off; synthetic spines have other proportions than the real ones that the fit expects
+NAMES = dict.fromkeys(("liver", "spleen", "kidney_left", "stomach", "heart_ventricle_left", "aorta", "sacrum",
+                       "gallbladder", "iliopsoas_left", "autochthon_right", "trachea"), 4.0)  # fmt: skip
+NAMES |= {f"vertebrae_{level}": 12.0 for level in ("T8", "T10", "T12", "L1", "L3", "L4")}
+NAMES |= {f"rib_left_{number}": 20.0 for number in (6, 8, 10, 11)}
 
 
-@pytest.mark.parametrize(("real", "share"), [(3, 0.1), (2, 0.5)])
-def test_synthetic_patients_count_a_tenth_where_enough_real_ones_show_a_structure(real, share):
-    places = np.stack(np.meshgrid(*[np.arange(-75.0, 76.0, 5)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
-
-    def body(name: str, kind: str, right_mm: float) -> LabelledBody:
-        label = (np.abs(places - [right_mm, 0, 0]).max(axis=1) < 20).astype(int)
-        return LabelledBody(name, places, label, {1: "spleen"}, frozenset(["spleen"]), kind)
-
-    bodies = [body(f"r{n}", "real", 40) for n in range(real)] + [body(f"s{n}", "synthetic", -40) for n in range(2)]
-    found = count_occupancy(bodies)["spleen"]
-    middle = np.rint((np.array([[40, 0, 0], [-40, 0, 0]]) - LOW_MM) / STEP_MM).astype(int) - found.first
-    there, other = (found.share[k, j, i] / 255 for i, j, k in middle)
-    assert other / (there + other) == pytest.approx(share, abs=0.03)
-    assert (found.examples, found.real) == (real + 2, real)
-
-
-@pytest.mark.parametrize("name", ORGANS)
-def test_the_point_of_an_organ_lies_in_it(finder, target, name):
+@pytest.mark.parametrize(("name", "within"), NAMES.items(), ids=NAMES)
+def test_the_point_of_a_structure_lies_in_it(finder, target, name, within):
     place = finder.place(name)
-    assert place.status in (INSIDE, PARTLY)
-    assert distance_to(target, name, place.point_ras) <= 4.0
+    assert place.status != OUTSIDE
+    assert distance_to(target, name, place.point_ras) <= within
     assert 0 < place.probability <= 1
-
-
-@pytest.mark.parametrize("name", ["T8", "T10", "T12", "L1", "L3", "L4"])
-def test_vertebrae_are_within_a_vertebra(finder, target, name):
-    # synthetic spines have other proportions than the real ones that the fit expects
-    place = finder.place(f"vertebrae_{name}")
-    assert distance_to(target, f"vertebrae_{name}", place.point_ras) < 12.0
+    assert not name.endswith("_left") or target.to_body(place.point_ras[None])[0, 0] < 0
 
 
 @pytest.mark.parametrize("error", [-14.0, 0.0, 14.0])
@@ -120,42 +101,11 @@ def test_levels_are_right_where_coordinates_are_half_a_vertebra_off(error):
     assert np.allclose(spine.shift_mm, -error, atol=6.0)
 
 
-@pytest.mark.parametrize("name", ["vertebrae_T10", "vertebrae_L2", "rib_left_8", "rib_right_10", "hip_left"])
-def test_the_point_of_a_bone_lies_in_bone(finder, target, name):
-    point = finder.place(name).point_ras
-    assert target.volume.sample(point[None])[0] > 150
-    assert "muscle" not in label_at(target, point)
-
-
-def test_discs_lie_between_their_vertebrae(finder):
-    above, below = (finder.place(f"vertebrae_{name}").point_ras[2] for name in ("L2", "L3"))
-    assert below < finder.place("disc_L2_L3").point_ras[2] < above
-
-
-@pytest.mark.parametrize("number", [6, 8, 10, 11])
-def test_ribs_are_within_a_rib_and_on_their_side(finder, target, number):
-    place = finder.place(f"rib_left_{number}")
-    assert distance_to(target, f"rib_left_{number}", place.point_ras) < 20.0
-    assert target.to_body(place.point_ras[None])[0, 0] < 0
-
-
-@pytest.mark.parametrize(("name", "side"), [("brain", "superior"), ("eye_left", "superior"), ("mandible", "superior")])
-def test_what_the_scan_does_not_show_is_outside_it(finder, name, side):
-    place = finder.place(name)
-    assert (place.status, place.side, place.point_ras) == (OUTSIDE, side, None)
-
-
-def test_a_place_that_the_scan_cuts_is_partly_in_it(finder):
+def test_a_place_that_the_scan_does_not_show_is_outside_it(finder):
+    for name in ("brain", "eye_left", "mandible"):
+        place = finder.place(name)
+        assert (place.status, place.side, place.point_ras) == (OUTSIDE, "superior", None)
     assert finder.place("spinal_cord").status == PARTLY
-
-
-def test_regions_hold_their_share(finder):
-    place = finder.place("liver")
-    half, most = place.mask(0.5).values.astype(bool), place.mask(0.9).values.astype(bool)
-    values = place.region.values
-    assert half.sum() < most.sum()
-    assert values[half].sum() >= 0.5 * values.sum()
-    assert values[most].sum() >= 0.9 * values.sum()
 
 
 def test_qualifiers_move_the_place(finder):
@@ -208,28 +158,10 @@ def test_a_point_has_a_name(finder):
         finder.name_at([1e5, 0, 0])
 
 
-def test_without_a_volume_the_map_suffices(target, atlas):
-    finder = PlaceFinder(exact_map(target), None, atlas)
-    assert label_at(target, finder.place("liver").point_ras) == "liver"
-
-
-def test_an_unknown_place_is_named(finder):
-    with pytest.raises(AnatomicalEmbeddingError, match="did you mean"):
-        finder.place("livr")
-
-
 def test_maps_without_a_common_frame_are_refused(target, atlas):
     made = exact_map(target)
-    bare = EmbeddingMap(
-        made.coordinate,
-        made.body,
-        made.cell_to_ras,
-        made.scan_to_ras,
-        made.scan_shape,
-        Provenance("x", "x", metric=False),
-    )
     with pytest.raises(MapError, match="common body frame"):
-        PlaceFinder(bare, None, atlas)
+        PlaceFinder(replace(made, provenance=replace(made.provenance, metric=False)), None, atlas)
 
 
 def test_an_atlas_is_read_as_it_was_written(atlas, tmp_path):
@@ -244,21 +176,14 @@ def test_an_atlas_is_read_as_it_was_written(atlas, tmp_path):
     assert (read.weights_hash, read.about) == (atlas.weights_hash, atlas.about)
 
 
-def test_damaged_atlases_are_refused(tmp_path):
-    (tmp_path / "a.atlas.npz").write_bytes(b"nothing")
-    with pytest.raises(WeightsError, match="damaged"):
-        Atlas.load(tmp_path / "a.atlas.npz")
-    with pytest.raises(WeightsError, match="no such file"):
-        Atlas.load(tmp_path / "b.atlas.npz")
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
-def test_weights_of_descriptors_that_would_spoil_every_place_are_refused(atlas, tmp_path, value):
-    path = tmp_path / "bad.atlas.npz"
+@pytest.mark.parametrize("value", [np.nan, 1e30])
+def test_damaged_atlases_are_refused(atlas, tmp_path, value):
     liver = replace(atlas.occupancies["liver"], discriminant=np.full(41, value, np.float32))
-    replace(atlas, occupancies={"liver": liver}).save(path)
-    with pytest.raises(WeightsError, match=r"bad\.atlas\.npz"):
-        Atlas.load(path)
+    replace(atlas, occupancies={"liver": liver}).save(tmp_path / "bad.atlas.npz")
+    (tmp_path / "text.atlas.npz").write_bytes(b"nothing")
+    for name, said in (("bad", "damaged"), ("text", "damaged"), ("none", "no such file")):
+        with pytest.raises(WeightsError, match=rf"{name}\.atlas\.npz: .*{said}"):
+            Atlas.load(tmp_path / f"{name}.atlas.npz")
 
 
 def test_the_shipped_atlas_knows_every_structure_without_a_recipe():
@@ -313,29 +238,6 @@ def test_an_organ_is_found_by_its_descriptors_where_coordinates_are_off(astray, 
     assert np.array_equal(PlaceFinder(astray, None, others).place(name).point_ras, bare)
 
 
-@pytest.mark.parametrize("ratio", [2.0, -2.0])
-def test_a_cell_is_as_likely_as_its_descriptor_says(astray, atlas_of_descriptors, ratio):
-    grid = PlaceFinder(astray, None, atlas_of_descriptors).grid
-    prior = Field((1, 2, 3), np.full((9, 8, 7), 0.5, dtype=np.float32))
-    weighted = weighed(grid, prior, astray, np.array([0, 0, 0, 0, ratio], dtype=np.float32))
-    assert weighted.first == prior.first
-    assert ((weighted.values - 0.5) * ratio > 0.2).all()
-
-
-def test_a_discriminant_is_the_log_ratio_of_two_normal_densities():
-    rng = np.random.default_rng(3)
-    one, other, sigma = np.array([0.5, 0.2, -0.1]), np.array([0.1, 0.4, 0.0]), np.array([0.2, 0.3, 0.25])
-    far = rng.normal(90, 1, (1000, 3))  # which do not count
-    patients = []
-    for _ in range(2):
-        inside, about = (rng.normal(mean, sigma, (40_000, 3)) for mean in (one, other))
-        patients.append((inside, np.concatenate([about, far]), np.append(np.ones(40_000), np.zeros(1000))))
-    discriminant = learn_discriminant(patients)
-    points = rng.normal(0.2, 0.3, (50, 3))
-    expected = (((points - other) ** 2 - (points - one) ** 2) / (2 * (sigma**2 + _RIDGE))).sum(axis=1)
-    assert np.allclose(points @ discriminant[:-1] + discriminant[-1], expected, atol=0.08)
-
-
 SMALL = (20, 20, 20)  # cells of 4 mm
 
 
@@ -353,28 +255,10 @@ def test_an_artery_is_told_from_a_vein_by_the_aorta():
     prior = np.zeros(SMALL, dtype=np.float32)
     prior[:, 10:16, 2:12] = 0.1
     prior[vein] = 0.3  # where the atlas expects the artery
-    evidence = gather(grid, Field((0, 0, 0), prior), "artery", Field((0, 0, 0), 0.9 * aorta.astype(np.float32)))
-    chance = sharpened(grid, evidence).values
+    alike = Field((0, 0, 0), 0.9 * aorta.astype(np.float32))
+    chance = sharpened(grid, Field((0, 0, 0), prior), "artery", alike).values
     assert chance[artery].min() > 0.5
     assert chance[vein].max() < 0.1
-
-
-def test_of_vertebrae_beyond_those_found_the_next_reaches_into_the_scan_with_its_processes():
-    heights = np.arange(0.0, 78.0, 2.0)
-    course = np.stack([np.full_like(heights, 40.0), np.full_like(heights, 50.0), heights], axis=1)
-    bounds = np.array([[44.0, 68.0], [20.0, 44.0]])
-    names = ("T12", "L1")
-    ones = np.ones(2)
-    spine = Spine(names, np.array([[40, 50, 56.0], [40, 50, 32.0]]), bounds, ones > 0, ones, 0 * ones, course)
-    grid, everywhere = small_grid(), Field((0, 0, 0), np.ones(SMALL, dtype=np.float32))
-    kept = {name: between_bounds(grid, everywhere, spine, name).values for name in ("T10", "T11", "T12", "L2", "L3")}
-    body, arch, above, below = (15, 12, 10), (15, 5, 10), (19, 12, 10), (2, 12, 10)  # k, j, i: heights 60, 76, 8 mm
-    assert not kept["T10"].any()
-    assert not kept["L3"].any()
-    assert kept["T12"][body] == kept["T11"][above] == kept["L2"][below] == 1
-    assert kept["T11"][body] == 0
-    assert kept["T11"][arch] > 0.3
-    assert kept["L2"][body] < 1e-3
 
 
 def test_a_cell_that_several_structures_could_hold_is_shared_among_them():
@@ -390,39 +274,6 @@ def test_a_cell_that_several_structures_could_hold_is_shared_among_them():
     assert np.isclose(without, 1.5 / (1 + 1.5 + 0.3 / 0.7 + 0.25), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("name", "with_it", "without_it"),
-    [
-        ("lung_left", "lung_lower_lobe_left", "spleen"),
-        ("heart", "heart_ventricle_left", "liver"),
-        ("aorta", "aorta", ""),
-    ],
-)
-def test_wholes_share_their_places_with_their_parts_alone(name, with_it, without_it):
-    sharing = sharing_places(shipped_atlas(""), name)
-    assert (with_it in sharing) == (with_it != name)
-    assert without_it not in sharing
-    assert not {"esophagus", "brachiocephalic_trunk", "vertebrae_T9"} & set(sharing)
-
-
-@pytest.mark.parametrize(("middle", "found"), [("lung_upper_lobe_left", True), ("stomach", False)])
-def test_a_point_in_what_is_outlined_as_a_part_counts_as_in_the_whole(finder, middle, found):
-    point = finder.place("lung_left").point_ras
-    ijk_to_ras = np.diag([2.0, 2.0, 2.0, 1.0])
-    ijk_to_ras[:3, 3] = point - 30
-    away = np.linalg.norm(np.indices((31, 31, 31)) * 2 - 30.0, axis=0)
-    labels = (away < 28).astype(np.uint8) + (away < 11)
-    results = judge("drawn", finder, LabelMap(labels, ijk_to_ras, {"lung_left": 1, middle: 2}))
-    distance = next(result.distance_mm for result in results if result.name == "lung_left")
-    assert distance == 0 if found else distance == pytest.approx(11, abs=1.5)
-
-
-def test_parts_and_wholes_of_what_is_outlined_are_not_taken_for_absent():
-    absent = absent_names({"lung_left", "heart_atrium_left", "kidney_left"})
-    assert {"lung_upper_lobe_right", "kidney_right", "liver", "rib_left_1"} <= absent
-    assert not absent & {"lung_upper_lobe_left", "lung_lower_lobe_left", "heart", "kidney_left"}
-
-
 def test_a_place_set_by_hand_is_no_surer_than_such_places_are():
     assert surety("part liver 0 1 0 1 0 .5") is None
     assert surety("fit 0 0 400 3 10") > 0.95 > surety("fit 0 0 400 5 10") > surety("fit 0 0 400 9 10") > 0.15
@@ -432,10 +283,13 @@ def test_a_place_set_by_hand_is_no_surer_than_such_places_are():
     assert np.mean(np.linalg.norm(off, axis=1) < 10) == pytest.approx(surety("fit 0 0 400 7 10"), abs=0.01)
 
 
-def test_a_place_that_nobody_is_sure_of_is_uncertain(finder):
-    place = finder.place("nodes_periportal")
-    assert place.status == UNCERTAIN
-    assert place.probability < 0.3
+def test_layers_of_an_organ_are_the_organ():
+    spread = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
+    assert {whole_name(label) for label in LABEL_ID.keys() - spread} <= load_terms().by_name.keys()
+    assert whole_name("Kidney, left, cortex") == "kidney_left"
+    assert whole_name("Stomach wall") == "stomach"
+    assert whole_name("Transverse colon wall, left") == whole_name("transverse_colon") == "transverse_colon"
+    assert whole_name("Muscle, trunk") == "background"
 
 
 def test_points_of_a_real_chest_that_its_outlines_show(real_data):
@@ -445,3 +299,25 @@ def test_points_of_a_real_chest_that_its_outlines_show(real_data):
     finder = PlaceFinder(load_model().embed(case.volume), case.volume)
     for name, within in (("carina", 10), ("aortopulmonary_window", 15)):
         assert np.linalg.norm(finder.place(name).point_ras - truth[name]) < within, name
+
+
+@pytest.mark.long
+def test_an_atlas_is_built_of_scans_and_of_label_maps_alone(tmp_path):
+    phantom = patient(405, (180.0, 400.0))
+    names = {value: name for value, name in phantom.label_names.items() if value}
+    labels = sitk.GetImageFromArray(phantom.labels.astype(np.uint8))
+    to_lps = np.diag([-1, -1, 1]) @ phantom.volume.ijk_to_ras[:3]
+    labels.SetSpacing(np.linalg.norm(to_lps[:, :3], axis=0).tolist())
+    labels.SetOrigin(to_lps[:, 3].tolist())
+    labels.SetDirection((to_lps[:, :3] / np.linalg.norm(to_lps[:, :3], axis=0)).ravel().tolist())
+    phantom.volume.write(tmp_path / "scan.nii.gz")
+    for stem in ("scan", "map"):
+        sitk.WriteImage(labels, str(tmp_path / f"{stem}.seg.nii.gz"))
+        (tmp_path / f"{stem}.labels.json").write_text(json.dumps(names))
+    atlas = build_atlas([tmp_path], load_model("auto", "cpu"), phantoms=0)
+    assert atlas.about["bodies"] == {"real": ["scan"], "drawn": ["map"], "synthetic": []}
+    for name in ("liver", "spleen", "vertebrae_L2"):
+        usual = shipped_atlas("").occupancies[name].centre_mm
+        assert np.linalg.norm(atlas.occupancies[name].centre_mm - usual) < 40
+    with pytest.raises(PointsError, match="holds no label map"):
+        build_atlas([tmp_path / ".."], load_model("auto", "cpu"))

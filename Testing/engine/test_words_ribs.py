@@ -1,30 +1,15 @@
 """Ribs against known truth: their beginnings by the spine, their way through bone, pieces that reach no vertebra."""
 
-import warnings
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
-from exact_patients import exact_map, patient
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from AnatomicalEmbedding.anatomy.names import SIDES
-from AnatomicalEmbedding.words import Atlas, shipped_atlas
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
-from AnatomicalEmbedding.words.rib_pieces import (
-    _NO_NEIGHBOUR_COST,
-    RIBS,
-    SECTORS,
-    BoneOfHalf,
-    _Neighbour,
-    _Numbering,
-    number_pieces,
-)
-from AnatomicalEmbedding.words.ribs import _ABOVE_MM, _SKIPPED, Ribs, _aligned, _begun, _followed, find_ribs
-from AnatomicalEmbedding.words.scan_grid import make_scan_grid
-from AnatomicalEmbedding.words.spine import Spine, find_spine
+from AnatomicalEmbedding.words.rib_pieces import RIBS, SECTORS, BoneOfHalf, number_pieces
+from AnatomicalEmbedding.words.ribs import _ABOVE_MM, Ribs, _begun, _followed
+from AnatomicalEmbedding.words.spine import Spine
 
 LEFT = SIDES.index("left")
 MIDDLES = {f"T{n}": 400.0 - 24.0 * n for n in range(5, 13)} | {"L1": 84.0, "L2": 56.0}
@@ -67,37 +52,6 @@ def test_a_number_does_not_pass_to_a_rib_that_is_touched():
     assert not (found[45:] == 4).any()
 
 
-def test_where_the_atlas_has_no_rib_nothing_is_learnt_of_its_coordinate():
-    """The patient's coordinate is off by 25 mm all along; at two cells of three of the beginning the atlas lacks it."""
-    index = np.stack([np.arange(40), np.zeros(40, int), np.full(40, 2)], axis=1)
-    number, error = np.r_[np.full(3, 4), np.full(37, -1)], np.full((40, RIBS + 1), np.nan)
-    error[2:, 4] = 25.0
-    assert (_followed(index, number, error, (6, 1, 40)) == 4).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6))
-def test_a_numbering_costs_what_its_pieces_and_each_pair_cost(seed):
-    rng = np.random.default_rng(seed)
-    nodes = RIBS + 1 + 4
-    price, near = rng.uniform(0, 5, (nodes, RIBS + 1)), [[] for _ in range(nodes)]
-    found = np.r_[np.arange(RIBS + 1), rng.integers(0, RIBS + 1, 4)]
-    expected = price[np.arange(nodes), found][RIBS + 1 :].sum()
-    for above, below in combinations(range(1, nodes), 2):
-        if below <= RIBS or rng.random() < 0.5:
-            continue
-        cells = float(rng.integers(1, 30))
-        near[above].append(_Neighbour(below, -1, cells))
-        near[below].append(_Neighbour(above, 1, cells))
-        a, b = found[[above, below]]
-        if a and b:
-            expected += cells * min(abs(b - a - 1), 2)
-        elif a or (b and above > RIBS):
-            expected += cells * _NO_NEIGHBOUR_COST
-    numbering = _Numbering(list(range(RIBS + 1, nodes)), np.ones(nodes, int), near, price)
-    assert numbering._total(found) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("coordinate_off", [0.0, 27.0])
 def test_pieces_are_numbered_by_the_ribs_above_and_below(coordinate_off):
     """A scan that begins below most ribs' heads: 12 and the beginning of 11 are numbered, the rest hangs in between."""
@@ -119,40 +73,6 @@ def test_pieces_are_numbered_by_the_ribs_above_and_below(coordinate_off):
     assert (number_pieces(bone, number, (130, 3, SECTORS)) == truth).all()
 
 
-def test_without_a_spine_or_ct_numbers_there_is_nothing_to_follow():
-    phantom = patient(404)
-    embedding = exact_map(phantom)
-    assert find_ribs(make_scan_grid(embedding, phantom.volume), Atlas("exact", {}), None) is None
-    assert find_ribs(make_scan_grid(embedding), Atlas("exact", {}), spine()) is None
-
-
-@pytest.fixture(scope="module")
-def scan() -> tuple[Grid, Spine]:
-    phantom = patient(404)
-    grid = make_scan_grid(exact_map(phantom), phantom.volume)
-    return grid, find_spine(grid, shipped_atlas(""), phantom.volume)
-
-
-def test_an_atlas_may_hold_ribs_that_are_no_terms(scan):
-    """`canonical_name` makes the first of a label "left rib"; a thirteenth rib is rare, and real."""
-    grid, spine = scan
-    shipped = shipped_atlas("")
-    more = dict.fromkeys(("rib_left", "rib_left_13", "rib_cartilage"), shipped.occupancies["rib_left_9"])
-    without, found = (find_ribs(grid, Atlas("", shipped.occupancies | extra), spine) for extra in ({}, more))
-    assert (found.number > 0).any()
-    assert (found.number == without.number).all()
-
-
-def test_a_rib_that_the_atlas_lacks_is_never_found(scan):
-    grid, spine = scan
-    held = shipped_atlas("").occupancies
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = find_ribs(grid, Atlas("", {n: of for n, of in held.items() if n != "rib_left_10"}), spine)
-    assert not (found.number[found.side == LEFT] == 10).any()
-    assert (found.number > 0).any()
-
-
 def test_the_prior_of_a_rib_is_its_own_bone_and_never_that_of_others():
     shape = (8, 10, 30)
     grid = Grid(np.array([-60.0, 20.0, 300.0]), np.array([4.0, 4.0, 4.0]), shape, np.ones(shape, dtype=bool))
@@ -162,7 +82,7 @@ def test_the_prior_of_a_rib_is_its_own_bone_and_never_that_of_others():
     ribs = Ribs(np.concatenate(cells), np.full(60, LEFT), number)
     usual = Field((0, 0, 0), np.full(shape, 0.5, dtype=np.float32))
     whole = Field((0, 0, 0), np.zeros(shape, dtype=np.float32))
-    prior = grid.taken(ribs.prior(grid, "rib_left_8", usual), whole)
+    prior = grid.values_over(ribs.prior(grid, "rib_left_8", usual), whole)
     own, others = (tuple(np.concatenate(of)[:, ::-1].T) for of in (cells[1:], cells[:1]))
     assert (prior[others] == 0).all()
     assert prior[own].min() > 0.9
@@ -173,22 +93,5 @@ def test_the_prior_of_a_rib_is_its_own_bone_and_never_that_of_others():
     assert replace(ribs, number=np.where(number == 8, 0, 7)).prior(grid, "rib_left_8", usual) is None
     # half as likely where the atlas has the rib never
     usual.values[6] = 0
-    less = grid.taken(ribs.prior(grid, "rib_left_8", usual), whole)
+    less = grid.values_over(ribs.prior(grid, "rib_left_8", usual), whole)
     assert less[6][less[6] > 0].max() < prior[own].min() <= less[own].max()
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 10**6))
-def test_two_sequences_are_aligned_at_the_least_cost(rows, columns, seed):
-    price = np.random.default_rng(seed).uniform(0, 10, (rows, columns))
-    cost, pairs = _aligned(price)
-    every = [
-        sum(price[a, b] for a, b in zip(some, others, strict=True)) + _SKIPPED * (rows + columns - 2 * n)
-        for n in range(min(rows, columns) + 1)
-        for some in combinations(range(rows), n)
-        for others in combinations(range(columns), n)
-    ]
-    assert cost == pytest.approx(min(every))
-    assert sorted(pairs) == sorted(pairs, key=lambda pair: pair[1])
-    paid = sum(price[pair] for pair in pairs) + _SKIPPED * (rows + columns - 2 * len(pairs))
-    assert paid == pytest.approx(cost)

@@ -39,8 +39,7 @@ def test_no_command_names_the_patient(folders, phantom_pair, tmp_path, monkeypat
         ["info", first, "--check"],
         ["match", first, str(tmp_path / "points.mrk.json"), second, "-o", str(out / "match")],
         ["find", "liver", first, "-o", str(out / "find")],
-        ["cohort", "add", str(out / "cohort"), first, second],
-        ["cohort", "run", str(out / "cohort"), "--workers", "1"],
+        ["cohort", "run", str(out / "cohort"), first, second, "--workers", "1"],
         ["cohort", "status", str(out / "cohort")],
     ]
     said = []

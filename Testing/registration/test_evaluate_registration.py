@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from evaluations.registration import evaluate_registration
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.evaluation.registration import evaluate_registration
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases
 

@@ -16,7 +16,7 @@ from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .BoxLabels import BoxLabels
-from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, colourOf, keepAbsent
+from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, coloursIn, freeColour, keepAbsent
 from .StructureExamples import MarkedExample, Marking, StructureExamples
 from .StructureFinder import checkRecall, libraryFile, madeFrom, makeFinder, namesIn, openLibrary
 from .StructureNames import readable
@@ -108,6 +108,7 @@ class BoxLogic(SceneJob):
     def _search(
         self, volumes: list, structures: list[str], examples: list[MarkedExample], recall: float, replaceEdited: bool
     ) -> Steps[None]:
+        """Open the library, wait for the maps of the examples, then find and show the boxes of scan after scan."""
         marked = {example.structure for example in examples}
         fromLibrary = [name for name in structures if name not in marked]
         weights = self.store.engine.weightsPath()
@@ -160,20 +161,23 @@ class BoxLogic(SceneJob):
         kept: list[str] = []
         self.scene.StartState(self.scene.BatchProcessState)  # views follow once, not for each of many boxes
         try:
-            boxes = boxesIn(self.scene, volume)
+            boxes, colours = boxesIn(self.scene, volume), coloursIn(self.scene)
+            absent: dict[str, FoundBox | None] = {}
             for answer, box in found:
                 name, old = answer.structure, boxes.get(answer.structure)
                 if old is not None and old.edited and not replaceEdited:
                     kept.append(readable(name))
                 elif answer.status == ABSENT:
-                    keepAbsent(volume, {name: answer})
+                    absent[name] = answer
                     if old is not None:
                         SceneNodes.removeNode(self.scene, old.node)
                 else:
-                    keepAbsent(volume, {name: None})
-                    each = old or BoxNode.create(self.scene, name, volume, colourOf(self.scene, name))
+                    absent[name] = None
+                    colours.setdefault(name, freeColour(colours.values()))
+                    each = old or BoxNode.create(self.scene, name, volume, colours[name])
                     each.write(box, answer)
                     each.showOnlyInOwnViews(self.scene)
+            keepAbsent(volume, absent)
         finally:
             self.scene.EndState(self.scene.BatchProcessState)
         if kept:

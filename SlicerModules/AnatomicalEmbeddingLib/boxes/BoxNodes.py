@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import colorsys
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import count, product
 
@@ -31,6 +31,7 @@ FOLDER = "Boxes"
 _FOUND, _WRITTEN, _ABSENT = "AnatomicalEmbedding.Box", "AnatomicalEmbedding.BoxWritten", "AnatomicalEmbedding.Absent"
 _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
+Colour = tuple[float, float, float]
 _CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
 _GOLDEN = 0.618033988749895  # steps of it around the circle of hues never come close to each other
 
@@ -77,7 +78,7 @@ class BoxNode:
         self.node = node
 
     @classmethod
-    def create(cls, scene, structure: str, volumeNode, colour: tuple[float, float, float]) -> BoxNode:
+    def create(cls, scene, structure: str, volumeNode, colour: Colour) -> BoxNode:
         name = SceneNodes.freeName(scene, f"{readable(structure)} in {volumeNode.GetName()}")
         with Views.keepingPlaceNode(scene):
             node = scene.AddNewNodeByClass(_CLASS, name)
@@ -219,17 +220,20 @@ def _fromValues(values: dict) -> FoundBox:
     )
 
 
-def colourOf(scene, structure: str) -> tuple[float, float, float]:
-    """Colour (red, green, blue, 0..1) of a structure's boxes in the scene; the first free one for a new structure."""
-    used = set()
+def coloursIn(scene) -> dict[str, Colour]:
+    """The colour (red, green, blue, 0..1) of each structure that has a box in the scene."""
+    found: dict[str, Colour] = {}
     for boxes in boxesByVolume(scene).values():
-        for name, box in boxes.items():
-            display = box.node.GetDisplayNode()
-            if display is not None and name == structure:
-                return display.GetSelectedColor()
-            if display is not None:
-                used.add(_rounded(display.GetSelectedColor()))
-    return next(colour for colour in map(_colour, count()) if _rounded(colour) not in used)
+        for structure, box in boxes.items():
+            if box.node.GetDisplayNode() is not None:
+                found.setdefault(structure, box.node.GetDisplayNode().GetSelectedColor())
+    return found
+
+
+def freeColour(used: Iterable[Colour]) -> Colour:
+    """The first colour of the palette that is not used."""
+    rounded = {_rounded(colour) for colour in used}
+    return next(colour for colour in map(_colour, count()) if _rounded(colour) not in rounded)
 
 
 def _setBox(roiNode, volumeNode, box: np.ndarray) -> None:
@@ -248,9 +252,9 @@ def _shape(roiNode) -> list[float]:
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]
 
 
-def _rounded(colour: tuple[float, float, float]) -> tuple[float, ...]:
+def _rounded(colour: Colour) -> tuple[float, ...]:
     return tuple(round(part, 2) for part in colour)
 
 
-def _colour(number: int) -> tuple[float, float, float]:
+def _colour(number: int) -> Colour:
     return colorsys.hls_to_rgb((0.08 + number * _GOLDEN) % 1, (0.55, 0.68, 0.45)[number // 9 % 3], 0.85)

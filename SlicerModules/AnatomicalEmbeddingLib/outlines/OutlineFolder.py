@@ -31,6 +31,7 @@ class OutlineFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.examples, self.scans, self.results = (self.path / name for name in ("examples", "scans", "results"))
+        self._outlined: tuple[dict, list[str]] = ({}, [])
 
     def prepare(self, names: Sequence[str]) -> None:
         """Make the folder, and remove the files of scans that are not among `names`.
@@ -83,12 +84,12 @@ class OutlineFolder:
             return {}
 
     def outlined(self, run: Path) -> list[str]:
-        """Names of the scans that were outlined by this training."""
-        try:
-            trained = (run / "segmenter.safetensors").stat().st_mtime
-            return [name for name in self.table() if self.labels(name).stat().st_mtime >= trained]
-        except OSError:  # not yet, or in this moment being replaced
-            return []
+        """Names of the scans that were outlined by this training; reads files only once the table has changed."""
+        table = self.table()
+        if table is not self._outlined[0]:  # `once_a_change` returns the same object for the same file
+            trained = _timeOf(run / "segmenter.safetensors")
+            self._outlined = table, [name for name in table if _timeOf(self.labels(name)) >= trained > 0]
+        return self._outlined[1]
 
     def labels(self, name: str) -> Path:
         """The file of a scan's outlines."""
@@ -117,6 +118,11 @@ def _table(path: Path) -> dict[str, list[dict[str, str]]]:
     for row in csv.DictReader(path.read_text("utf-8").splitlines()):
         found.setdefault(Path(row["scan"]).name.removesuffix(".nii.gz"), []).append(row)
     return found
+
+
+def _timeOf(path: Path) -> float:
+    """When a file was written last; 0 where it is missing."""
+    return path.stat().st_mtime if path.exists() else 0.0
 
 
 def _remove(folder: Path, name: str) -> None:

@@ -13,14 +13,14 @@ from itertools import permutations
 import numpy as np
 import torch
 
-from ..embedding.body import body_mask
-from ..embedding.working_grid import resample
-from ..errors import PointsError
-from ..registration.lattice import Lattice
-from ..registration.register import register
-from ..structures.labelled_scans import Case, refuse_twins
-from .protocol import EmbeddingMatcher, Matcher
-from .results import Section, Tables
+from AnatomicalEmbedding.embedding.body import body_mask
+from AnatomicalEmbedding.embedding.working_grid import resample
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher
+from AnatomicalEmbedding.evaluation.results import Section, Tables
+from AnatomicalEmbedding.registration.lattice import Lattice
+from AnatomicalEmbedding.registration.register import register
+from AnatomicalEmbedding.structures.labelled_scans import Case, refuse_twins
 
 LATTICE_MM = 3.0
 
@@ -66,7 +66,7 @@ class RegistrationResult(Tables):
     notes: tuple[str, ...] = ()
 
     def of(self, method: str) -> list[Measured]:
-        """What was measured of one method."""
+        """Return the measurements of one method."""
         return [measured for measured in self.measured if measured.method == method]
 
     def to_json(self) -> str:
@@ -117,7 +117,7 @@ class RegistrationResult(Tables):
 def evaluate_registration(
     cases: Sequence[Case],
     methods: Mapping[str, Matcher],
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None] = lambda share, step: None,
     notes: Sequence[str] = (),
 ) -> RegistrationResult:
     """Measure every method on every ordered pair of cases that share whole structures, or landmarks of one patient.
@@ -127,7 +127,7 @@ def evaluate_registration(
     refuse_twins(cases)
     pairs = [(one, other) for one, other in permutations(cases, 2) if _shared(one, other)[0] or _shared(one, other)[1]]
     if not pairs:
-        raise PointsError("no two of these scans share a whole structure, or landmarks of one patient; add scans.")
+        raise PointsError("no two scans share a whole structure, or landmarks of one patient; add scans.")
     measured: list[Measured] = []
     once: dict[str, list[float]] = {}
     for number, (fixed, moving) in enumerate(pairs):

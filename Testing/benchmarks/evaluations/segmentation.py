@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import SimpleITK as sitk
 
-from ..embedding.inference import Model
-from ..errors import PointsError
-from ..scan.volume import Volume
-from ..segmentation.examples import Example
-from ..segmentation.outlining import outline
-from ..segmentation.runs import EMBEDDING, train_segmenter
-from ..segmentation.segmenter import Segmenter, new_network
-from .results import Section, Tables
+from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.evaluation.results import Section, Tables
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.segmentation.examples import Example
+from AnatomicalEmbedding.segmentation.outlining import outline
+from AnatomicalEmbedding.segmentation.runs import EMBEDDING, train_segmenter
+from AnatomicalEmbedding.segmentation.segmenter import Segmenter, new_network
 
 SHOTS = (1, 2, 5, 10)
 OURS, CARRIED = "ours", "labels by registration"

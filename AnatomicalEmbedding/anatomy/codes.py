@@ -1,0 +1,52 @@
+"""Codes of structures (SNOMED CT, UBERON, FMA), from the column `code` of `Resources/Terms/*.csv`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .names import SIDES, spelling_key
+from .terms import load_terms, load_tissues
+
+Code = tuple[str, str, str]  # value, scheme, meaning, as DICOM orders them
+
+_NODE = "lymph node"  # the terms say "node"
+
+
+def code_of(name: str) -> Code | None:
+    """The code of a structure or a kind of tissue: ("64033007", "SCT", "Kidney") of `kidney_left`.
+
+    name: a canonical name, another spelling or words ("left kidney", "kidney", "bladder", "axillary lymph node"). A
+        code has no side: DICOM gives the side by a code of its own.
+    Returns None where no structure has this name, or no code.
+    """
+    return _codes_by_key().get(_key(name))
+
+
+def name_of_code(code: Code) -> str | None:
+    """Words for a code, without a side ("kidney"), or None where no structure has it. The meaning does not count."""
+    return _names_by_code().get(code[:2])
+
+
+def _key(name: str) -> str:
+    key = spelling_key(name.lower().replace("lymph nodes", "node").replace("lymph node", "node"))
+    return "_".join(word for word in key.split("_") if word not in SIDES)
+
+
+@lru_cache(maxsize=1)
+def _codes_by_key() -> dict[str, Code]:
+    found: dict[str, Code] = {}
+    terms = [term for term in (*load_tissues(), *load_terms().by_name.values()) if term.code]
+    for label in ("name", "words", "labels"):  # a name counts before words that another structure has too
+        for term in terms:
+            scheme, value = term.code.split(":")
+            words = term.words[0].replace("node", _NODE)
+            code = value, scheme, words[0].upper() + words[1:]
+            given = getattr(term, label)
+            for each in (given,) if isinstance(given, str) else given:
+                found.setdefault(_key(each), code)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _names_by_code() -> dict[tuple[str, str], str]:
+    return {code[:2]: code[2].lower() for code in reversed(_codes_by_key().values())}

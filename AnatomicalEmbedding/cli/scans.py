@@ -1,0 +1,99 @@
+"""The scans of a command, read one after another; a scan that cannot be used is named and skipped."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AnatomicalEmbeddingError
+from . import console
+
+if TYPE_CHECKING:
+    from ..embedding.inference import Model
+    from ..embedding.map import EmbeddingMap
+    from ..scan.volume import Volume
+
+
+class Scans:
+    """Finds the scans that a command is given, and remembers which of them could not be used.
+
+    Args:
+        options: with `scans`, `series` and `output`.
+        paths: files and folders in place of `options.scans`.
+        series: DICOM series in place of `options.series`.
+    """
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        paths: Sequence[str | Path] | None = None,
+        series: Sequence[str] | None = None,
+    ) -> None:
+        from ..scan.sources import find_scans
+
+        given = options.scans if paths is None else paths
+        chosen = options.series if series is None else series
+        self.sources = find_scans(given, console.warn, chosen, getattr(options, "output", None))
+        self.names = {source.label: name for name, source in self.sources.items()}
+        self.failed: list[str] = []
+
+    @property
+    def paths(self) -> list[Path]:
+        """Files and folders of the scans, which results must not overwrite."""
+        return [Path(source.path) for source in self.sources.values()]
+
+    def read(self) -> Iterator[tuple[str, str, Volume]]:
+        """Yield path (as tables name it), name and volume of each scan that can be read."""
+        for name, source in self.sources.items():
+            with self.skipping():
+                volume = console.noted(replace(source.read(), name=name), source.label)
+                yield source.label, name, volume
+
+    @contextmanager
+    def skipping(self) -> Iterator[None]:
+        """Report an error about a scan and go on. The error of a single scan ends the command."""
+        try:
+            yield
+        except AnatomicalEmbeddingError as error:
+            if len(self.sources) == 1:
+                raise
+            self.failed.append(str(error))
+            console.warn(f"skipped: {error}")
+
+    def embedded(self, model: Model, options: argparse.Namespace) -> Iterator[tuple[str, str, Volume, EmbeddingMap]]:
+        """Yield path, name, volume and map of each scan that can be read and embedded."""
+        for path, name, volume in self.read():
+            with self.skipping():
+                yield path, name, volume, console.embed(model, volume, options)
+
+    def finish(
+        self,
+        options: argparse.Namespace,
+        results: dict[str, Sequence[object]],
+        table: tuple[Sequence[str], Sequence[Sequence[str]]] | None,
+        written: Sequence[Path],
+    ) -> None:
+        """Print the results of all scans, and raise AnatomicalEmbeddingError, for the exit code, if one was skipped.
+
+        Args:
+            results: name -> records, printed with --json.
+            table: header and rows, printed otherwise.
+            written: files.
+        """
+        if options.json:
+            console.print_json(results | {"files": list(map(str, written)), "skipped": self.failed})
+        else:
+            if table is not None:
+                console.print_table(*table)
+            console.say_written(written)
+        self.check(written)
+
+    def check(self, done: Sequence[object]) -> None:
+        """Raise AnatomicalEmbeddingError if a scan was skipped. done: results of the others."""
+        if self.failed:
+            count = "no scan" if not done else f"all but {len(self.failed)} of the scans"
+            raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")

@@ -1,0 +1,127 @@
+"""Boxes of structures in a scan, by a library or by examples of a user, grown for a stated recall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..anatomy.names import choose_names
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
+from ..errors import WeightsError
+from ..matching.status import ABSENT
+from .examples import read_examples
+from .library import StructureLibrary, shipped_library
+from .locating import Example, Located, locate
+from .margins import Margins, located_by_others
+
+RECALL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class StructureBox:
+    """One structure in one scan.
+
+    Args:
+        name: of the structure.
+        status: "whole", "cut" (by the scan's edge), "uncertain" or "absent".
+        box_ras: (2, 3) RAS mm, lowest and highest corner, grown for the recall and clipped to the scan; None if absent.
+        located: the box before it was grown, with its likely errors and remarks.
+    """
+
+    name: str
+    status: str
+    box_ras: np.ndarray | None
+    located: Located
+
+
+@dataclass(frozen=True, eq=False)
+class BoxFinder:
+    """Finds structures in maps by examples.
+
+    Args:
+        examples: structure -> its examples.
+        margins: of boxes by these examples.
+        effort: of matching.
+        recall: share of each structure that its box is expected to hold, between 0 and 1.
+
+    Raises:
+        AnatomicalEmbeddingError: the recall cannot be guaranteed.
+    """
+
+    examples: Mapping[str, Sequence[Example]]
+    margins: Margins
+    effort: str = "standard"
+    recall: float = RECALL
+
+    def __post_init__(self) -> None:
+        if self.margins is None:
+            raise WeightsError("there are no margins for these weights; build a structure library with them.")
+        self.margins.times_for(self.recall)
+
+    @classmethod
+    def by_library(
+        cls, library: StructureLibrary, structures: Sequence[str] | None = None, recall: float = RECALL
+    ) -> BoxFinder:
+        """Find the structures of a library, or some of them in any spelling."""
+        examples = choose_examples(library.examples, structures, "the structure library")
+        return cls(examples, library.margins, library.effort, recall)
+
+    @classmethod
+    def by_folder(
+        cls,
+        folder: Path,
+        model: Model,
+        margins: Margins | None,
+        structures: Sequence[str] | None = None,
+        recall: float = RECALL,
+        report: Callable[[str], None] = lambda sentence: None,
+    ) -> BoxFinder:
+        """Find the structures that a user marked in the scans of a folder; see `examples.read_examples`.
+
+        Args:
+            margins: for a user's own examples; the examples themselves adapt them.
+            report: receives a sentence for each structure that cannot be an example.
+        """
+        marked = read_examples(folder, model, report)
+        if margins is not None:
+            margins = margins.adapted(located_by_others(marked))
+        own = {name: [example for example, _ in of] for name, of in marked.items()}
+        return cls(choose_examples(own, structures, str(folder)), margins, recall=recall)
+
+    def box(self, located: Located) -> np.ndarray | None:
+        """Grow a box for the recall: (2, 3) RAS mm, clipped to the scan; None if the structure is absent."""
+        return None if located.status == ABSENT else self.margins.box(located, self.recall)
+
+    def find(self, embedding: EmbeddingMap) -> dict[str, StructureBox]:
+        """Find every structure in a map."""
+        found = locate(self.examples, embedding, self.effort)
+        return {name: StructureBox(name, each.status, self.box(each), each) for name, each in found.items()}
+
+
+def choose_examples(
+    examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
+) -> dict[str, Sequence[Example]]:
+    """Return the examples of some structures, or of all. holder: who has them, for the error about an unknown name."""
+    return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
+
+
+def open_library(weights_hash: str, model: str, path: str | Path | None = None) -> StructureLibrary:
+    """Read the library in a file, or the one that ships for these weights.
+
+    Raises WeightsError if the file is no library for these weights, or if no library ships for them. model: their name.
+    """
+    if path is not None:
+        library = StructureLibrary.load(path)
+        library.check(weights_hash, path)
+        return library
+    shipped = shipped_library(weights_hash)
+    if shipped is None:
+        raise WeightsError(
+            f"{model}: no structure library ships for these weights; build one with `anatemb structures DATA "
+            "-o FILE` and give it as library."
+        )
+    return shipped

@@ -1,0 +1,208 @@
+"""Lesion follow-up on synthetic patients: places, pairing of lesions, and their status.
+
+As in the product, lesions are marked in a record (slightly off their middles), `find_places` carries them over, and
+`assign_in_record` pairs them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.evaluation.results import Section, Tables, summarise
+from AnatomicalEmbedding.followup.assignment import SAME, assign_in_record
+from AnatomicalEmbedding.followup.lesions import MERGED, OUTSIDE, Study
+from AnatomicalEmbedding.followup.proposing import find_places
+from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW, SPLIT
+from AnatomicalEmbedding.phantom import followup as truth
+from AnatomicalEmbedding.phantom.followup import PhantomFollowUp, make_follow_up
+
+_CLOSE_MM = 10.0
+_STATES = (SAME, SPLIT, MERGED, DISAPPEARED, NEW, OUTSIDE)
+_KEYS = ("study 1", "study 2")
+UNCHANGED, RESHAPED, GONE = "same lesion", "split or merged", "gone (its tissue)"
+_MARK_SHARE, _SIZE_SHARE = 0.15, 0.1  # of the radius: standard deviation of a mark's place, and of its size
+
+
+@dataclass(frozen=True, eq=False)
+class FollowUpResult(Tables):
+    """error_mm: (n,) of places in the other study, infinite without a place. close: (n,) bool, within the lesion's
+    radius or 10 mm. group: (n,) UNCHANGED, RESHAPED or GONE. links: counts of "right", "wrong" and "missing" links
+    between lesions. states: (true, reported) status of lesions -> count.
+    """
+
+    model: str
+    error_mm: np.ndarray
+    close: np.ndarray
+    group: np.ndarray
+    links: Mapping[str, int]
+    states: Mapping[tuple[str, str], int]
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.links["right"] / max(sum(self.links.values()) + self.links["right"], 1)
+
+    @property
+    def states_right(self) -> float:
+        return sum(n for (true, found), n in self.states.items() if true == found) / max(sum(self.states.values()), 1)
+
+    @property
+    def share_close(self) -> float:
+        """Share of the lesions that both studies show that is found within the radius or 10 mm."""
+        return float(self.close[self.group != GONE].mean())
+
+    def sections(self) -> list[Section]:
+        rows = [("mm", "lesions", "within radius or 10", "mean", "median", "90 %")]
+        groups = {"shown by both": self.group != GONE} | {g: self.group == g for g in (UNCHANGED, RESHAPED, GONE)}
+        for name, chosen in groups.items():
+            known = summarise(self.error_mm[chosen])
+            if known.n:
+                figures = (f"{figure:.1f}" for figure in (known.mean, known.median, known.p90))
+                rows.append((name, str(known.n), f"{self.close[chosen].mean():.1%}", *figures))
+        words = [("true", "right", *_STATES)]
+        for true in _STATES:
+            counts = [self.states.get((true, word), 0) for word in _STATES]
+            share = self.states.get((true, true), 0) / max(sum(counts), 1)
+            words.append((true, f"{share:.1%}", *(str(n) if n else "" for n in counts)))
+        note = f"links between lesions: F1 {self.f1:.3f}; states right: {self.states_right:.1%}"
+        places = Section(f"Places of lesions in the other study ({self.model})", tuple(rows))
+        return [places, Section("Status of the lesions", tuple(words), (note,))]
+
+    def to_json(self) -> str:
+        return json.dumps({"close": self.share_close, "f1": self.f1, "states_right": self.states_right}, indent=1)
+
+
+def evaluate_follow_ups(
+    model: Model,
+    seeds: Iterable[int],
+    effort: str = "standard",
+    progress: Callable[[float, str], None] = lambda share, step: None,
+) -> FollowUpResult:
+    """Follow synthetic patients up from the first to the second study, and back for the places."""
+    seeds = list(seeds)
+    rows: list[tuple[float, float, str]] = []
+    links = Counter(right=0, wrong=0, missing=0)
+    states: Counter[tuple[str, str]] = Counter()
+    for number, seed in enumerate(seeds):
+        progress(number / len(seeds), f"patient {seed}")
+        patient = make_follow_up(seed, 2)
+        maps = {key: model.embed(volume) for key, volume in zip(_KEYS, patient.volumes, strict=True)}
+        rng = np.random.default_rng([seed, 9])
+        marked = [_marked(patient, n, rng) for n in range(2)]
+        for one in range(2):
+            rows += _places(marked[one], patient, one, maps, effort)
+        found, words = _assigned(marked, maps, effort)
+        true = _true_links(patient)
+        links.update(right=len(found & true), wrong=len(found - true), missing=len(true - found))
+        states.update((_true_word(patient, true, key), word) for key, word in words.items())
+    error, radius, group = (np.array(values) for values in zip(*rows, strict=True))
+    close = error <= np.maximum(radius, _CLOSE_MM)
+    return FollowUpResult(f"{model.name}, {effort}", error, close, group, links, states)
+
+
+_Marks = Mapping[str, tuple[np.ndarray, float]]  # of a study: lesion -> the place that a person marks, its radius
+
+
+def _marked(patient: PhantomFollowUp, study: int, rng: np.random.Generator) -> _Marks:
+    marks = {}
+    for lesion in patient.lesions:
+        state = lesion.states[study]
+        if state.state == truth.VISIBLE:
+            place = state.point_ras + rng.normal(0, _MARK_SHARE * state.radius_mm, 3)
+            marks[lesion.id] = place, float(state.radius_mm * np.exp(rng.normal(0, _SIZE_SHARE)))
+    return marks
+
+
+def _mark_all(record: FollowUp, study: str, marks: _Marks) -> tuple[FollowUp, dict[str, str]]:
+    """The record with marks and long axes, and the phantom's name of each lesion of the record."""
+    names = {}
+    for name, (place, radius) in marks.items():
+        lesion_id = record.free_id()
+        half = np.array([radius, 0.0, 0.0])
+        record = record.mark(study, place).measure(lesion_id, study, (place - half, place + half), None)
+        names[lesion_id] = name
+    return record, names
+
+
+def _places(
+    marks: _Marks, patient: PhantomFollowUp, one: int, maps: Mapping[str, EmbeddingMap], effort: str
+) -> list[tuple[float, float, str]]:
+    """Return error, radius and group of each lesion of study `one` whose place the other study shows."""
+    other = 1 - one
+    record = FollowUp().with_studies([Study(_KEYS[one], ""), Study(_KEYS[other], "")])
+    record, names = _mark_all(record, _KEYS[one], marks)
+    found = find_places(record, [_KEYS[other]], maps, effort).proposals[_KEYS[other]]
+    lesions = {lesion.id: lesion for lesion in patient.lesions}
+    reshaped = Counter(name for link in _true_links(patient) for name in set(link))
+    rows = []
+    for lesion_id, name in names.items():
+        state, here = lesions[name].states[other], lesions[name].states[one]
+        if state.state == truth.OUTSIDE:
+            continue
+        if state.state == truth.VISIBLE:
+            place, radius = state.point_ras, state.radius_mm
+            group = RESHAPED if reshaped[name] > 1 else UNCHANGED
+        else:
+            place, radius, group = patient.to_study(here.point_ras[None], one, other)[0], here.radius_mm, GONE
+        guess = found.get(lesion_id)
+        error = np.inf if guess is None else float(np.linalg.norm(np.array(guess.point_ras) - place))
+        rows.append((error, radius, group))
+    return rows
+
+
+def _assigned(
+    marked: Sequence[_Marks], maps: Mapping[str, EmbeddingMap], effort: str
+) -> tuple[set[tuple[str, str]], dict[tuple[int, str], str]]:
+    """Return the links between lesions of the two studies in the resulting record, and the status of each lesion."""
+    record = FollowUp().with_studies([Study(key, "") for key in _KEYS])
+    record, earlier = _mark_all(record, _KEYS[0], marked[0])
+    record, later = _mark_all(record, _KEYS[1], marked[1])
+    assigned = assign_in_record(record, *_KEYS, maps, effort)
+    same = dict(assigned.same)
+    links = set()
+    for lesion in assigned.put_into(record).lesions:
+        before, after = (lesion.findings.get(key) for key in _KEYS)
+        if after is not None and after.state == MERGED:
+            links.add((earlier[lesion.id], later[same.get(after.into, after.into)]))
+        elif before is not None and after is not None:
+            links.add((earlier[lesion.id], later[same[lesion.id]]))
+        elif lesion.split_from:
+            links.add((earlier[lesion.split_from], later[lesion.id]))
+    words = {(0, earlier[key]): word for key, word in assigned.earlier.items()}
+    return links, words | {(1, later[key]): word for key, word in assigned.later.items()}
+
+
+def _true_links(patient: PhantomFollowUp) -> set[tuple[str, str]]:
+    lesions = {lesion.id: lesion for lesion in patient.lesions}
+
+    def shown(name: str, study: int) -> bool:
+        return name in lesions and lesions[name].states[study].state == truth.VISIBLE
+
+    links = set()
+    for name, lesion in lesions.items():
+        after = lesion.states[1]
+        into = after.into if after.state == truth.MERGED else name
+        if shown(name, 0) and shown(into, 1):
+            links.add((name, into))
+        elif not shown(name, 0) and shown(name, 1) and shown(lesion.split_from, 0):
+            links.add((lesion.split_from, name))
+    return links
+
+
+def _true_word(patient: PhantomFollowUp, links: set[tuple[str, str]], key: tuple[int, str]) -> str:
+    side, name = key
+    own = [link for link in links if link[side] == name]
+    if not own:
+        lesion = next(each for each in patient.lesions if each.id == name)
+        return OUTSIDE if lesion.states[1 - side].state == truth.OUTSIDE else (DISAPPEARED, NEW)[side]
+    if len(own) > 1:
+        return (SPLIT, MERGED)[side]
+    partner = own[0][1 - side]
+    return (MERGED, SPLIT)[side] if sum(link[1 - side] == partner for link in links) > 1 else SAME

@@ -1,0 +1,386 @@
+"""The readers of the engine: for each, a good file, the ways to spoil it, and a use of the answer.
+
+A file that is accepted must also serve: maps are matched, weights embed a scan, forests are asked, records are written
+as tables. Otherwise a damaged file would only fail later, where nobody can say why.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+import spoiled_files as spoil
+import torch
+from scan_files import centred_affine, linear_ct, stack_positions, write_linear_series
+from small_models import analytic_map, small_network
+from spoiled_files import Way
+
+from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.embedding.calibration import OUTCOMES, Calibration, Forest
+from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork
+from AnatomicalEmbedding.embedding.models.registry import find_weights, write_weights
+from AnatomicalEmbedding.followup.lesion_lists import read_lesions
+from AnatomicalEmbedding.followup.record_file import read_record, to_json, write_record
+from AnatomicalEmbedding.followup.table import rows
+from AnatomicalEmbedding.matching.confidence import EVIDENCE
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.matching.query import Query
+from AnatomicalEmbedding.resources import resource
+from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
+from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
+from AnatomicalEmbedding.segmentation.segmenter import load_segmenter
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
+from AnatomicalEmbedding.structures.library import StructureLibrary
+from AnatomicalEmbedding.structures.locating import locate, make_example, stored
+from AnatomicalEmbedding.structures.margins import TIMES, Margins
+from AnatomicalEmbedding.training.recipes import load_recipe
+from AnatomicalEmbedding.words import parse_report
+from AnatomicalEmbedding.words.atlas import Atlas, Occupancy
+from AnatomicalEmbedding.words.presence import FrameFields
+from AnatomicalEmbedding.words.report_text import read_report
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One reader.
+
+    Args:
+        make: writes good files into a folder.
+        ways: to spoil one of them.
+        use: reads the folder; returns its answer, for comparison.
+        cases: tried by the suite; fewer for slow readers.
+        whole: whether a file cut short must be refused, or give the same answer.
+        needs: optional packages.
+    """
+
+    name: str
+    make: Callable[[Path], object]
+    ways: tuple[Way, ...]
+    use: Callable[[Path], object]
+    cases: int = 150
+    whole: bool = True
+    needs: tuple[str, ...] = ()
+
+
+def _file(folder: Path) -> Path:
+    return next(path for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+# -- scans and label maps ----------------------------------------------------------------------------------------------
+
+
+def _image(name: str, compress: bool = False) -> Callable[[Path], None]:
+    return lambda folder: sitk.WriteImage(Volume(*linear_ct()).to_sitk(), str(folder / name), compress)
+
+
+def _dicom(folder: Path, compress: bool = False) -> None:
+    slices = stack_positions((-33, -35, 0), (0, 0, 4.0), range(17))
+    for n, path in enumerate(write_linear_series(folder, slices, size=(22, 23), compress=compress)):
+        path.rename(folder / f"{n:02d}.dcm")
+
+
+def _used_volume(volume: Volume) -> object:
+    assert np.isfinite(volume.voxels).all()
+    assert np.isfinite(volume.bounds_ras).all()
+    volume.sample(volume.bounds_ras.mean(axis=0)[None])
+    return hash((volume.voxels.tobytes(), volume.ijk_to_ras.tobytes()))
+
+
+def _labelled(folder: Path) -> None:
+    voxels, ijk_to_ras = linear_ct()
+    Volume(voxels, ijk_to_ras).write(folder / "scan.nii")
+    labels = np.zeros(voxels.shape, np.int16)
+    labels[6:18, 6:18, 6:18], labels[8:14, 18:24, 6:18] = 1, 2
+    sitk.WriteImage(Volume(labels, ijk_to_ras).to_sitk(), str(folder / "scan.seg.nii.gz"), True)
+    (folder / "scan.labels.json").write_text(json.dumps({"1": "liver", "2": "spleen"}))
+    (folder / "scan.landmarks.json").write_text(json.dumps({"frame": "RAS", "points": {"apex": [1.0, 2.0, 3.0]}}))
+
+
+def _spoil_by_suffix(data: bytes, draw) -> bytes:
+    return (spoil.json_file if data[:1] in b"{[" else spoil.nifti)(data, draw) if data else data
+
+
+def _use_labelled(folder: Path) -> object:
+    found = []
+    for case in load_cases(folder):
+        found.append((case.volume.shape, sorted(case.structures), sorted(case.landmarks)))
+        assert case.labels is None or case.label_map.voxels.ndim == 3
+    return found
+
+
+def _segments(folder: Path) -> None:
+    labels = np.zeros((12, 14, 16), np.uint8)
+    labels[3:8, 3:8, 3:8], labels[8:11, 4:9, 5:11] = 1, 2
+    write_segments(folder / "scan.seg.nrrd", labels, np.diag((3.0, 3.0, 3.0, 1.0)), ("liver", "spleen"))
+
+
+def _use_segments(folder: Path) -> object:
+    found = read_segments(_file(folder))
+    return sorted(found.values), found.voxels.tobytes()
+
+
+# -- points, boxes, records, texts -------------------------------------------------------------------------------------
+
+_POINTS = PointList(("carina", "left kidney", "T12"), np.array([[1.5, 2, 3], [-40, 5, 6], [7, 8, 900]]), ("", "x", ""))
+
+
+def _use_points(folder: Path) -> object:
+    path = _file(folder)
+    points = read_points(path)
+    assert np.isfinite(points.points_ras).all()
+    assert read_lesions(path) is not None
+    write_markups(folder / "written.mrk.json", points)
+    return points.labels
+
+
+def _use_rois(folder: Path) -> object:
+    boxes = read_rois(_file(folder))
+    assert all(np.isfinite(box).all() for box in boxes.values())
+    return sorted(boxes)
+
+
+def _record():
+    from reported_patient import patient_record
+
+    return patient_record(*(Volume(*linear_ct(), name) for name in ("before", "after")))
+
+
+def _report(folder: Path) -> None:
+    from dicom_series import write_ct_series
+
+    from AnatomicalEmbedding.followup.dicom_sr import write_sr
+
+    series = folder / "series"
+    write_ct_series(series, Volume(*linear_ct(), "after"), StudyDate="20240402")
+    write_sr(_record(), "current", series, folder / "report.dcm")
+    shutil.rmtree(series)
+
+
+def _used_record(record) -> object:
+    rows(record)
+    return json.dumps(to_json(record), allow_nan=False)
+
+
+def _use_report(folder: Path) -> object:
+    from AnatomicalEmbedding.followup.sr_reading import read_srs
+
+    read_report(_file(folder))
+    return _used_record(read_srs([_file(folder)]))
+
+
+# -- weights, maps, and files for them ---------------------------------------------------------------------------------
+
+
+def _map(number: int = 0) -> EmbeddingMap:
+    """A small map with descriptors."""
+    plain = analytic_map(lambda p: p * 0.9 + number, (6, 8, 8), (16.0, 16.0, 18.0), name=f"scan {number}")
+    draw = torch.Generator().manual_seed(number)
+    local = torch.nn.functional.normalize(torch.randn(4, 12, 16, 16, generator=draw), dim=0).half()
+    coarse = torch.nn.functional.normalize(torch.randn(4, 3, 4, 4, generator=draw), dim=0).half()
+    return replace(plain, local=local, global_=coarse)
+
+
+def _used_map(embedding: EmbeddingMap | None) -> object:
+    if embedding is None:  # a damaged map of the cache counts as absent
+        return None
+    assert np.isfinite(match(_map(), _map().cell_to_ras[:3, 3] + 40.0, embedding).points_ras).all()
+    return torch.nan_to_num(embedding.coordinate).numpy().tobytes()
+
+
+def _weights(folder: Path) -> None:
+    network = small_network(widths=(4, 4, 4), spacing_mm=(6.0, 6.0, 6.0), global_channels=4, local_channels=4)
+    write_weights(network, folder / "own.safetensors", "own", {"recipe": "none"})
+
+
+def _use_weights(folder: Path) -> object:
+    shape = (26, 28, 30)
+    k, j, i = np.indices(shape)
+    hu = 40 + 80 * np.sin(k / 4) + 60 * np.cos(j / 3 + i / 5)
+    inside = ((j - 13.5) / 10) ** 2 + ((i - 14.5) / 12) ** 2 < 1
+    body = Volume(np.where(inside, hu, -1000).astype(np.int16), centred_affine(np.diag((5.0, 4.5, 5.0)), shape), "body")
+    found = find_weights(str(_file(folder)))
+    embedding = Model(found.network, found.name, found.sha256, budget_bytes=200 << 20).embed(body)
+    assert torch.isfinite(embedding.coordinate).all()
+    return found.sha256
+
+
+def _calibration(folder: Path) -> None:
+    feature, otherwise = np.array([0, -1, 1, -1, -1, -1], np.int16), np.array([2, 0, 4, 0, 0, 0], np.int32)
+    leaves = np.linspace(0, 1, 4 * len(OUTCOMES), dtype=np.float32).reshape(4, -1)
+    forest = Forest(np.array([0, 5], np.int32), feature, np.full(6, 0.5, np.float32), otherwise, leaves)
+    Calibration("ab" * 32, EVIDENCE, {"standard": forest, "fast": forest}).save(folder / "x.calibration.safetensors")
+
+
+def _use_calibration(folder: Path) -> object:
+    found = Calibration.load(_file(folder))
+    evidence = np.random.default_rng(0).normal(size=(5, len(found.evidence)))
+    answers = [forest.predict(evidence) for _, forest in sorted(found.forests.items())]
+    assert all(answer.shape == (5, len(OUTCOMES)) and np.isfinite(answer).all() for answer in answers)
+    return [answer.tobytes() for answer in answers]
+
+
+def _library(folder: Path) -> None:
+    box = np.array([[-40.0, -30.0, 330.0], [20.0, 20.0, 380.0]])
+    example = stored(make_example(_map(), box), "fast")
+    margins = Margins(np.linspace(0.5, 1.0, len(TIMES)), 100, {"": np.ones(6), "liver": np.full(6, 1.5)})
+    examples = {name: [example, example] for name in ("liver", "spleen")}
+    own = StructureLibrary(_map().provenance.weights_hash, examples, "fast", margins, margins, {"made": "for a test"})
+    own.save(folder / "x.structures.safetensors")
+
+
+def _use_library(folder: Path) -> object:
+    library = StructureLibrary.load(_file(folder))
+    library.check(_map().provenance.weights_hash)
+    found = locate(library.examples, _map(), library.effort)
+    assert all(np.isfinite(each.box_ras).all() for each in found.values())
+    for each in found.values() if library.margins is not None else ():
+        library.margins.box(each, 0.9)
+    return sorted(library.examples)
+
+
+def _atlas(folder: Path) -> None:
+    share, weights = np.zeros((4, 5, 6), np.uint8), np.linspace(-1, 1, 41, dtype=np.float32)
+    share[1:3, 1:4, 1:5] = 200
+    found = {n: Occupancy((30, 20, 40 + k), share, 5, 3, 100.0, weights) for k, n in enumerate(("liver", "spleen"))}
+    Atlas("ab" * 32, found, {"made": "for a test"}).save(folder / "x.atlas.npz")
+
+
+def _use_atlas(folder: Path) -> object:
+    atlas = Atlas.load(_file(folder))
+    frame = FrameFields(atlas)
+    for name, found in sorted(atlas.occupancies.items()):
+        assert all(np.isfinite(values).all() for values in (found.centre_mm, *found.points_mm(50)))
+        assert name not in ("liver", "spleen") or np.isfinite(frame.field(name).values).all()
+    return sorted(atlas.occupancies)
+
+
+def _use_recipe(folder: Path) -> object:
+    recipe = load_recipe(_file(folder))
+    with torch.device("meta"):
+        EmbeddingNetwork(recipe.network)
+    return json.dumps(recipe.to_dict(), sort_keys=True)
+
+
+def _segmenter(folder: Path) -> None:
+    from AnatomicalEmbedding.segmentation.grids import Group
+    from AnatomicalEmbedding.segmentation.network import UNetSpec
+    from AnatomicalEmbedding.segmentation.segmenter import EMBEDDING, Segmenter, new_network, save_segmenter
+
+    group = Group(("liver", "spleen"), 3.0, np.zeros((2, 3)), np.full((2, 3), 50.0))
+    network = new_network(UNetSpec(6, 2, 4, (4, 8), 3, True), EMBEDDING, 0)
+    volumes, shares = {"liver": (1.0, 2.0)}, {"liver": 0.5}
+    save_segmenter(folder, Segmenter("own", "ab" * 32, EMBEDDING, (group,), (network,), volumes, shares, ()), [])
+
+
+def _use_segmenter(folder: Path) -> object:
+    segmenter = load_segmenter(folder, torch.device("cpu"))
+    for network in segmenter.networks:
+        assert all(torch.isfinite(weights).all() for weights in network.parameters())
+    return segmenter.names
+
+
+def _cohort(folder: Path) -> None:
+    from cohort_scans import embed_waiting, write_torsos
+
+    from AnatomicalEmbedding.cohort.search import Search
+    from AnatomicalEmbedding.cohort.store import Store
+
+    scans = folder.parent / "scans"
+    write_torsos(scans, range(2))
+    with Store(folder, create=True) as store:
+        store.add([scans])
+        embed_waiting(store, "auto")
+        Search(store)  # makes the index
+    shutil.rmtree(scans)
+
+
+def _use_cohort(folder: Path) -> object:
+    from AnatomicalEmbedding.cohort.search import Search
+    from AnatomicalEmbedding.cohort.store import Store
+
+    with Store(folder) as store:
+        counts = store.manifest.counts()
+        store.verify()
+        search = Search(store)
+        for row, _ in search.index.scans.values():
+            embedding = search.map_of(row)
+            found = search.point(Query(embedding, embedding.body_bounds_ras.mean(axis=0)[None]), 0)
+            assert all(each.point_ras is None or np.isfinite(each.point_ras).all() for each in found)
+    return counts
+
+
+_IMAGE = (spoil.cut, spoil.damaged, spoil.damaged, spoil.header_text, spoil.header_text)
+_NIFTI = (spoil.cut, spoil.damaged, spoil.nifti, spoil.nifti)
+_JSON = (spoil.json_file, spoil.json_file, spoil.json_file, spoil.text, spoil.damaged, spoil.cut)
+_TEXT = (spoil.text, spoil.text, spoil.text, spoil.damaged, spoil.cut)
+_TENSORS = (spoil.safetensors, spoil.safetensors, spoil.safetensors, spoil.damaged, spoil.cut)
+_DICOM = (spoil.dicom, spoil.dicom, spoil.dicom, spoil.damaged, spoil.cut)
+
+
+def _use_volume(folder: Path) -> object:
+    return _used_volume(Volume.read(_file(folder)))
+
+
+_ALL = (
+    Reader("nifti", _image("scan.nii"), _NIFTI, _use_volume),
+    Reader("nifti-gz", _image("scan.nii.gz", True), _NIFTI, _use_volume, 50),
+    Reader("nrrd", _image("scan.nrrd"), _IMAGE, _use_volume),
+    Reader("nrrd-gz", _image("scan.nrrd", True), _IMAGE, _use_volume),
+    Reader("mha", _image("scan.mha"), _IMAGE, _use_volume),
+    Reader("mha-zlib", _image("scan.mha", True), _IMAGE, _use_volume),
+    Reader("dicom", _dicom, _DICOM, lambda folder: _used_volume(Volume.read(folder)), 20, whole=False),
+    Reader(
+        "dicom-rle", lambda folder: _dicom(folder, True), _DICOM, lambda folder: _used_volume(Volume.read(folder)), 20,
+        whole=False,
+    ),
+    Reader("labelled scan", _labelled, (_spoil_by_suffix, spoil.damaged, spoil.cut), _use_labelled, 60),
+    Reader("segments", _segments, _IMAGE, _use_segments),
+    Reader("markups", lambda folder: write_markups(folder / "points.mrk.json", _POINTS), _JSON, _use_points),
+    Reader(
+        "table of points",
+        lambda folder: (folder / "p.csv").write_text("label,r,a,s,description\n" + "p,1.5,-2,30,said\n" * 5),
+        _TEXT, _use_points, whole=False,
+    ),
+    Reader(
+        "boxes",
+        lambda folder: write_rois(folder / "b.mrk.json", {"liver": np.array([[0.0, 1, 2], [30, 40, 50]])}),
+        _JSON, _use_rois,
+    ),
+    Reader(
+        "record", lambda folder: write_record(folder / "patient.followup.json", _record()), _JSON,
+        lambda folder: _used_record(read_record(_file(folder))),
+    ),
+    Reader("structured report", _report, _DICOM, _use_report, 40, whole=False, needs=("highdicom",)),
+    Reader(
+        "text", lambda folder: (folder / "r.txt").write_text("Mass in the left kidney.\nL2 to L4.\n" * 5), _TEXT,
+        lambda folder: len(parse_report(read_report(_file(folder)))), 40, whole=False,
+    ),
+    Reader("weights", _weights, _TENSORS, _use_weights, 40),
+    Reader("calibration", _calibration, _TENSORS, _use_calibration),
+    Reader("library", _library, _TENSORS, _use_library, 60),
+    Reader("atlas", _atlas, (spoil.npz, spoil.npz, spoil.npz, spoil.damaged, spoil.cut), _use_atlas, 40),
+    Reader(
+        "map", lambda folder: _map().save(folder / "scan.map.safetensors"), _TENSORS,
+        lambda folder: _used_map(EmbeddingMap.load(_file(folder))),
+    ),
+    Reader(
+        "cache", lambda folder: MapCache(folder).put(_map()), _TENSORS,
+        lambda folder: _used_map(MapCache(folder).get(_map().provenance)),
+    ),
+    Reader(
+        "recipe", lambda folder: shutil.copy(resource("Recipes") / "hybrid.toml", folder / "own.toml"), _TEXT,
+        _use_recipe, whole=False,
+    ),
+    Reader("segmenter", _segmenter, _TENSORS, _use_segmenter, 60),
+    Reader("cohort", _cohort, (spoil.damaged, spoil.cut), _use_cohort, 20, whole=False),
+)  # fmt: skip
+READERS = {reader.name: reader for reader in _ALL}
