@@ -1,6 +1,6 @@
 """The tutorial of docs/slicer.md, word for word."""
 
-from driver.landmarks import answer, answer_place, cell, distance, new_list, place_of, place_point, world
+from driver.landmarks import answer, answer_place, distance, new_list, place_of, place_point, world
 from driver.waiting import pause
 
 CLOSE_MM = 10.0
