@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
 from .console import at_least, complete, names_in, open_model, progress_bar, say
-from .segment import STARTS
 
 if TYPE_CHECKING:
     from ..evaluation.protocol import Matcher
@@ -119,7 +118,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "--shots", type=_numbers, default="1,2,5,10", metavar="M,...", help="examples (default: 1,2,5,10)"
     )
     segmentation.add_argument("--tests", type=at_least(1), metavar="N", help="patients to test (default: half of all)")
-    segmentation.add_argument("--start", choices=STARTS, default=STARTS[0], help=f"as in `segment train` ({STARTS[0]})")
     segmentation.add_argument("--seed", type=at_least(0), default=0, help="of the split and of training (default: 0)")
 
     for part in (phantoms, confidence, lesions):
@@ -280,9 +278,7 @@ def run_segmentation(options: argparse.Namespace) -> None:
     examples = read_examples(options.folder, names_in(options.structures) or None)
     model = open_model(options)
     with progress_bar("segmentation", options.json) as progress:
-        result = evaluate_segmentation(
-            examples, model, options.seed, options.shots, options.tests, options.start, progress=progress
-        )
+        result = evaluate_segmentation(examples, model, options.seed, options.shots, options.tests, progress=progress)
     finish(result, options)
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..segmentation.segmenter import Segmenter
 
 PAGE_NAME = "outlines.html"
-STARTS = ("embedding", "random", "pcl-paper", "pcl-body")
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -37,7 +36,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
     add("--structures", metavar="A,B,...", help="structures to learn (default: all that the examples outline)")
     add("--minutes", type=console.not_negative, metavar="N", help="most time for training (default: what it needs)")
-    add("--start", choices=STARTS, default=STARTS[0], help=f"of the network (default: {STARTS[0]})")
     add("--seed", type=console.at_least(0), default=0, help="of the first weights and of the batches (default: 0)")
     console.complete(train, run_train)
 
@@ -80,7 +78,7 @@ def run_train(options: argparse.Namespace) -> None:
             console.say(f"training: {plan.text}", options.json)
 
         segmenter = train_segmenter(
-            examples, model, options.output, options.start, options.seed, options.minutes, weights, planned, step,
+            examples, model, options.output, options.seed, options.minutes, weights, planned, step,
             console.stop_on_signals(),
         )  # fmt: skip
     if options.json:

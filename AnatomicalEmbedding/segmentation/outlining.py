@@ -63,7 +63,7 @@ def outline(
             outlines += [Outline(name, ABSENT, 0.0, None, "the scan does not show its place") for name in group.names]
             continue
         box = np.stack([np.maximum(box[0], volume.bounds_ras[0]), np.minimum(box[1], volume.bounds_ras[1])])
-        crop = make_crop(volume, embedding, group, box, segmenter.features)
+        crop = make_crop(volume, embedding, group, box)
 
         def shown(share: float, done: int = number) -> None:
             step((done + share) / len(segmenter.groups), "outlining")

@@ -26,37 +26,44 @@ from .log import StepLog
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
 _FIRST = 0.04  # share of the highest rate at the first step of a warm-up
-_ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "radam": torch.optim.RAdam,
 }
 
 
 @dataclass(frozen=True)
-class LoopSettings:
-    """How weights are changed.
+class OptimiserSpec:
+    """How weights are changed; in a recipe, the section [optimiser].
 
     Args:
         learning_rate: the highest, after the warm-up.
         warm_up: share of the steps in which the rate rises to it, in a line.
         final: share of the rate that is left at the last step, reached along half a cosine; 1: the rate stays.
         weight_decay: of the network.
-        clip: largest norm of the gradient.
-        average: most weight, 0 to 1, that the mean over steps keeps at a step; 0: the last weights count.
+        gradient_clip: largest norm of the gradient.
+        ema: most weight, 0 to 1, that the mean over steps keeps at a step; 0: the last weights count.
         epsilon: of the optimiser.
         algorithm: "adamw" or "radam".
-        accumulate: batches whose mean gradient makes one step.
+        accumulate: batches whose mean gradient makes one step, where memory holds no larger batch.
+        frame_learning_rate: of the corrections of the scans' body frames.
+        descriptors_only: only the heads of the descriptors learn.
+        frozen_statistics: batch normalisation keeps the statistics of the weights that training starts from: statistics
+            of a few crops differ from a scan's, the more the fewer crops a batch holds.
     """
 
     learning_rate: float
     warm_up: float = 0.05
     final: float = 0.0
     weight_decay: float = 0.01
-    clip: float = math.inf
-    average: float = 0.0
+    gradient_clip: float = 1e9
+    ema: float = 0.0
     epsilon: float = 1e-8
     algorithm: str = "adamw"
     accumulate: int = 1
+    frame_learning_rate: float = 0.0
+    descriptors_only: bool = False
+    frozen_statistics: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ class TrainingLoop:
 
     Args:
         network: is trained in place, on its device.
-        settings: see `LoopSettings`.
+        spec: how weights are changed.
         steps: of the whole run.
         identity: of the run, in words; a checkpoint with another one is refused.
         others: name -> (module, learning rate) of further modules that learn, without decay of their weights.
@@ -110,22 +117,22 @@ class TrainingLoop:
     def __init__(
         self,
         network: nn.Module,
-        settings: LoopSettings,
+        spec: OptimiserSpec,
         steps: int,
         identity: str = "",
         others: Mapping[str, tuple[nn.Module, float]] | None = None,
         processes: OneProcess | None = None,
     ):
-        self.network, self.settings, self.steps, self.identity = network, settings, steps, identity
+        self.network, self.spec, self.steps, self.identity = network, spec, steps, identity
         self.processes = processes or OneProcess()
         others = dict(others or {})
         self._parts = {"network": network, **{name: module for name, (module, _) in others.items()}}
-        groups = [{"params": list(network.parameters()), "lr": settings.learning_rate}]
+        groups = [{"params": list(network.parameters()), "lr": spec.learning_rate}]
         groups += [
             {"params": list(part.parameters()), "lr": rate, "weight_decay": 0.0} for part, rate in others.values()
         ]
-        make = _ALGORITHMS[settings.algorithm]
-        self.optimiser = make(groups, weight_decay=settings.weight_decay, eps=settings.epsilon)
+        make = ALGORITHMS[spec.algorithm]
+        self.optimiser = make(groups, weight_decay=spec.weight_decay, eps=spec.epsilon)
         self._rates = [group["lr"] for group in groups]
         self.averaged = copy.deepcopy(network).requires_grad_(False)
         self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
@@ -133,11 +140,11 @@ class TrainingLoop:
 
     def rate(self) -> float:
         """Share of the highest learning rate at the step to come."""
-        settings, warm = self.settings, self.settings.warm_up * self.steps
+        warm = self.spec.warm_up * self.steps
         if self.step < warm:
             return _FIRST + (1 - _FIRST) * self.step / warm
         falling = (1 + math.cos(math.pi * (self.step - warm) / (self.steps - warm))) / 2
-        return settings.final + (1 - settings.final) * falling
+        return self.spec.final + (1 - self.spec.final) * falling
 
     def update(self, loss_of: Callable[[int], torch.Tensor]) -> float:
         """One step on the mean loss of its batches; returns that loss, its mean over processes.
@@ -149,7 +156,7 @@ class TrainingLoop:
         for group, highest in zip(self.optimiser.param_groups, self._rates, strict=True):
             group["lr"] = highest * share
         self.optimiser.zero_grad(set_to_none=True)
-        count, total = self.settings.accumulate, 0.0
+        count, total = self.spec.accumulate, 0.0
         for part in range(count):
             loss = loss_of(self.step * count + part) / count
             self.processes.backward(loss, part == count - 1)
@@ -159,8 +166,7 @@ class TrainingLoop:
                 f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
                 "Lower optimiser.learning_rate in the recipe, or look at the scans."
             )
-        if math.isfinite(self.settings.clip):
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
         self.optimiser.step()
         self.step += 1
         self._average()
@@ -171,7 +177,7 @@ class TrainingLoop:
     @torch.no_grad()
     def _average(self) -> None:
         """Exponential mean of the weights; early on over fewer steps, so that the start is forgotten."""
-        keep = min(self.settings.average, (self.step - 1) / (self.step + 9))
+        keep = min(self.spec.ema, (self.step - 1) / (self.step + 9))
         torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             mean.copy_(value)

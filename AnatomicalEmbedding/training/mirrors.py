@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.models.mirror_network import STRIDE, MirrorNetwork
-from .loop import LoopSettings, TrainingLoop
+from .loop import OptimiserSpec, TrainingLoop
 
 _BATCH = 8
-_SETTINGS = LoopSettings(2e-3, final=0.01, weight_decay=3e-2, clip=5.0)
+_OPTIMISER = OptimiserSpec(2e-3, final=0.01, weight_decay=3e-2, gradient_clip=5.0)
 _IMPORTANCE = (1.0, 0.5, 0.5)  # of left and right, front and back, head and feet: the first is the hardest
 _LEAST_LAYERS = 5  # of cells along the body that a part of a scan has
 
@@ -41,7 +41,7 @@ def train_mirror_network(
         log_odds = network(_batch([_varied(scans[n].float(), rng) for n in chosen], rng))
         return F.softplus(-log_odds).mean(0) @ importance
 
-    loop = TrainingLoop(network, _SETTINGS, steps)
+    loop = TrainingLoop(network, _OPTIMISER, steps)
     loop.run(loss_of, progress=lambda done: report(done.step, done.loss))
     return network.eval()
 

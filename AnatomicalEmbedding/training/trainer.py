@@ -18,10 +18,10 @@ from ..embedding.device import fast_dtype, memory_budget
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
 from .log import StepLog
-from .loop import CHECKPOINT, LoopSettings, Progress, TrainingLoop
+from .loop import CHECKPOINT, Progress, TrainingLoop
 from .objectives import OBJECTIVES, FrameCorrections, Learner, Objective
 from .processes import Processes, start_fabric, synchronised
-from .recipes import OptimiserSpec, Recipe
+from .recipes import Recipe
 from .scans import PreparedScan
 from .validation import score
 
@@ -87,7 +87,7 @@ def train(
     learner = fabric.setup_module(Learner(network, frames, recipe, objective, kind))
     loop = TrainingLoop(
         network,
-        _settings(recipe.optimiser),
+        recipe.optimiser,
         steps,
         identity=json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True),
         others={"frames": (frames, recipe.optimiser.frame_learning_rate)},
@@ -152,14 +152,6 @@ def _network(recipe: Recipe, start_from: EmbeddingNetwork | None) -> EmbeddingNe
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
     return network
-
-
-def _settings(spec: OptimiserSpec) -> LoopSettings:
-    warm_up, final = (0.0, 1.0) if spec.schedule == "constant" else (spec.warm_up, 0.0)
-    return LoopSettings(
-        spec.learning_rate, warm_up, final, spec.weight_decay,
-        spec.gradient_clip, spec.ema, spec.epsilon, spec.algorithm, spec.accumulate,
-    )  # fmt: skip
 
 
 def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:

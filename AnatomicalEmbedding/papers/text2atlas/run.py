@@ -21,7 +21,7 @@ from ...embedding.tensor_files import (
     write_tensor_file,
 )
 from ...errors import WeightsError
-from ...training.loop import CHECKPOINT, LoopSettings, Progress, TrainingLoop
+from ...training.loop import CHECKPOINT, OptimiserSpec, Progress, TrainingLoop
 from . import losses
 from .network import TextNetwork, TextSpec
 from .organs import Organs, shipped_organs
@@ -115,8 +115,8 @@ def train_text(
     torch.manual_seed(recipe.seed)
     network = TextNetwork(TextSpec(len(organs.names) if recipe.loss == ENTROPY else 0)).train()
     texts = sha256("\n".join(example.text for example in reports).encode()).hexdigest()
-    settings = LoopSettings(recipe.learning_rate, weight_decay=_DECAY, clip=_CLIP)
-    loop = TrainingLoop(network, settings, recipe.steps, identity=json.dumps([asdict(recipe), texts, organs.names]))
+    spec = OptimiserSpec(recipe.learning_rate, weight_decay=_DECAY, gradient_clip=_CLIP)
+    loop = TrainingLoop(network, spec, recipe.steps, identity=json.dumps([asdict(recipe), texts, organs.names]))
     loop.resume(folder / CHECKPOINT)
     maker = SentenceMaker(organs)
 

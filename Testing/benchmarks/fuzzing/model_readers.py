@@ -32,8 +32,8 @@ from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.scan.sources import Source
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.grids import Group
-from AnatomicalEmbedding.segmentation.network import UNetSpec
-from AnatomicalEmbedding.segmentation.segmenter import EMBEDDING, Segmenter, load_segmenter, new_network, save_segmenter
+from AnatomicalEmbedding.segmentation.segmenter import Segmenter, load_segmenter, save_segmenter
+from AnatomicalEmbedding.segmentation.voxels import VoxelNet
 from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.structures.locating import Example, locate
 from AnatomicalEmbedding.structures.margins import TIMES, Margins
@@ -190,10 +190,9 @@ def _use_recipe(folder: Path) -> object:
 
 def _make_segmenter(folder: Path) -> None:
     group = Group(("liver", "spleen"), 3.0, np.zeros((2, 3)), np.full((2, 3), 50.0))
-    spec = UNetSpec(6, 2, 4, (4, 8), 3, True)
-    network = new_network(spec, EMBEDDING, 0)
+    network = VoxelNet(2, 4)
     volumes, shares = {"liver": (1.0, 2.0)}, {"liver": 0.5}
-    own = Segmenter("own", "ab" * 32, EMBEDDING, (group,), (network,), volumes, shares, ())
+    own = Segmenter("own", "ab" * 32, (group,), (network,), volumes, shares, ())
     save_segmenter(folder, own, [])
     path = folder / "segmenter.safetensors"
     embedding = _map()
