@@ -35,18 +35,10 @@ class Grid:
 def render(
     deformation: Deformation, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw one scan.
+    """Draw one scan: voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
 
-    Args:
-        deformation: the patient.
-        grid: where the voxels are.
-        hu: CT number of each tissue, HU.
-        noise_hu: standard deviation of the noise, HU.
-        table: draw the couch.
-        rng: draws texture position and noise.
-
-    Returns:
-        voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
+    hu: CT number of each tissue. noise_hu: standard deviation of the noise. table: draw the couch. rng: of the place of
+    the texture and of the noise.
     """
     anatomy = canonical_anatomy()
     body_index = BodyIndex(deformation, grid, anatomy)
@@ -111,10 +103,8 @@ def _hounsfield(
     last = int(np.clip(np.ceil(heights[1]) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
     tile = texture_tile()
-    axes = [
-        (np.arange(n) + start) % _TEXTURE_SIZE
-        for n, start in zip(tissue.shape, rng.integers(0, _TEXTURE_SIZE, 3) + np.array([first, 0, 0]), strict=True)
-    ]
+    starts = rng.integers(0, _TEXTURE_SIZE, 3) + np.array([first, 0, 0])
+    axes = [(np.arange(n) + start) % _TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True)]
     values = TEXTURE_HU[tissue] * tile[axes[0]][:, axes[1]][:, :, axes[2]]
     values += (hu - np.float32(_AIR_HU))[tissue]
     soft = torch.from_numpy(values)[None, None]

@@ -56,7 +56,7 @@ def train(
         batch = move(slices[pick], rng)
         return F.cross_entropy(network(batch[:, :1]), batch[:, 1:])
 
-    TrainingLoop(network, OptimiserSpec(2e-3, warm_up=0.0), steps).run(loss_of)
+    TrainingLoop(network, OptimiserSpec(4e-3, warm_up=0.0), steps).run(loss_of)
     return network.eval()
 
 
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train with 2, 6 and 10 outlined patients and print the Dice on the test patients."""
     parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.pcl", description=__doc__)
     parser.add_argument("data", type=Path, metavar="ACDC", help="folder with train.list, test.list, NAME_frame*.npz")
-    parser.add_argument("--steps", type=int, default=200, help="of each training (default: 200)")
+    parser.add_argument("--steps", type=int, default=600, help="of each training (default: 600)")
     parser.add_argument("--seed", type=int, default=0, help="of patients and weights (default: 0)")
     options = parser.parse_args(arguments)
     patients = [(options.data / f"{part}.list").read_text().split() for part in ("train", "test")]

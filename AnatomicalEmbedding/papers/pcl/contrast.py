@@ -48,4 +48,7 @@ class UNet(nn.Module):
 
 
 def _block(inputs: int, width: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, width, 3, padding=1), nn.InstanceNorm2d(width, affine=True), nn.ReLU())
+    layers: list[nn.Module] = []
+    for channels in (inputs, width):
+        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.InstanceNorm2d(width, affine=True), nn.ReLU()]
+    return nn.Sequential(*layers)
