@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from fnmatch import fnmatch
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,8 +122,6 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         if options.json:
             print_json({"prepared": [str(path) for path in paths]})
         return
-    if find_spec("lightning_fabric") is None:
-        raise AnatomicalEmbeddingError("training needs lightning-fabric; install it: pip install -e '.[train]'.")
     device = choose_device(options.device)
     # before the scans are prepared, which may take an hour
     start_from = find_weights(options.start_from).network if options.start_from else None
@@ -159,8 +156,6 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         workers=options.workers, start_from=start_from, minutes=options.minutes, validate=validation,
         validate_every=options.validate_every,        progress=show, cancelled=stop,
     )  # fmt: skip
-    if int(os.environ.get("RANK", 0)) > 0:  # under torchrun, the first process writes
-        return
     path = options.output / "weights.safetensors"
     about = {
         "recipe": recipe.to_dict(),

@@ -1,8 +1,8 @@
-"""The one training loop: learning rate, gradient, averaged weights, checkpoints that resume, log and stop.
+"""The one training loop: learning rate, gradient, averaged weights, checkpoints, log and stop.
 
-Networks of coordinates and descriptors, of orientation, of outlines and of texts all learn through `TrainingLoop`. What
-differs is the loss of a batch, which the caller computes. A batch depends on (seed, step) alone, so that a run that was
-stopped goes on as if it had not been.
+Networks of coordinates and descriptors, of orientation, of outlines and of texts all learn through `TrainingLoop`. The
+caller computes the loss of a batch. A batch depends on (seed, step) alone, so that a stopped run continues to the same
+weights.
 """
 
 from __future__ import annotations
@@ -76,37 +76,15 @@ class Progress:
     seconds_per_step: float
 
 
-class OneProcess:
-    """Gradients and decisions of a run that one process makes; `trainer` has one for several processes."""
-
-    first = True
-
-    def backward(self, loss: torch.Tensor, last: bool) -> None:
-        """Add the gradient of a batch. last: of those that make a step."""
-        loss.backward()
-
-    def mean(self, loss: float) -> float:
-        """Of a loss, over processes."""
-        return loss
-
-    def any(self, flag: bool) -> bool:
-        """Whether a flag is up in any process: all must stop after the same step."""
-        return flag
-
-    def wait(self) -> None:
-        """For the others."""
-
-
 class TrainingLoop:
-    """A network on its way, at `step` of `steps`; `minutes` of training so far.
+    """A network in training, at `step` of `steps`, after `minutes` of training.
 
     Args:
         network: is trained in place, on its device.
         spec: how weights are changed.
         steps: of the whole run.
-        identity: of the run, in words; a checkpoint with another one is refused.
+        identity: text that tells runs apart; a checkpoint with another identity is refused.
         others: name -> (module, learning rate) of further modules that learn, without decay of their weights.
-        processes: that train together.
 
     Attributes:
         averaged: mean of the network's weights over steps, with the latest buffers.
@@ -121,10 +99,8 @@ class TrainingLoop:
         steps: int,
         identity: str = "",
         others: Mapping[str, tuple[nn.Module, float]] | None = None,
-        processes: OneProcess | None = None,
     ):
         self.network, self.spec, self.steps, self.identity = network, spec, steps, identity
-        self.processes = processes or OneProcess()
         others = dict(others or {})
         self._parts = {"network": network, **{name: module for name, (module, _) in others.items()}}
         groups = [{"params": list(network.parameters()), "lr": spec.learning_rate}]
@@ -147,7 +123,7 @@ class TrainingLoop:
         return self.spec.final + (1 - self.spec.final) * falling
 
     def update(self, loss_of: Callable[[int], torch.Tensor]) -> float:
-        """One step on the mean loss of its batches; returns that loss, its mean over processes.
+        """Do one step on the mean loss of its batches; returns that loss.
 
         loss_of: the loss of a batch by its number, from 0 over the whole run. Raises AnatomicalEmbeddingError where the
         loss is not a number.
@@ -159,7 +135,7 @@ class TrainingLoop:
         count, total = self.spec.accumulate, 0.0
         for part in range(count):
             loss = loss_of(self.step * count + part) / count
-            self.processes.backward(loss, part == count - 1)
+            loss.backward()
             total += float(loss.detach())
         if not math.isfinite(total):
             raise AnatomicalEmbeddingError(
@@ -170,9 +146,8 @@ class TrainingLoop:
         self.optimiser.step()
         self.step += 1
         self._average()
-        value = self.processes.mean(total)
-        self.mean_loss = value if self.step == 1 else 0.98 * self.mean_loss + 0.02 * value
-        return value
+        self.mean_loss = total if self.step == 1 else 0.98 * self.mean_loss + 0.02 * total
+        return total
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -193,14 +168,14 @@ class TrainingLoop:
         after_step: Callable[[StepLog, bool], None] | None = None,
         checkpoint: str = CHECKPOINT,
     ) -> None:
-        """Go on to the last step, or until `minutes` of training are over, but for one step at least.
+        """Continue to the last step, or until `minutes` of training are over; at least one step of a new run is done.
 
         Args:
             loss_of: see `update`.
             folder: where the checkpoint and loss.csv are kept; None: nowhere.
             minutes: of the whole run, those before a resume included.
             progress: called after each step.
-            cancelled: asked after each step; once it says so, the checkpoint is written and CancelledError is raised.
+            cancelled: asked after each step; once it is true, the checkpoint is written and CancelledError is raised.
             after_step: called with the log, and whether this was the last step.
             checkpoint: name of the file.
 
@@ -209,17 +184,17 @@ class TrainingLoop:
             AnatomicalEmbeddingError: the loss is not a number, or the disk is full.
         """
         begun, saved, before, first = time.monotonic(), time.monotonic(), self.minutes, self.step
-        with nullcontext() if folder is None else StepLog(folder, self.step, self.processes.first) as log:
+        with nullcontext() if folder is None else StepLog(folder, self.step) as log:
             while self.step < self.steps and (self.step == 0 or minutes is None or self.minutes < minutes):
                 loss = self.update(loss_of)
                 now = time.monotonic()
                 self.minutes = before + (now - begun) / 60
                 if log is not None:
                     log.write(self.step, loss, self.optimiser.param_groups[0]["lr"], self.minutes)
-                if progress is not None and self.processes.first:
+                if progress is not None:
                     progress(Progress(self.step, self.steps, self.mean_loss, (now - begun) / (self.step - first)))
-                stop = self.processes.any(cancelled is not None and cancelled())
-                last = self.step == self.steps or self.processes.any(minutes is not None and self.minutes >= minutes)
+                stop = cancelled is not None and cancelled()
+                last = self.step == self.steps or (minutes is not None and self.minutes >= minutes)
                 if after_step is not None and not stop:
                     after_step(log, last)
                 if folder is not None and (stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES):
@@ -228,7 +203,7 @@ class TrainingLoop:
                     saved = now
                 if stop:
                     where = "" if folder is None else f"{folder}: "
-                    raise CancelledError(f"{where}stopped at step {self.step}; run the same command to go on.")
+                    raise CancelledError(f"{where}stopped at step {self.step}; run the same command to continue.")
                 if last:
                     return
 
@@ -238,12 +213,10 @@ class TrainingLoop:
         state |= {"averaged": self.averaged.state_dict(), "optimiser": self.optimiser.state_dict()}
         state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
         state |= {"extra": self.extra, "random": torch.get_rng_state()}
-        if self.processes.first:
-            write_checkpoint(path, state)
-        self.processes.wait()
+        write_checkpoint(path, state)
 
     def resume(self, path: Path) -> None:
-        """Take up the state of a checkpoint; without the file nothing happens.
+        """Read the state of a checkpoint, if the file exists.
 
         Raises AnatomicalEmbeddingError where it is damaged or belongs to another run.
         """

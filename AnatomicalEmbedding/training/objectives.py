@@ -98,26 +98,6 @@ class LossContext:
     generator: torch.Generator
 
 
-class Learner(nn.Module):
-    """Network, frames and loss as one module, which processes that train together synchronise."""
-
-    def __init__(
-        self,
-        network: EmbeddingNetwork,
-        frames: FrameCorrections,
-        recipe: Recipe,
-        objective: Objective,
-        dtype: torch.dtype,
-    ):
-        super().__init__()
-        self.network, self.frames, self.recipe, self.objective, self.dtype = network, frames, recipe, objective, dtype
-
-    def forward(self, batch: Any, generator: torch.Generator) -> torch.Tensor:
-        device = next(self.network.parameters()).device.type
-        precision = torch.autocast(device, self.dtype, enabled=self.dtype != torch.float32)
-        return self.objective.loss(self.network, batch, LossContext(self.recipe, self.frames, precision, generator))
-
-
 def _coordinates(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
     with context.precision:
         found = network(batch.image)

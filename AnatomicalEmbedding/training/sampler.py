@@ -26,16 +26,10 @@ class CoordinateBatch:
 
 
 class BatchSampler(Dataset):
-    """Common part of all samplers: the choice of a scan and of a place in it.
+    """Common part of all samplers: the choice of a scan and of a place in it."""
 
-    share: (rank, world) where `world` processes train together: each makes every world-th part of the same batch.
-    """
-
-    def __init__(
-        self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share: tuple[int, int] = (0, 1)
-    ):
+    def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
         self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
-        self.rank, self.world = share
         self.ranges = np.array([s.height_range_mm for s in scans])
         self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
         shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
@@ -69,11 +63,6 @@ class BatchSampler(Dataset):
         sizes = self.recipe.batch.crop_sizes
         return tuple(sizes[int(self.rng(step).integers(len(sizes)))])
 
-    def parts(self, count: int) -> range:
-        """Numbers from 1 of this process's parts of a batch of about `count`, equally many for each process."""
-        even = max(count // self.world, 1) * self.world
-        return range(1 + self.rank, 1 + even, self.world)
-
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
         bands = np.array(self.recipe.batch.height_bands)
@@ -103,8 +92,8 @@ class CoordinateSampler(BatchSampler):
         batch = self.recipe.batch
         size = self.crop_size(step)
         rows = []
-        for part in self.parts(batch.voxels_per_batch // int(np.prod(size))):
-            rng = self.rng(step, part)
+        for part in range(max(batch.voxels_per_batch // int(np.prod(size)), 1)):
+            rng = self.rng(step, 1 + part)
             index, centre = self.aim(rng)
             scan = self.scans[index]
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)

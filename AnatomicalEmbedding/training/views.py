@@ -55,8 +55,8 @@ class ViewSampler(BatchSampler):
         size = self.crop_size(step)
         views: list[list[dict[str, torch.Tensor]]] = [[], []]
         points: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for part in self.parts(batch.pairs):
-            pair, found = self._pair(size, self.rng(step, part))
+        for part in range(batch.pairs):
+            pair, found = self._pair(size, self.rng(step, 1 + part))
             points.append(found)
             for of_kind, view in zip(views, pair, strict=True):
                 of_kind.append(view)

@@ -64,7 +64,6 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         "loss": {},
         "optimiser": {
             "learning_rate": 1e-2,
-            "schedule": "one-cycle",
             "weight_decay": 1e-2,
             "epsilon": 1e-8,
             "gradient_clip": 1.0,
@@ -96,9 +95,9 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
     return recipe_from_dict(values, "tiny", RULES)
 
 
-def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share=(0, 1)):
+def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
     """The batches of a recipe's objective."""
-    return LEARNT[recipe.objective].sampler(scans, recipe, seed, steps, share)
+    return LEARNT[recipe.objective].sampler(scans, recipe, seed, steps)
 
 
 def with_field(scan: PreparedScan, to_body) -> PreparedScan:

@@ -279,7 +279,6 @@ def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
     ("lines", "says"),
     [
         (["prepared a", "anatemb: scans: no scan can be trained on; see the lines above."], "scans: no scan can be"),
-        (["anatemb: training needs lightning-fabric; install it: pip install -e '.[train]'."], "Install packages"),
         (["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'torch'"], "PyTorch"),
         (["ModuleNotFoundError: No module named 'AnatomicalEmbedding'"], "install the extension"),
         (["torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate"], "choose the device cpu"),

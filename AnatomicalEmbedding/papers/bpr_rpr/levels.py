@@ -30,8 +30,8 @@ class LevelSampler(BatchSampler):
         batch = self.recipe.batch
         size = self.crop_size(step)
         rows = []
-        for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
-            rng = self.rng(step, part)
+        for part in range(max(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN, 1)):
+            rng = self.rng(step, 1 + part)
             index, aimed = self.aim(rng)
             scan = replace(self.scans[index], frame=STILL, body_field=None)
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
