@@ -50,21 +50,6 @@ def test_matching_cells_show_the_same_point(changes, tolerance, seed):
     assert apart.max() < tolerance  # voxels; a local cell is about two
 
 
-def test_crops_without_overlap_share_nothing():
-    scan = linear_scan()
-    lattice = draw_geometry(AugmentationSpec(), SIDES, np.array(SPACING_MM), np.random.default_rng(0))
-    one, other = (cut_crop(scan, np.array(c), lattice, SIDES) for c in ((12, 12, 12), (32, 24, 28)))
-    a, b = cells_of(one, other, 100)
-    assert len(a) == len(b) == 0
-
-
-def test_crop_of_air_has_no_points():
-    scan = linear_scan()
-    lattice = draw_geometry(AugmentationSpec(), SIDES, np.array(SPACING_MM), np.random.default_rng(0))
-    air = cut_crop(scan, np.array([500.0, 0, 0]), lattice, SIDES)
-    assert len(cells_of(air, air, 50)[0]) == 0
-
-
 @pytest.mark.parametrize("objective", ["descriptors", "hybrid"])
 def test_points_of_a_batch_look_the_same_in_both_views(objective):
     """The linear scan's HU tells a place; without changes of intensity both views must show it."""
@@ -84,13 +69,6 @@ def test_points_of_a_batch_look_the_same_in_both_views(objective):
             for v, c in ((n, batch.first_cells[n]), (pairs + n, batch.second_cells[n]))
         )
         assert (a - b).norm(dim=1).max() < 0.1
-
-
-def test_batch_depends_on_seed_and_step_alone():
-    one, other = (make_sampler([linear_scan()], tiny_recipe("hybrid", augmentation=ELASTIC), 5, 9) for _ in range(2))
-    _ = other[7]
-    assert all(torch.equal(x, y) for x, y in zip(vars(one[3]).values(), vars(other[3]).values(), strict=True))
-    assert not torch.equal(one[3].image, one[4].image)
 
 
 @pytest.fixture(scope="module")
