@@ -195,7 +195,7 @@ class Deformation:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Deformation:
-        """A patient drawn from the family."""
+        """A random patient of the family."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(

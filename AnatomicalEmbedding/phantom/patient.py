@@ -93,7 +93,7 @@ def make_phantom(
 def _check(
     spacing: tuple[float, float, float], coverage_mm: tuple[float, float] | None, contrast: str | None
 ) -> tuple[float, float]:
-    """The lowest and the highest body height shown, mm. Raises VolumeError for what cannot be drawn."""
+    """The lowest and the highest body height shown, mm. Raises VolumeError for arguments out of range."""
     if len(spacing) != 3 or not all(0.2 <= s <= 20 for s in spacing):
         raise VolumeError(f"phantom: spacing {spacing} is not usable; give three sizes between 0.2 and 20 mm.")
     low, high = BODY_RANGE_MM if coverage_mm is None else coverage_mm

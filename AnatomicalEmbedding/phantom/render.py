@@ -1,5 +1,6 @@
 """Voxels of one patient: the canonical body looked up through the patient's map, with CT numbers, noise and a table."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -41,7 +42,7 @@ def render(
     the texture and of the noise.
     """
     anatomy = canonical_anatomy()
-    body_index = BodyIndex(deformation, grid, anatomy)
+    body_index = BodyIndex(deformation.to_body, grid, anatomy)
     source, first_k = _hounsfield(anatomy, hu, body_index.height_range(), rng)
     voxels = np.empty(grid.shape, np.float32)
     labels = np.empty(grid.shape, np.uint8)
@@ -63,14 +64,14 @@ def render(
 class BodyIndex:
     """Continuous indices into the canonical volume for the voxels of a grid, interpolated from a coarse lattice."""
 
-    def __init__(self, deformation: Deformation, grid: Grid, anatomy: Anatomy) -> None:
+    def __init__(self, to_body: Callable[[np.ndarray], np.ndarray], grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
             np.linspace(-1, n, max(int(np.ceil((n + 1) * s / _LATTICE_MM)) + 1, 2))
             for n, s in zip(grid.shape[::-1], grid.spacing, strict=True)
         ]
         i, j, k = np.meshgrid(*self._lattice, indexing="ij")
         ijk = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4)
-        index = anatomy.index(deformation.to_body(ijk @ grid.ijk_to_ras[:3].T))
+        index = anatomy.index(to_body(ijk @ grid.ijk_to_ras[:3].T))
         coarse = index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)  # (K, J, I, 3)
         self._heights = coarse[..., 2]
         nj, ni = grid.shape[1:]

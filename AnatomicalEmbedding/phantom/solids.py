@@ -199,7 +199,7 @@ def branching(
 
 
 class Canvas:
-    """Two label volumes on one grid: which structure (`label`) and what it is made of (`tissue`), arrays (k, j, i).
+    """Two label volumes on one grid: structure (`label`) and tissue (`tissue`), arrays (k, j, i).
 
     Index (k, j, i) sits at `low + step * (i, j, k)` in the body frame; +i is the patient's right, +j anterior, +k up.
     """
@@ -314,7 +314,7 @@ class Canvas:
 
 
 def _sort(solids: Solid | Piece | Iterable) -> tuple[list[Tube], list[Piece]]:
-    """Tubes, which are drawn many at a time, and the pieces of everything else."""
+    """Split solids into tubes, which are drawn many at a time, and pieces of all other solids."""
     if isinstance(solids, Tube):
         return [solids], []
     if isinstance(solids, Piece):

@@ -183,8 +183,10 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
 
 
 def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
-    """Structures by voxel size (mm) and place: those of one group differ by less than 1 mm, or are all fine or all
-    coarse, and lie within _TALL_MM of the body's height.
+    """Group structures by voxel size (mm) and place.
+
+    Sizes within a group differ by less than 1 mm, or are all fine or all coarse; a group spans at most _TALL_MM of the
+    body's height.
 
     ranges: lowest and highest body coordinate (3,) of each.
     """

@@ -20,7 +20,7 @@ _KNOTS = 4  # of the bending, along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # of the coordinates of a whole patch
 _DISPLACED_MM = (2.0, 8.0)  # of a guess made from the example's own labels
-_CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches whose guess is carried from other examples, or none
+_CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches: guess carried from other examples; no guess
 _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 
 
@@ -77,7 +77,7 @@ class PatchSampler:
         return Patch(network_input(hu, self._misplaced(coordinate), guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """(s, k, j, i) labels carried from other examples, or the example's own ones displaced as those are."""
+        """(s, k, j, i) labels carried from other examples, or the example's own labels displaced as far."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)

@@ -1,12 +1,12 @@
 """Label maps placed in the body frame: each organ gets the place that it has on average over many patients.
 
 A scale and shift an axis for each map, by generalised Procrustes analysis towards the mean shape, whose organs are held
-to those of the phantoms' canonical body so that the frame stays what it is; then a smooth field that brings centres and
+to those of the phantoms' canonical body so that the frame stays; then a smooth field that brings centres and
 extremes of the organs to their mean places. Where a map has no bones, the spine and the body wall are held where the
 scale and shift put them, so that an organ that lies low does not take them along.
 
-The canonical body was drawn by hand: its spine lies two centimetres off its organs. `Placement` knows the way between
-it and the mean of the patients.
+The canonical body was drawn by hand: its spine lies two centimetres off its organs. `Placement` has the maps between it
+and the mean of the patients.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_SPREAD_MM = 27.0  # of a structure's centre over patients, for it to have 
 _NOT_HELD = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4
 _SIGMA_MM = 35.0
-_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1: what is smoothed
+_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1
 _LEAST_SLOPE = 0.25  # of the field along each axis; below, it would fold
 _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
 
@@ -72,8 +72,14 @@ def canonical_structures() -> Points:
 
 @dataclass(frozen=True)
 class Placement:
-    """maps: of each label map that can be placed. to_canonical: mean body mm -> canonical body mm; from_canonical: back
-    (each is a smooth fit of its own, so a few mm are left of both together). mean: (7, 3) body mm by structure."""
+    """Where label maps lie in the body frame.
+
+    Args:
+        maps: of each label map that can be placed.
+        to_canonical: mean body mm -> canonical body mm.
+        from_canonical: back; each of the two is a smooth fit, so both together are a few mm off.
+        mean: (7, 3) body mm of each structure.
+    """
 
     maps: dict[str, BodyMap]
     to_canonical: BodyMap
@@ -84,7 +90,8 @@ class Placement:
 def place(structures: Mapping[str, Points]) -> Placement:
     """Place label maps in the body frame. structures: map -> name -> (7, 3) RAS mm, centre and extremes.
 
-    A map with fewer than FEWEST_STRUCTURES known ones is left out. Raises AnatomicalEmbeddingError where none is left.
+    A map with fewer than FEWEST_STRUCTURES known structures is left out. Raises AnatomicalEmbeddingError where no map
+    is left.
     """
     canonical = canonical_structures()
     names = {name for of in structures.values() for name in of}
@@ -97,7 +104,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
         points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
         if not points:
             raise AnatomicalEmbeddingError(
-                f"label maps: none holds {FEWEST_STRUCTURES} whole structures of the body; give others."
+                f"label maps: no map holds {FEWEST_STRUCTURES} whole structures of the body; give others."
             )
         frames = {m: fit_frame(of, mean) for m, of in points.items()}
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}

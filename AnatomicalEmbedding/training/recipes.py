@@ -14,13 +14,13 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """What a batch holds. Crop sizes are (i, j, k) voxels; heights are mm in the common body frame."""
+    """Crops of a batch. Sizes are (i, j, k) voxels; heights are mm in the common body frame."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
     voxels_per_batch: int = 0
     phantom_share: float = 0.0  # of crops; the rest is of real scans
-    label_image_share: float = 0.0  # of crops, of images drawn of label maps
+    label_image_share: float = 0.0  # of crops, of label images
     pairs: int = 0
     points_per_pair: int = 0
     overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # of two views, share of their side
@@ -124,9 +124,9 @@ def load_recipe(
     overrides: dict[str, object] | None = None,
     objectives: Mapping[str, Rules] = OBJECTIVES,
 ) -> Recipe:
-    """Recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
+    """Read a recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
 
-    objectives: those that it may have, each with its conditions.
+    objectives: names of the objectives that it may have, each with its conditions.
 
     Raises AnatomicalEmbeddingError naming the file and the first unknown or missing entry.
     """

@@ -50,7 +50,7 @@ class BatchSampler(Dataset):
         for origin in set(self.origin):
             if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"training {ORIGINS[origin]}s: none reaches a height band of recipe {self.recipe.name}; "
+                    f"training {ORIGINS[origin]}s: no scan reaches a height band of recipe {self.recipe.name}; "
                     "check the level readings, or change batch.height_bands."
                 )
 
@@ -119,7 +119,7 @@ def coordinate_row(
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """The centre (i, j, k) nearest to a given one whose crop lies in the scan; the scan's middle where none does."""
+    """Move the centre (i, j, k) of a crop so that the crop lies in the scan; to the scan's middle for larger crops."""
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)

@@ -25,7 +25,7 @@ _PHANTOM_MM = (2.0, 2.0, 3.0)
 _EVEN = 2  # crops are cut anywhere, so prepared scans need even sizes only, for the body mask
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
-ORIGINS = ("scan", "label map", "phantom")
+ORIGINS = ("scan", "label map", "phantom")  # of a patient; a label image; a synthetic patient
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
 
 
@@ -36,7 +36,7 @@ class PreparedScan:
     hu: int16 (k, j, i), air outside the body. body: bool (k, j, i).
     grid_to_ras: 4x4, axis-aligned RAS. frame: first guess of RAS -> body.
     body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where known more exactly than by the frame.
-    origin: one of ORIGINS, of a real patient's scan, an image drawn of a label map, or a phantom. structures: name ->
+    origin: one of ORIGINS. structures: name ->
     (7, 3) RAS mm, centre and six extremes of labelled organs. labels: uint8 (k, j, i), 1 + index into `label_names`, 0
     elsewhere. label_names: structures that are labelled wherever the scan shows them.
     """
@@ -72,7 +72,7 @@ class PreparedScan:
         return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field, self.labels) if grid is not None)
 
     def to(self, device: torch.device) -> "PreparedScan":
-        """The scan with its grids in a device's memory: crops are then made there."""
+        """Copy the grids to a device, where crops are then made."""
         grids = {name: getattr(self, name) for name in ("hu", "body", "body_field", "labels")}
         return replace(self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None})
 
@@ -147,7 +147,7 @@ def with_labels(scan: PreparedScan, label_map: LabelMap, without: Sequence[str] 
 
 
 def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:
-    """A drawn scan with its known body coordinates. to_body: RAS mm (N, 3) -> body mm."""
+    """Give a label image or a phantom its exact body coordinates. to_body: RAS mm (N, 3) -> body mm."""
     nodes = scan.field_nodes_ras()
     exact = to_body(nodes.reshape(-1, 3))
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)

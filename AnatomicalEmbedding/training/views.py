@@ -22,7 +22,7 @@ _TRIES = 10
 _TISSUE_HU = -900.0  # scans hold air outside of the body; lung is tissue
 _ROUNDS = 12
 _SAME_PLACE_MM = 4.0
-_FEWEST = 16  # points of a pair; with fewer, the views are drawn anew
+_FEWEST = 16  # points of a pair; with fewer points, other views are drawn
 
 
 @dataclass
@@ -31,9 +31,9 @@ class ViewBatch:
 
     body_mm: (2n, 3, k/4, j/4, i/4). inside: (2n, k/4, j/4, i/4). scan: (2n,) index.
     position_mm: (2n, 3, k/2, j/2, i/2) mm of each local cell: RAS of the scan, or of the body where two patients pair.
-    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), those
-    that the scan's labels would show. first_cells, second_cells: (n, p, 3) the same points as local cells (i, j, k) of
-    either view; the first ones are whole cells, the second ones lie anywhere.
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), whether
+    the scan's labels include the organ. first_cells, second_cells: (n, p, 3) the same points as local cells (i, j, k)
+    of either view; whole cells of the first view, continuous ones of the second.
     """
 
     image: torch.Tensor

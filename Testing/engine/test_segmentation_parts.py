@@ -19,7 +19,7 @@ from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.carrying import blend, contrast_of, guess_share
 from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_segments
 from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy, spacing_for
-from AnatomicalEmbedding.segmentation.outlining import better, clean
+from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean
 from AnatomicalEmbedding.segmentation.patches import INPUTS, PatchSampler, TrainingCrop
 from AnatomicalEmbedding.segmentation.prediction import predict
 from AnatomicalEmbedding.segmentation.quality import doubt, signs
@@ -193,14 +193,14 @@ def test_carried_labels_are_kept_where_the_network_leaves_next_to_nothing_of_the
     group = Group(("liver",), 3.0, np.full((1, 3), -50.0), np.full((1, 3), 50.0))
     small = torch.from_numpy(ball((24, 24, 24), (12, 12, 12), 3)).float()
     half = torch.from_numpy(ball((24, 24, 24), (12, 12, 12), 5)).float()
-    kept, why = better(half, guess, crop, group, 0)
+    kept, why = choose_answer(half, guess, crop, group, 0)
     assert not why
     assert torch.equal(kept > 0.5, half > 0.5)
     for failed in (small, torch.zeros_like(small)):
-        kept, why = better(failed, guess, crop, group, 0)
+        kept, why = choose_answer(failed, guess, crop, group, 0)
         assert "by registration alone" in why
         assert torch.equal(kept > 0.5, guess > 0.5)
-    kept, why = better(small * 0, guess * 0, crop, group, 0)
+    kept, why = choose_answer(small * 0, guess * 0, crop, group, 0)
     assert why
     assert not kept.any()
 

@@ -22,7 +22,7 @@ _SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
 class LevelSampler(BatchSampler):
     """Batches for levels: SLICES_PER_SCAN crops of each scan drawn, at equal steps upwards.
 
-    Only the middle of a crop is scored: what lies between two crops cannot be read from their borders then.
+    Only the middle of a crop is scored, so that crops which overlap give no hint.
     body_mm are RAS mm of the scan.
     """
 

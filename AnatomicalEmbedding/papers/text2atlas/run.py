@@ -1,4 +1,4 @@
-"""Training the text network in a folder, and using what was trained."""
+"""Training the text network in a folder, and asking it for places."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def train_text(
 ) -> TextPlacer:
     """Train on sentences made from the terms and, half of each batch, on sentences of reports where there are some.
 
-    A run that was stopped goes on. Raises CancelledError once `cancelled` says so, with all work saved;
+    A stopped run continues. Raises CancelledError once `cancelled` is true, with all work saved;
     AnatomicalEmbeddingError where the folder holds another run.
     """
     organs = shipped_organs()
