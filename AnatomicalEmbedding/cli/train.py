@@ -105,7 +105,6 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     from ..embedding.device import choose_device
     from ..embedding.models.registry import find_weights, write_weights
     from ..errors import AnatomicalEmbeddingError
-    from ..training.landmarks import tie_by_labels
     from ..training.loop import Progress
     from ..training.trainer import train
     from ..training.validation import Validation
@@ -130,8 +129,6 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         _report(f"{recipe.name}: is not validated, as it learns levels and no points; the last weights are kept")
         validation = None
     scans = _training_scans(options, recipe)
-    if recipe.objective in ("coordinates", "hybrid"):
-        scans = tie_by_labels(scans)
     if validation is not None:
         apart = validation.keep_apart(scans)
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):

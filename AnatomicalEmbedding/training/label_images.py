@@ -28,8 +28,7 @@ from ..scan.volume import Volume
 from ..structures.label_names import find_structures, structure_name
 from ..structures.labelled_scans import LabelMap
 from .frames import STILL
-from .label_frames import Placement, place
-from .landmarks import Points
+from .label_frames import Placement, Points, place
 from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_labels
 
 SUFFIX = ".seg.nii.gz"

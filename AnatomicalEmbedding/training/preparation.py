@@ -25,12 +25,11 @@ from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..files import TEMPORARY, atomic_path
 from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
-from .frames import FrameGuess, LevelTable, frame_from_map
+from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
 from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 _SIGMA_MM = 30.0
 _PRIOR_CELLS = 4.0  # weight of no departure from the affine map, in cells of full weight
-_SETTLED_SCALE_SD, _SETTLED_SHIFT_SD_MM = 0.02, 4.0
 
 
 def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
@@ -45,7 +44,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
     lines = [np.polyfit(ras[:, axis], body[:, axis], 1, w=np.sqrt(weight)) for axis in range(3)]
     scale, shift = np.array(lines).T
-    frame = FrameGuess(scale, shift, np.full(3, _SETTLED_SCALE_SD), np.full(3, _SETTLED_SHIFT_SD_MM))
+    frame = FrameGuess(scale, shift, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
     return replace(scan, frame=frame, body_field=as_field(field))
 
 
@@ -217,8 +216,7 @@ def _prepared(
     seen_by = cache(lambda name: _model(name).embed(volume))  # the same weights often place and align
     frame = readings or frame_from_map(seen_by(model))
     case = None if source.series else load_case(path)
-    structures = {name: s.points_ras for name, s in case.structures.items()} if case is not None else {}
-    scan = replace(prepare_volume(volume, frame, spacing_mm), name=name, structures=structures)
+    scan = replace(prepare_volume(volume, frame, spacing_mm), name=name)
     if case is not None and case.labels is not None:
         scan = with_labels(scan, case.label_map)
     return scan if align is None else align_scan(scan, seen_by(align))

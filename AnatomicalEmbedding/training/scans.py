@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,12 +33,15 @@ FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
 class PreparedScan:
     """One training volume on the working grid.
 
-    hu: int16 (k, j, i), air outside the body. body: bool (k, j, i).
-    grid_to_ras: 4x4, axis-aligned RAS. frame: first guess of RAS -> body.
-    body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where known more exactly than by the frame.
-    origin: one of ORIGINS. structures: name ->
-    (7, 3) RAS mm, centre and six extremes of labelled organs. labels: uint8 (k, j, i), 1 + index into `label_names`, 0
-    elsewhere. label_names: structures that are labelled wherever the scan shows them.
+    Args:
+        hu: int16 (k, j, i), air outside the body.
+        body: bool (k, j, i).
+        grid_to_ras: (4, 4), axis-aligned.
+        frame: first guess of RAS -> body.
+        body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where known more exactly than by `frame`.
+        origin: one of ORIGINS.
+        labels: uint8 (k, j, i), 1 + index into `label_names`; 0 elsewhere.
+        label_names: structures that are labelled wherever the scan shows them.
     """
 
     name: str
@@ -48,7 +51,6 @@ class PreparedScan:
     frame: FrameGuess
     body_field: torch.Tensor | None = None
     origin: str = ORIGINS[0]
-    structures: dict[str, np.ndarray] = field(default_factory=dict)
     labels: torch.Tensor | None = None
     label_names: tuple[str, ...] = ()
 
@@ -82,7 +84,6 @@ class PreparedScan:
         tensors |= {n: grid for n in ("body_field", "labels") if (grid := getattr(self, n)) is not None}
         metadata = {"name": self.name, "frame": json.dumps(frame), "origin": self.origin}
         metadata["label_names"] = json.dumps(self.label_names)
-        metadata["structures"] = json.dumps({name: points.tolist() for name, points in self.structures.items()})
         with atomic_path(path) as temporary:
             save_file(tensors, str(temporary), metadata)
 
@@ -93,7 +94,7 @@ class PreparedScan:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
                 metadata = file.metadata()
-            origin, label_names = metadata["origin"], tuple(json.loads(metadata["label_names"]))
+            origin, label_names = metadata["origin"], tuple(map(structure_name, json.loads(metadata["label_names"])))
         except (SafetensorError, OSError, KeyError, TypeError):
             message = f"{path}: not a prepared scan, of an older version, or damaged; delete it and run again."
             raise AnatomicalEmbeddingError(message) from None
@@ -101,7 +102,6 @@ class PreparedScan:
         return cls(
             metadata["name"], tensors["hu"], tensors["body"], tensors["grid_to_ras"].numpy(), frame,
             tensors.get("body_field"), origin,
-            {name: np.array(points) for name, points in json.loads(metadata.get("structures", "{}")).items()},
             tensors.get("labels"), label_names,
         )  # fmt: skip
 

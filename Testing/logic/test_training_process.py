@@ -33,7 +33,7 @@ while not asked:
     n += 1
     step(n, 1000)
     time.sleep(0.02)
-say("anatemb: run: stopped at step; run the same command to go on.")
+say("anatemb: run: stopped at step; run the same command to continue.")
 return 2
 """
 DEAF = """
@@ -102,7 +102,7 @@ def test_stop_lets_the_trainer_save(watch):
     assert run.process.stopping
     result = run.result()
     assert result.outcome == STOPPED
-    assert run.lines[-1].endswith("run the same command to go on.")
+    assert run.lines[-1].endswith("run the same command to continue.")
 
 
 @looks_at_processes
@@ -239,7 +239,7 @@ return 2
 
 
 def test_a_failure_while_stopping_is_a_failure(watch):
-    run = watch(FOREVER.replace("stopped at step; run the same command to go on.", "the disk is full; make room."))
+    run = watch(FOREVER.replace("stopped at step; run the same command to continue.", "the disk is full; make room."))
     run.until(lambda: run.progress)
     run.process.stop()
     result = run.result()
