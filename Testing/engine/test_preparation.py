@@ -95,17 +95,6 @@ def write_labels(folder, volume, name="head", names=None):
 # More than one folder, kind and process
 
 
-def test_damaged_slices_of_one_folder_do_not_hide_the_others(small_ct, tmp_path):
-    lines, run = prepare(tmp_path)
-    small_ct.write(tmp_path / "ct" / "good.nii.gz")
-    damaged = tmp_path / "ct" / "broken_study"
-    damaged.mkdir()
-    for number in range(20):  # the mark of a DICOM file and nothing behind it
-        (damaged / f"{number}.dcm").write_bytes(b"\0" * 128 + b"DICM" + b"\1\2\3")
-    assert [p.name for p in run()] == ["good.safetensors"]
-    assert any("broken_study" in line and line.startswith("skipped") for line in lines)
-
-
 def test_bad_tiny_foreign_and_duplicate_scans_do_not_stop_the_others(small_ct, tmp_path):
     lines, run = prepare(tmp_path)
     folder = tmp_path / "ct"
@@ -164,20 +153,6 @@ def many(small_ct, tmp_path):
     levels = {"body_height_mm": {"carina": 469}, "scans": {name: {"carina": -30.0} for name in names}}
     (tmp_path / "train_levels.json").write_text(json.dumps(levels))
     return tmp_path / "ct"
-
-
-def test_interrupting_leaves_no_process_and_nothing_half_written(many, tmp_path):
-    def interrupt(line):
-        raise KeyboardInterrupt
-
-    levels = LevelTable.read(tmp_path / "train_levels.json")
-    with pytest.raises(KeyboardInterrupt):
-        prepare_set([many], FOLDER_MM, tmp_path / "set", levels=levels, jobs=2, report=interrupt)
-    assert multiprocessing.active_children() == []
-    written = list((tmp_path / "set").iterdir())
-    assert 0 < len(written) < MANY
-    for path in written:
-        PreparedScan.load(path)
 
 
 def test_a_killed_process_is_reported_and_the_next_run_goes_on(many, tmp_path):

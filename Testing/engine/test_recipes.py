@@ -74,19 +74,6 @@ def test_paper_recipe_has_the_papers_numbers():
     assert recipe.network.unit_mm is None
 
 
-def test_sam_recipe_has_the_papers_numbers():
-    """Yan 2022, section IV-B."""
-    recipe = recipe_of("sam-paper")
-    batch, loss, network = recipe.batch, recipe.loss, recipe.network
-    assert (batch.pairs, batch.points_per_pair, batch.overlap) == (8, 100, [0.2, 1.0])
-    assert batch.crop_sizes == [[96, 96, 32]]
-    assert network.spacing_mm == (2.0, 2.0, 2.0)
-    assert (network.global_channels, network.local_channels, network.coordinates) == (128, 128, False)
-    assert (loss.temperature, loss.exclude_mm) == (0.5, 3.0)
-    assert (loss.negatives, loss.random_negatives, loss.candidates) == (500, 1000, 20_000)
-    assert (recipe.optimiser.algorithm, recipe.optimiser.learning_rate) == ("radam", 1e-4)
-
-
 @pytest.mark.parametrize(
     ("name", "entry", "value", "match"),
     [
@@ -112,13 +99,6 @@ def test_recipe_of_a_user_is_read_by_path(tmp_path):
     assert recipe.batch.crop_sizes == [[32, 32, 32]]
     assert recipe.loss.beta_mm == 15.0
     assert load_recipe(str(path)) == recipe
-
-
-def test_overrides_replace_entries():
-    recipe = load_recipe("ape", {"batch.phantom_share": 0.5, "optimiser.ema": 0.9})
-    assert recipe.batch.phantom_share == 0.5
-    assert recipe.optimiser.ema == 0.9
-    assert recipe.loss == load_recipe("ape").loss
 
 
 def test_an_override_of_no_entry_is_blamed_and_not_the_file():

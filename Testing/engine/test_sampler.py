@@ -66,15 +66,6 @@ def test_slices_of_a_scan_are_equally_far_apart():
     assert 5 <= min(gaps) < max(gaps) <= 40  # four slices in 117 mm
 
 
-def test_phantoms_get_their_share():
-    small = {"crop_sizes": [[8, 8, 8]], "voxels_per_batch": 10 * 8**3}
-    scans = scans_of_two_patients()
-    drawn = drawn_scans(scans, tiny_recipe(batch={**small, "phantom_share": 0.25}))
-    assert 0.15 < np.mean(drawn == 2) < 0.35
-    assert 2 not in drawn_scans(scans, tiny_recipe(batch=small), 10)
-    assert set(drawn_scans(scans[2:], tiny_recipe(batch=small), 2)) == {0}  # nothing but phantoms
-
-
 def test_crops_are_aimed_by_body_height_not_by_scan():
     # three scans of the low stretch, one of the high: the high one alone gets half of the crops
     low = [linear_scan(f"low{n}", guess=frame(shift_mm=(0, 0, 200))) for n in range(3)]  # heights 0 to 117

@@ -12,13 +12,11 @@ import SimpleITK as sitk
 import torch
 
 from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
-from AnatomicalEmbedding.evaluation.segmentation import Measured, dice, hd95, interval
-from AnatomicalEmbedding.scan.cropping import crop_voxels, paste_back
+from AnatomicalEmbedding.evaluation.segmentation import dice, hd95
 from AnatomicalEmbedding.scan.geometry import to_image
-from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.carrying import blend, contrast_of, guess_share
 from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_segments
-from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy, spacing_for
+from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy
 from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean
 from AnatomicalEmbedding.segmentation.patches import INPUTS, PatchSampler, TrainingCrop
 from AnatomicalEmbedding.segmentation.prediction import predict
@@ -138,13 +136,6 @@ def test_occupancy_holds_the_volume_at_its_place():
     assert centre == pytest.approx([45 - 1.5 * 28, -25 + 1.5 * 30, 98 + 2.5 * 20], abs=0.5)
 
 
-def test_thin_structures_get_finer_voxels_than_thick_ones():
-    tube = np.zeros((60, 40, 40), bool)
-    tube[:, 18:22, 18:22] = True
-    thick, thin = (spacing_for(mask, np.array([2.0, 2, 2])) for mask in (ball((60, 60, 60), (30, 30, 30), 25), tube))
-    assert thin < thick
-
-
 def test_groups_are_alike_in_size_and_place():
     def at(*heights: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         return {n: (np.full(3, h), np.full(3, h + 50)) for n, h in zip(("a", "b"), heights, strict=True)}
@@ -252,20 +243,6 @@ def test_a_segmentation_without_segments_is_refused_by_name(tmp_path):
         read_segments(path)
 
 
-def test_a_crop_pasted_back_lies_where_it_was_cut():
-    rng = np.random.default_rng(0)
-    volume = Volume(rng.integers(-100, 100, (20, 30, 25)).astype(np.int16), OBLIQUE)
-    middle = volume.bounds_ras.mean(axis=0)
-    crop = crop_voxels(volume, np.stack([middle - 6, middle + 6]))
-    labels = to_image((crop.voxels > 0).astype(np.uint8), crop.ijk_to_ras)
-    back = sitk.GetArrayFromImage(paste_back(labels, volume))
-    assert back.shape == volume.shape
-    assert back.sum() == (crop.voxels > 0).sum()
-    assert (volume.voxels[back > 0] > 0).all()
-    with pytest.raises(VolumeError, match="check which scan"):
-        paste_back(to_image(np.ones((3, 3, 3), np.uint8), np.diag([1.0, 1, 1, 1]) + np.eye(4, k=3) * 900), volume)
-
-
 def test_distances_of_borders_are_in_mm():
     one = np.zeros((40, 40, 40), bool)
     one[18:22, 5:35, 5:35] = True
@@ -275,11 +252,3 @@ def test_distances_of_borders_are_in_mm():
     assert math.isnan(hd95(one, np.zeros_like(one), np.ones(3)))
     assert dice(one, np.zeros_like(one)) == 0
     assert dice(one, one) == 1
-
-
-def test_interval_of_a_mean_holds_it_and_counts_patients():
-    true = (0.2, 0.6, 0.7, 0.9)
-    rows = [Measured("ours", 1, f"p{n}", f"p{n}", "liver", d, 0.0, 0.0, 0.0) for n, d in enumerate(true)]
-    low, high = interval(rows)
-    assert 0.2 <= low < 0.6 < high <= 0.9
-    assert interval(rows[:1] * 5) == (0.2, 0.2)
