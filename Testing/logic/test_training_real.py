@@ -34,7 +34,6 @@ height_bands = [[-1000, 1000, 1.0]]
 frame_prior = 0.01
 [optimiser]
 learning_rate = 1e-2
-schedule = "one-cycle"
 weight_decay = 1e-2
 epsilon = 1e-8
 gradient_clip = 1.0
