@@ -138,7 +138,7 @@ def _installation() -> dict[str, object]:
 
 
 def _accelerators(torch_version: str) -> list[str]:
-    """GPUs that PyTorch can use. A build for the processor alone has no GPUs: torch is not imported then."""
+    """GPUs that PyTorch can use. A build for the processor has none, which saves the second that importing it takes."""
     if torch_version.endswith("+cpu"):
         return []
     import torch

@@ -24,8 +24,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "train",
         help="train weights on a folder of CTs",
-        description="Train on the CTs of DATA and on synthetic patients. An interrupted run continues by the same "
-        "command. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. "
+        description="Train on the CTs of DATA and on synthetic patients. Interrupting is safe: the same command goes "
+        "on where it stopped. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. "
         "`anatemb train prepare DATA... -o SET` stops after preparing the scans; SET can be the DATA of any run with "
         "the same grid. Scans that cannot be used and duplicates are named and left out.",
     )
