@@ -17,7 +17,7 @@ from slicer.ScriptedLoadableModule import (
 )
 
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import installForTraining, missingForTraining
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import installMissing, missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.ParameterNodeBinding import ParameterNodeBinding
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
@@ -89,8 +89,8 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ParameterN
             self.logic.process,
             self.logic.curves,
             useWeights=ModuleSettings.setWeights,
-            missing=missingForTraining,
-            install=installForTraining,
+            missing=missingForEngine,
+            install=installMissing,
             showChart=showChart,
         )
         self.panel.form.changed.connect(self._onForm)
@@ -190,7 +190,7 @@ class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
     """Runs in Slicer (Reload and Test); needs the packages of training, and no data."""
 
     def setUp(self):
-        startSelfTest(self, slicer.mrmlScene, missingForTraining())
+        startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
     def runTest(self):
         runSelfTests(self, self.test_TwoStepsOnSyntheticPatients)

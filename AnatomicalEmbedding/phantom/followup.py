@@ -112,7 +112,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
     for number, (day, (low, high)) in enumerate(zip(days, coverage, strict=True)):
         if number and rng.uniform() < 0.3:
             phase = str(rng.choice(PHASES))
-        grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high, None)
+        grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high)
         image_rng.bit_generator.state = texture
         hu = hu_table(phase, np.random.default_rng(tissue_seed))
         voxels = render(day, grid, hu, 0.0, True, image_rng)[0].astype(np.float32)

@@ -13,7 +13,7 @@ from AnatomicalEmbedding.embedding.models.registry import find_weights, read_wei
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
 from AnatomicalEmbedding.resources import list_weights
-from AnatomicalEmbedding.training.calibrate import grow
+from AnatomicalEmbedding.training.calibrate import grow_forest
 
 
 def test_what_was_learnt_holds_for_new_matches(forest):
@@ -34,7 +34,7 @@ def test_what_was_learnt_holds_for_new_matches(forest):
 
 def test_few_matches_are_not_all_judged_alike():
     new = outcomes(1000, 1)
-    present = grow({"known": outcomes(200, 0)}, {"known": 1.0}).predict(new.evidence)[:, 0]
+    present = grow_forest({"known": outcomes(200, 0)}, {"known": 1.0}).predict(new.evidence)[:, 0]
     assert ((present < 0.5) == ~np.isfinite(new.errors_mm)).mean() > 0.95
 
 
@@ -49,7 +49,7 @@ def test_the_forest_answers_as_the_library_that_grew_it(monkeypatch):
             return super().fit(*data, **options)
 
     monkeypatch.setattr(ensemble, "RandomForestRegressor", Kept)
-    ours = grow({"known": outcomes(1500, 2)}, {"known": 1.0})
+    ours = grow_forest({"known": outcomes(1500, 2)}, {"known": 1.0})
     new = outcomes(500, 3).evidence
     theirs = grown[0].predict(new)[:, :4] * (1, 1, 1, 1000.0)
     np.testing.assert_allclose(ours.predict(new), theirs, rtol=2e-3, atol=2e-3)  # leaves are kept in half precision
@@ -59,7 +59,7 @@ def test_a_source_counts_by_its_weight_however_many_matches_it_has():
     sure = replace(outcomes(3000, 4), errors_mm=np.full(3000, 1.0))
     lost = replace(outcomes(1500, 7), errors_mm=np.full(1500, 50.0))
     for weights, expected in (({"a": 1, "b": 1}, 0.5), ({"a": 1, "b": 0.25}, 0.8), ({"a": 1}, 1.0)):
-        within = grow({"a": sure, "b": lost}, weights).predict(outcomes(200, 5).evidence)[:, 1]
+        within = grow_forest({"a": sure, "b": lost}, weights).predict(outcomes(200, 5).evidence)[:, 1]
         assert within.mean() == pytest.approx(expected, abs=0.06)
 
 
@@ -86,7 +86,7 @@ def test_no_matches_have_no_verdicts(forest):
 
 def test_too_few_matches_are_refused():
     with pytest.raises(AnatomicalEmbeddingError, match="20 matches with known truth are too few"):
-        grow({"known": outcomes(20, 0)}, {"known": 1.0})
+        grow_forest({"known": outcomes(20, 0)}, {"known": 1.0})
 
 
 class TestVerdicts:

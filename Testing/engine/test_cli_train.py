@@ -132,7 +132,7 @@ def test_a_signal_to_the_whole_group_saves_and_the_run_goes_on(scans, recipe, tm
     finally:
         run.kill()
     assert run.returncode == 2, said
-    assert "run the same command to go on" in said
+    assert "run the same command to continue" in said
     assert "Traceback" not in said
     state = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
     assert state["step"] >= 5

@@ -33,7 +33,7 @@ while not asked:
     n += 1
     step(n, 1000)
     time.sleep(0.02)
-say("anatemb: run: stopped at step; run the same command to go on.")
+say("anatemb: run: stopped at step; run the same command to continue.")
 return 2
 """
 DEAF = """
@@ -102,7 +102,7 @@ def test_stop_lets_the_trainer_save(watch):
     assert run.process.stopping
     result = run.result()
     assert result.outcome == STOPPED
-    assert run.lines[-1].endswith("run the same command to go on.")
+    assert run.lines[-1].endswith("run the same command to continue.")
 
 
 @looks_at_processes
@@ -239,7 +239,7 @@ return 2
 
 
 def test_a_failure_while_stopping_is_a_failure(watch):
-    run = watch(FOREVER.replace("stopped at step; run the same command to go on.", "the disk is full; make room."))
+    run = watch(FOREVER.replace("stopped at step; run the same command to continue.", "the disk is full; make room."))
     run.until(lambda: run.progress)
     run.process.stop()
     result = run.result()
@@ -279,7 +279,6 @@ def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
     ("lines", "says"),
     [
         (["prepared a", "anatemb: scans: no scan can be trained on; see the lines above."], "scans: no scan can be"),
-        (["anatemb: training needs lightning-fabric; install it: pip install -e '.[train]'."], "Install packages"),
         (["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'torch'"], "PyTorch"),
         (["ModuleNotFoundError: No module named 'AnatomicalEmbedding'"], "install the extension"),
         (["torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate"], "choose the device cpu"),

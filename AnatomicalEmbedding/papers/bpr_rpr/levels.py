@@ -22,7 +22,7 @@ _SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
 class LevelSampler(BatchSampler):
     """Batches for levels: SLICES_PER_SCAN crops of each scan drawn, at equal steps upwards.
 
-    Only the middle of a crop is scored: what lies between two crops cannot be read from their borders then.
+    Only the middle of a crop is scored, so that crops which overlap give no hint.
     body_mm are RAS mm of the scan.
     """
 
@@ -30,8 +30,8 @@ class LevelSampler(BatchSampler):
         batch = self.recipe.batch
         size = self.crop_size(step)
         rows = []
-        for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
-            rng = self.rng(step, part)
+        for part in range(max(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN, 1)):
+            rng = self.rng(step, 1 + part)
             index, aimed = self.aim(rng)
             scan = replace(self.scans[index], frame=STILL, body_field=None)
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)

@@ -13,7 +13,7 @@ from .TrainingRun import rememberRun
 from .TrainingSettings import TrainingSettings
 
 _USER_ERROR = 2  # exit code of the command line: what was wrong is on stderr
-_SAVED = "run the same command to go on"  # what the trainer says when it stopped because it was asked to
+_SAVED = "run the same command to continue"  # what the trainer says when it stopped because it was asked to
 
 
 @dataclass(frozen=True)

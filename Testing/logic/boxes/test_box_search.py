@@ -51,9 +51,9 @@ def test_closing_the_scene_ends_the_search(bench, volume):
     assert rois(bench.scene) == []
 
 
-def test_other_weights_end_the_search_with_a_sentence(bench, volume, map_folder):
+def test_other_weights_end_the_search_with_a_sentence(bench, volume, map_folder, other_weights):
     start(bench, volume)
-    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
+    bench.store.choose(Choice(str(other_weights), "cpu", str(map_folder)))
     bench.finish()
     assert rois(bench.scene) == []
     assert bench.reported == ["Other weights were chosen during the search; find boxes again."]
@@ -103,15 +103,15 @@ def test_a_recall_that_cannot_be_promised_is_refused_before_long_work(bench, vol
     assert bench.store.state(volume).status == "empty"
 
 
-def test_weights_without_a_library_say_so(bench, volume, map_folder):
-    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
+def test_weights_without_a_library_say_so(bench, volume, map_folder, other_weights):
+    bench.store.choose(Choice(str(other_weights), "cpu", str(map_folder)))
     assert bench.logic.libraryStructures() == []
     assert bench.logic.find([volume], ["liver"], 0.9)
     bench.finish()
-    assert "ape-ct-v3: no structure library ships for these weights" in bench.reported[0]
+    assert "no structure library ships for these weights" in bench.reported[0]
 
 
-def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume, map_folder, tmp_path):
+def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume, map_folder, other_weights, tmp_path):
     bench.logic.libraryPath = str(tmp_path / "mine.structures.safetensors")
     Path(bench.logic.libraryPath).write_bytes(b"\xff" * 40)
     assert bench.logic.libraryStructures() == []
@@ -119,7 +119,7 @@ def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume,
     bench.finish()
     assert "not a structure library, or damaged" in bench.reported[-1]
     bench.logic.libraryPath = str(resource("Structures") / "hybrid-ct-v3.structures.safetensors")
-    bench.store.choose(Choice("ape-ct-v3", "cpu", str(map_folder)))
+    bench.store.choose(Choice(str(other_weights), "cpu", str(map_folder)))
     assert bench.logic.find([volume], ["liver"], 0.9)
     bench.finish()
     assert "built with other weights" in bench.reported[-1]

@@ -35,11 +35,11 @@ def test_the_library_is_listed_searched_and_ticked(panel):
     assert not panel.ui.clearStructuresButton.enabled
 
 
-def test_weights_without_a_library_are_reported_and_those_with_one_bring_it_back(panel):
+def test_weights_without_a_library_are_reported_and_those_with_one_bring_it_back(panel, other_weights):
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     tick(panel, "Liver")
-    ModuleSettings.setWeights("ape-ct-v3")
+    ModuleSettings.setWeights(str(other_weights))
     assert panel.ui.structureList.count == 0
     assert panel.ui.countLabel.text == "There is no library for these weights."
     ModuleSettings.setWeights("auto")

@@ -227,4 +227,4 @@ def test_so_is_one_who_installs_what_training_needs(kit, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "slicer.packaging", None)
     with pytest.raises(InstallError, match=r"Slicer 5\.12 or newer"):
-        installRequirements(["lightning-fabric>=2.4"])
+        installRequirements(["safetensors>=0.4"])

@@ -37,7 +37,7 @@ def choose(kit, combo_box, value) -> None:
 def test_shipped_weights_are_offered_without_their_calibrations(open_panel):
     selector = open_panel().ui.weightsSelector
     offered = [selector.itemData(index) for index in range(selector.count)]
-    assert offered == ["auto", "ape-ct-v3", "hybrid-ct-v3"]
+    assert offered == ["auto", "hybrid-ct-v3"]
     assert selector.itemText(0) == "Automatic (hybrid-ct-v3)"
 
 
@@ -49,10 +49,10 @@ def test_found_weights_are_reported_with_their_licence(open_panel):
 
 def test_choosing_shipped_weights_is_remembered(kit, open_panel, settings, session):
     panel = open_panel()
-    choose(kit, panel.ui.weightsSelector, "ape-ct-v3")
-    assert settings.choice().weights == "ape-ct-v3"
-    assert session.store.engine.choice.weights == "ape-ct-v3"
-    assert shown(panel.ui.weightsStatus).startswith("Found: ape-ct-v3.safetensors")
+    choose(kit, panel.ui.weightsSelector, "hybrid-ct-v3")
+    assert settings.choice().weights == "hybrid-ct-v3"
+    assert session.store.engine.choice.weights == "hybrid-ct-v3"
+    assert shown(panel.ui.weightsStatus).startswith("Found: hybrid-ct-v3.safetensors")
 
 
 def test_choosing_a_file_of_weights(kit, open_panel, settings, tmp_path):
@@ -209,9 +209,9 @@ def test_the_engine_s_folder_is_shown_without_torch(kit, open_panel, settings, m
 
 def test_panels_of_several_modules_follow_each_other(kit, open_panel):
     first, second = open_panel(), open_panel()
-    choose(kit, first.ui.weightsSelector, "ape-ct-v3")
+    choose(kit, first.ui.weightsSelector, "hybrid-ct-v3")
     choose(kit, first.ui.deviceSelector, "cpu")
-    assert second.ui.weightsSelector.currentText == "ape-ct-v3"
+    assert second.ui.weightsSelector.currentText == "hybrid-ct-v3"
     assert second.ui.deviceSelector.currentText == "Processor (CPU)"
 
 

@@ -1,4 +1,4 @@
-"""Python packages that engine and training need: which are there, and installing the others when the user asks.
+"""Python packages that the engine needs: which are there, and installing the others when the user asks.
 
 Nothing here runs at import. PyTorch comes by the PyTorch extension, which picks the build for this computer's GPU;
 numpy and SimpleITK are Slicer's own and never touched.
@@ -22,7 +22,6 @@ from . import ModuleSettings
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
-_FABRIC, _FABRIC_PACKAGE, _FABRIC_REQUIREMENT = "lightning-fabric", "lightning_fabric", "lightning-fabric>=2.4"
 _FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
 _FROM_SLICER = ("numpy", "SimpleITK")
 
@@ -58,13 +57,8 @@ def missingForEngine(engine=Engine) -> list[str]:
     return ["torch", *missing] if "torch" not in missing and torchIsTooOld() else missing
 
 
-def missingForTraining() -> list[str]:
-    """The same without which nothing can be trained."""
-    return missingForEngine() + ([_FABRIC] if find_spec(_FABRIC_PACKAGE) is None else [])
-
-
 def missingForReport(kind: str) -> list[str]:
-    """The same without which a kind of report cannot be written: "html" or "sr"; other kinds need none."""
+    """Names of the packages without which a kind of report cannot be written: "html" or "sr"."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 
@@ -103,13 +97,10 @@ def installRequirements(wanted: Sequence[str], wheelFolder: str = "") -> None:
     importlib.invalidate_caches()
 
 
-def installForTraining() -> None:
-    """Install what is missing for training, as `install` does."""
-    folder = ModuleSettings.wheelFolder()
+def installMissing() -> None:
+    """Install the packages that the engine lacks, as `install` does."""
     if missing := missingForEngine():
-        install(missing, folder)
-    if find_spec(_FABRIC_PACKAGE) is None:
-        installRequirements([_FABRIC_REQUIREMENT], folder)
+        install(missing, ModuleSettings.wheelFolder())
 
 
 def _slicerPackaging():
