@@ -142,8 +142,8 @@ def _run_status(options: argparse.Namespace) -> None:
     from ..cohort.store import Store
 
     with Store(options.store) as store:
-        about, counts, shards = store.manifest.about, store.manifest.counts(), store.manifest.shards()
-        size = sum(each for _, each in shards.values())
+        about, counts, files = store.manifest.about, store.manifest.counts(), store.manifest.map_files()
+        size = sum(each for _, each in files.values())
         if options.json:
             facts = {row.id: facts for row, facts in store.manifest.embedded()}
             scans = [_listed(row, facts.get(row.id)) for row in store.manifest.rows()]
@@ -152,8 +152,8 @@ def _run_status(options: argparse.Namespace) -> None:
             return
         rows = [row for row in store.manifest.rows() if row.state not in (EMBEDDED, WAITING)]
     say(f"{options.store}: {_in_words(counts)}")
-    if shards:
-        say(f"{len(shards)} maps, {size / 2**20:.1f} MB ({size / len(shards) / 2**20:.2f} MB each), {about['model']}")
+    if files:
+        say(f"{len(files)} maps, {size / 2**20:.1f} MB ({size / len(files) / 2**20:.2f} MB each), {about['model']}")
     if rows:
         say()
         for row in rows[:_SHOWN]:
@@ -172,9 +172,9 @@ def _run_verify(options: argparse.Namespace) -> None:
 
     with Store(options.store) as store:
         faults = store.verify(options.repair)
-        count = len(store.manifest.shards())
+        count = len(store.manifest.map_files())
     if options.json:
-        print_json({"shards": count, "faults": [vars(fault) for fault in faults]})
+        print_json({"maps": count, "faults": [vars(fault) for fault in faults]})
     else:
         for fault in faults:
             say(f"{fault.problem}{f': {fault.repaired}' if fault.repaired else ''}")

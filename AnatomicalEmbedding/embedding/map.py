@@ -6,8 +6,7 @@ grid. Everything downstream (matching, boxes, follow-up) reads maps and never to
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,31 +16,12 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import MapError, PointsError
-from ..scan.boxes import boxes_from_json, boxes_to_json
 from ..scan.geometry import in_grid, transform_points
 from .calibration import Calibration, find_calibration
-from .grid_reading import in_rows, read_linear, read_rows, rows_of
-from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, read_tensor_file, write_tensor_file
+from .grid_reading import read_linear, read_rows, rows_of
+from .map_file import Provenance, read_map_file, write_map_file
 
-FORMAT_VERSION = 4  # 2: descriptors in addition to the coordinate; 3: boxes of organs, faults; 4: the image
-_METADATA_KEY = "anatomical_embedding_map"
-_MOST_MM = 1e6  # in a file that is read
-_MOST_VOXELS = 100_000  # along an axis
-_LEAST_STEP_MM, _MOST_STEP_MM = 0.01, 1000.0
-_LEAST_DETERMINANT = 0.1  # of unit axes
 _CHUNK_POINTS = 512  # points whose distances to all body cells are in memory at a time
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What made a map. model, weights_hash: the network. scan, scan_hash: the volume's name and content hash.
-    metric: whether coordinates are mm of a common body frame (ours) or not (recipes of papers)."""
-
-    model: str
-    weights_hash: str
-    scan: str = ""
-    scan_hash: str = ""
-    metric: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +54,6 @@ class EmbeddingMap:
     organ_boxes: Mapping[str, np.ndarray] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     image: torch.Tensor | None = None
-
-    @cached_property
-    def levels_alone(self) -> bool:
-        """Whether coordinates are heights along the body alone (body part regression): those along R and A are zero."""
-        return self.coordinate is not None and not self.coordinate[:2].any()
 
     @property
     def cell_mm(self) -> np.ndarray:
@@ -227,91 +202,16 @@ class EmbeddingMap:
         return F.normalize(local, dim=1), F.normalize(coarse, dim=1)
 
     def save(self, path: str | Path) -> None:
-        """Write the map as one safetensors file, complete or not at all. Raises MapError when it cannot be written."""
-        tensors = {
-            "body": self.body.contiguous(),
-            "cell_to_ras": torch.from_numpy(np.ascontiguousarray(self.cell_to_ras)),
-            "scan_to_ras": torch.from_numpy(np.ascontiguousarray(self.scan_to_ras)),
-        }
-        for name in ("coordinate", "global_", "local", "image"):
-            if (grid := getattr(self, name)) is not None:
-                tensors[name] = grid.contiguous()
-        about = {
-            "format_version": FORMAT_VERSION,
-            "scan_shape": list(self.scan_shape),
-            "provenance": vars(self.provenance),
-            "notes": list(self.notes),
-            "faults": list(self.faults),
-            "organ_boxes": boxes_to_json(self.organ_boxes),
-        }
-        write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about)}, MapError)
+        """Write the map as one file, see `map_file`. Raises MapError where it cannot be written."""
+        write_map_file(path, vars(self))
 
     @classmethod
-    def load(cls, path: str | Path) -> EmbeddingMap:
-        """Read a map written by `save`. Raises MapError when the file is not a map, damaged, or of a newer format."""
-        if not Path(path).is_file():
-            raise MapError(f"{path}: no such file; check the path.")
-        try:
-            about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
-            check_fields(Provenance, about["provenance"])
-            provenance = Provenance(**about["provenance"])
-            check_grids(tensors)
-            check_matrices(tensors["cell_to_ras"][None], tensors["scan_to_ras"][None])
-            check_scan_shape(about["scan_shape"])
-            return cls(
-                tensors.get("coordinate"), tensors["body"], tensors["cell_to_ras"].numpy(),
-                tensors["scan_to_ras"].numpy(), tuple(about["scan_shape"]), provenance,
-                tuple(map(str, about["notes"])), tensors.get("global_"), in_rows(tensors.get("local")),
-                find_calibration(provenance.weights_hash),
-                boxes_from_json(about.get("organ_boxes", {})), tuple(map(str, about.get("faults", ()))),
-                tensors.get("image"),
-            )  # fmt: skip
-        except NewerFormatError:
-            raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.") from None
-        except DAMAGED:
-            raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
-
-
-def check_grids(tensors: Mapping[str, torch.Tensor]) -> None:
-    """Raise ValueError unless the tensors of a stored map fit together."""
-    body, coordinate = tensors["body"], tensors.get("coordinate")
-    check_size(body, (None, None, None), torch.bool)
-    k, j, i = body.shape
-    if coordinate is not None:
-        check_size(coordinate, (3, k, j, i), torch.float32)
-        if coordinate.abs().max() > _MOST_MM:
-            raise ValueError("a coordinate beyond any body")
-    elif "local" not in tensors:
-        raise ValueError("neither coordinate nor descriptors")
-    if "local" in tensors:
-        check_size(tensors["local"], (None, 2 * k, 2 * j, 2 * i), torch.float16)
-    if "image" in tensors:
-        every = max(len(tensors["image"]) // k, 1)
-        check_size(tensors["image"], (every * k, every * j, every * i), torch.uint8)
-    if "global_" in tensors:
-        check_size(tensors["global_"], (None, -(-k // 2), -(-j // 2), -(-i // 2)), torch.float16)
-
-
-def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None:
-    """Raise ValueError unless stored matrices (n, 4, 4) are those of scans and of cells along the patient's axes."""
-    for matrices in (cell_to_ras, scan_to_ras):
-        check_size(matrices, (None, 4, 4), torch.float64)
-        steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)
-        determinants = torch.linalg.det(matrices[:, :3, :3] / steps).abs()
-        if not matrices.abs().max() <= _MOST_MM or steps.min() < _LEAST_STEP_MM or steps.max() > _MOST_STEP_MM:
-            raise ValueError("a matrix of no scan")
-        if not (determinants >= _LEAST_DETERMINANT).all() or (matrices[:, 3] != torch.tensor([0, 0, 0, 1])).any():
-            raise ValueError("a matrix of no scan")
-    axes = cell_to_ras[:, :3, :3]
-    steps = axes.diagonal(dim1=1, dim2=2)
-    if not torch.equal(axes, torch.diag_embed(steps)) or steps.min() <= 0:
-        raise ValueError("cells that do not lie along the patient's axes")
-
-
-def check_scan_shape(shape: Sequence[int]) -> None:
-    """Raise ValueError unless a stored size is (k, j, i) of a scan."""
-    if len(shape) != 3 or not all(isinstance(n, int) and 0 < n < _MOST_VOXELS for n in shape):
-        raise ValueError("a size of no scan")
+    def load(cls, path: str | Path, descriptors: bool = True) -> EmbeddingMap:
+        """Read a map that `save` wrote, with the shipped calibration of its weights; arguments and errors as in
+        `map_file.read_map_file`.
+        """
+        fields = read_map_file(path, descriptors)
+        return cls(**fields, calibration=find_calibration(fields["provenance"].weights_hash))
 
 
 def as_points(points_ras: np.ndarray) -> np.ndarray:

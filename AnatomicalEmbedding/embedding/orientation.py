@@ -109,7 +109,7 @@ def find_faults(
 
 def _in_body_frame(embedding: EmbeddingMap) -> bool:
     """Whether a map places a scan in the common body, in mm along all three axes."""
-    return embedding.provenance.metric and embedding.coordinate is not None and not embedding.levels_alone
+    return embedding.provenance.metric and embedding.coordinate is not None
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:

@@ -73,7 +73,7 @@ def match_all(
     twice as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
     Every answer lies in its target scan and in one of its body cells, even where the point is reported as absent.
     Raises PointsError for a point outside the template, MapError when the maps are of different weights or a target
-    holds no body, or levels alone, AnatomicalEmbeddingError for another effort.
+    holds no body, AnatomicalEmbeddingError for another effort.
     """
     if effort not in EFFORTS:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS)}.")
@@ -216,11 +216,9 @@ def _doubtful_levels(
 
 
 def check_target(target: EmbeddingMap) -> None:
-    """Raise MapError for a map in which no point can be found: without body, or with levels alone."""
+    """Raise MapError for a map without body, in which no point can be found."""
     if not len(target.body_index):
         raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
-    if target.levels_alone:
-        raise MapError(f"{target.provenance.model}: states levels along the body alone; find points by other weights.")
 
 
 def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:

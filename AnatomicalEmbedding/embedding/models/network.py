@@ -56,7 +56,7 @@ class NetworkSpec:
     hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
     unit_mm: mm that one unit of the output stands for, or None where the output has no metric unit (paper recipe).
     frame: what coordinates are relative to: "body", a common body; "scan", each other, so that their origin means
-    nothing; "level", each other too, and along the body alone: those along R and A are zero.
+    nothing.
     normalise_output: batch normalisation without affine parameters on the output, as in the paper.
     scales: inference averages the coordinate over the scan magnified by these factors.
     coordinates: whether there is a coordinate head. global_channels, local_channels: of the descriptors, 0: no head.
@@ -92,7 +92,7 @@ class NetworkSpec:
             and (len(spec.hu_knots) == len(spec.level_knots) >= 2 and rising)
             and all(abs(knot) <= _LARGEST_KNOT for knot in (*spec.hu_knots, *spec.level_knots))
             and (spec.unit_mm is None or 0 < spec.unit_mm < 1e6)
-            and spec.frame in ("body", "scan", "level")
+            and spec.frame in ("body", "scan")
             and (1.0 in spec.scales and all(0.25 <= scale <= 4.0 for scale in spec.scales))
             and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
         )
@@ -123,9 +123,8 @@ class EmbeddingNetwork(nn.Module):
         self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], 2, stride=2) for n in coarse_to_fine)
         self.decoder = nn.ModuleList(_DoubleConvolution(2 * widths[n - 1], widths[n - 1]) for n in coarse_to_fine)
         if spec.coordinates:
-            axes = 1 if spec.frame == "level" else 3
-            self.coordinate = Convolution(widths[0], axes, 1)
-            self.output_norm = nn.BatchNorm3d(axes, affine=False) if spec.normalise_output else nn.Identity()
+            self.coordinate = Convolution(widths[0], 3, 1)
+            self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
         if spec.global_channels:
             self.global_ = Convolution(widths[1], spec.global_channels, 3, padding=1)
         if spec.local_channels:
@@ -237,8 +236,6 @@ class EmbeddingNetwork(nn.Module):
         if self.spec.coordinates:
             with _full_precision(x):  # half floats hold 800 mm to half a mm only
                 coordinate = self.output_norm(self.coordinate(up.float()))
-                if self.spec.frame == "level":
-                    coordinate = torch.cat([torch.zeros_like(coordinate).expand(-1, 2, -1, -1, -1), coordinate], 1)
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
         if self.training:

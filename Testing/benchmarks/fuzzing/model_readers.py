@@ -14,9 +14,9 @@ import torch
 from scan_files import centred_affine
 from small_models import analytic_map, small_network
 
+from AnatomicalEmbedding.cohort.facts import make_facts
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search
-from AnatomicalEmbedding.cohort.shard import read_cells, read_map, write_shard
 from AnatomicalEmbedding.cohort.store import MANIFEST_NAME, Store
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.calibration import OUTCOMES, Calibration, Forest
@@ -221,25 +221,24 @@ def _use_segmenter(folder: Path) -> object:
 
 def _make_cohort(folder: Path) -> None:
     with Store(folder, create=True) as store:
-        store.manifest.settle({"model": "analytic", "weights_hash": "ab" * 32, "descriptors": "yes"})
+        store.manifest.set_about({"model": "analytic", "weights_hash": "ab" * 32, "descriptors": "yes"})
         for number in range(2):
             embedding, scan_hash = _map(number), f"{number:040x}"
             source = Source(f"/scans/{number}.nii.gz", "", (), True, 1000, 5)
             store.manifest.add([source])
-            write_shard(store.shard(scan_hash), embedding, {"scan": embedding.provenance.scan}, True)
             (row,) = store.manifest.find(source.path)
-            path = store.shard(scan_hash)
-            from AnatomicalEmbedding.cohort.shard import read_facts
-
+            path = store.map_path(scan_hash)
+            embedding.save(path)
+            facts = make_facts(embedding) | {"scan_hash": scan_hash}
+            size = path.stat().st_size
             store.manifest.finish(
-                row.id, EMBEDDED, scan_hash=scan_hash, seconds=1.0, software="test", sha256=file_sha256(path),
-                size=path.stat().st_size, facts=read_facts(path) | {"scan_hash": scan_hash},
-            )  # fmt: skip
+                row.id, EMBEDDED, scan_hash=scan_hash, sha256=file_sha256(path), size=size, facts=facts
+            )
         Search(store)  # makes the index
 
 
 def _spoil_cohort(files: Files, draw: Random) -> str:
-    """The tables of the manifest, its bytes, a shard, or the index."""
+    """The tables of the manifest, its bytes, a map, or the index."""
     if draw.random() < 0.4:
         folder = Path(tempfile.mkdtemp())
         try:
@@ -260,7 +259,7 @@ def _spoil_cohort(files: Files, draw: Random) -> str:
 
 def _table_changed(path: Path, draw: Random) -> str:
     with sqlite3.connect(path) as database:
-        table = draw.choice(("about", "scans", "shards"))
+        table = draw.choice(("about", "scans", "maps"))
         columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
         column = draw.choice(columns)
         kind = draw.choice(("value", "value", "value", "json", "empty", "drop"))
@@ -268,10 +267,10 @@ def _table_changed(path: Path, draw: Random) -> str:
             database.execute(f"DROP TABLE {table}")
         elif kind == "empty":
             database.execute(f"DELETE FROM {table}")
-        elif kind == "json" and table == "shards":
-            facts = json.loads(database.execute("SELECT facts FROM shards").fetchone()[0])
+        elif kind == "json" and table == "maps":
+            facts = json.loads(database.execute("SELECT facts FROM maps").fetchone()[0])
             facts, _ = change.mutated_json(facts, draw)
-            database.execute("UPDATE shards SET facts = ?", (json.dumps(facts),))
+            database.execute("UPDATE maps SET facts = ?", (json.dumps(facts),))
         else:
             value = draw.choice((0, -1, 2**62, "", "x" * 10_000, b"\xff\xfe", "nan", "[]", "{}", "null", "../../out"))
             unique = draw.choice(("", " WHERE rowid = 1"))
@@ -293,8 +292,7 @@ def _use_cohort(folder: Path) -> object:
         search = Search(store)
         found = search.point(Query(_map(), _map().cell_to_ras[None, :3, 3] + 40.0))
         for row, _ in store.manifest.embedded():
-            read_cells(store.shard(row.scan_hash))
-            read_map(store.shard(row.scan_hash))
+            search.map_of(row)
         assert all(each.point_ras is None or np.isfinite(each.point_ras).all() for each in found)
     return counts
 
