@@ -223,7 +223,7 @@ def evaluate_follow_ups(
 ) -> FollowUpResult:
     """Follow every synthetic patient up: every ordered pair of studies for places, every pair for their status.
 
-    effort: see `matching.match_all`.
+    effort: see `matching.match.match_all`.
     """
     seeds = list(seeds)
     embed_s, match_s, assign_s = [], [], []

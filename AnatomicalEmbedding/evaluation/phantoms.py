@@ -54,7 +54,7 @@ def evaluate_phantoms(
 ) -> PhantomResult:
     """Match the named points of each whole patient in every view of every other patient.
 
-    effort: see `matching.match_all`.
+    effort: see `matching.match.match_all`.
     """
     errors = named_point_errors(model, seeds, phantom_views, effort, progress)
     progress(1.0, "done")

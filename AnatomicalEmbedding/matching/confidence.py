@@ -70,7 +70,7 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
 
 @dataclass(frozen=True)
 class Verdicts:
-    """status, expected_error_mm, probability, probability_20: (n,) each; see `matching.Matches`."""
+    """status, expected_error_mm, probability, probability_20: (n,) each; see `matching.match.Matches`."""
 
     status: np.ndarray
     expected_error_mm: np.ndarray

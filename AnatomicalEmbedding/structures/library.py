@@ -25,7 +25,7 @@ from .organ_evidence import NearOrgan
 
 SUFFIX = ".structures.safetensors"
 FORMAT_VERSION = 1
-_MOST_MM = 1e6
+_LARGEST_COORDINATE_MM = 1e6
 _METADATA_KEY = "anatomical_structures"
 _COLUMNS = 8  # of an organ near an example: number of its name, overlap, six distances
 
@@ -133,11 +133,16 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
     check_size(box, (2, 3), torch.float32)
     for of in (points, coordinates, sizes):
         check_size(of, (count,) if of is sizes else (count, 3), torch.float32)
-        if of.abs().max() > _MOST_MM:
+        if of.abs().max() > _LARGEST_COORDINATE_MM:
             raise ValueError("a place beyond any body")
     if described is not None:
         check_size(described, (count, None), torch.float16)
-    if near.dtype != torch.float32 or near.ndim != 2 or near.shape[1] != _COLUMNS or near.abs().gt(_MOST_MM).any():
+    if (
+        near.dtype != torch.float32
+        or near.ndim != 2
+        or near.shape[1] != _COLUMNS
+        or near.abs().gt(_LARGEST_COORDINATE_MM).any()
+    ):
         raise ValueError("no organs")
     query = StoredQuery(
         weights_hash, coordinates.double(), sizes.double(), None if described is None else described.float()

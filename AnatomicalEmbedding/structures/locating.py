@@ -143,7 +143,7 @@ def locate(
 ) -> dict[str, Located]:
     """The box of each structure, given by its examples, in one target; all in one batch.
 
-    Raises PointsError for a structure without example, and as `matching.match_query`.
+    Raises PointsError for a structure without example, and as `matching.match.match_query`.
     """
     for name, examples in structures.items():
         if not examples:
