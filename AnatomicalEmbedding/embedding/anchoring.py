@@ -3,7 +3,7 @@
 The network's coordinate follows the body as a whole. Organs lie differently in it from patient to patient: a kidney
 pushed down by a large liver is off by the length of a hand. Where the organ head sees an organ, the coordinates of its
 cells are shifted and scaled to the mean and spread that the organ has over many patients, and the shift fades out
-around it. What is the same in two patients then has the same coordinates in both.
+around it. The same place of an organ then has the same coordinates in two patients.
 """
 
 import numpy as np

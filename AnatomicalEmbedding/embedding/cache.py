@@ -28,13 +28,13 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class MapCache:
-    """A folder of maps. The least recently used go first once the folder exceeds `limit_bytes`."""
+    """A folder of maps. The least recently used are removed once the folder exceeds `limit_bytes`."""
 
     folder: Path
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
     def get(self, provenance: Provenance) -> EmbeddingMap | None:
-        """The map of this scan by these weights, or None. A damaged file counts as absent and is removed."""
+        """Read the map of this scan by these weights; None where there is none. A damaged file is removed."""
         from .map import EmbeddingMap  # loads torch, which the other methods do not need
 
         path = self._path(provenance)

@@ -1,7 +1,7 @@
-"""EmbeddingMap: the place of each cell of a scan in the common body and in the patient.
+"""EmbeddingMap: for each cell of a scan, its place in the common body and in the patient.
 
 Only this file defines where a cell is: the centre of cell c sits at (c + 0.5) * stride - 0.5 in voxels of the working
-grid. Everything downstream (matching, boxes, follow-up) reads maps and never touches the network.
+grid. Matching, boxes and follow-up read maps and never run the network.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ _CHUNK_POINTS = 512  # points whose distances to all body cells are in memory at
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingMap:
-    """What the network found in one scan, on grids aligned with the patient's axes.
+    """The network's output for one scan, on grids along the patient's axes.
 
-    coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. None: descriptors only.
-    body: bool (k, j, i), cells that may be an answer (tissue, not air or table, inside the scan).
-    cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; axis-aligned.
-    scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan, to determine what lies outside it.
-    global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors over twice the cell, or None.
-    local: float16 (l, 2k, 2j, 2i), unit descriptors over half the cell, or None.
-    calibration: of the weights, or None; not stored in the map's file.
-    organ_boxes: name -> (2, 3) lowest and highest corner in RAS mm of the organs that the network sees.
-    faults: how the scan seems to be stored wrongly, such as "left and right are swapped"; mostly empty.
-    image: uint8, the working grid's CT numbers as 255 levels (`working_grid.levels_of`), as many voxels along each axis
-    of a cell (k, j, i) as the network's stride, or None.
+    Args:
+        coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. Only body cells count.
+            None: the weights have descriptors alone.
+        body: bool (k, j, i), cells that may be an answer: tissue inside the scan, not air or table.
+        cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; along the axes.
+        scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan.
+        global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors of double cells, or None.
+        local: float16 (l, 2k, 2j, 2i), unit descriptors of half cells, or None.
+        calibration: of the weights, or None; not stored in the map's file.
+        organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, of the organs that the network finds.
+        faults: how the scan seems to be stored wrongly, such as "left and right are swapped"; mostly empty.
+        image: uint8, the CT numbers as 255 levels (`working_grid.levels_of`), stride voxels along each axis of a cell;
+            or None.
     """
 
     coordinate: torch.Tensor | None
@@ -77,18 +79,18 @@ class EmbeddingMap:
 
     @cached_property
     def body_index(self) -> torch.Tensor:
-        """(n, 3) long indices i, j, k of the cells that may be an answer."""
+        """(n, 3) long, i, j, k of the body cells."""
         return torch.nonzero(self.body).flip(1)
 
     @cached_property
     def body_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cells that may be an answer: (n, 3) long indices (i, j, k) and their (n, 3) coordinates."""
+        """(n, 3) long, i, j, k of the body cells, and (n, 3) their coordinates."""
         i, j, k = self.body_index.unbind(1)
         return self.body_index, self.coordinate[:, k, j, i].T.contiguous()
 
     @cached_property
     def local_body(self) -> torch.Tensor:
-        """(2k, 2j, 2i) bool, local cells that may be an answer."""
+        """(2k, 2j, 2i) bool, the half cells of the body."""
         body = self.body
         for axis in range(3):
             body = body.repeat_interleave(2, dim=axis)
@@ -96,7 +98,7 @@ class EmbeddingMap:
 
     @cached_property
     def local_rows(self) -> torch.Tensor:
-        """(n, l) the local descriptor of every local cell, i fastest, then j, then k."""
+        """(n, l) local descriptors of all half cells, i fastest, then j, then k."""
         return rows_of(self.local)
 
     @property
@@ -111,29 +113,29 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Of the body cells' coordinates: the mean (3,), the rows less the mean (n, 3), half their squares (n,)."""
+        """Mean (3,) of the body cells' coordinates, coordinates less the mean (n, 3), and half their squared norms (n,)."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
 
     @cached_property
     def coordinate_rows(self) -> torch.Tensor:
-        """(n, 4) coordinate and body (1 or 0) of every cell, i fastest; all zero outside the body."""
+        """(n, 4) coordinate and body (1 or 0) of all cells, i fastest; zero outside the body."""
         return rows_of(self.coordinate_and_body[0])
 
     @cached_property
     def coordinate_and_body(self) -> torch.Tensor:
-        """(1, 4, k, j, i) coordinate and body (1 or 0), all zero outside the body."""
+        """(1, 4, k, j, i) coordinate and body (1 or 0); zero outside the body."""
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N,) bool: is the point inside the scan (to the outer edges of its voxels)?"""
+        """(N,) bool: points (N, 3) RAS mm inside the scan, up to the outer edges of its voxels."""
         ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return in_grid(ijk, self.scan_shape)
 
     def precompute(self) -> None:
-        """Compute now what every match reads of a map, so that the first match is as fast as the next."""
+        """Compute all cached properties that matching reads, so that the first match is as fast as the next."""
         if self.coordinate is not None:
             _ = self.centred_cells, self.coordinate_rows
         if self.local is not None:
@@ -143,12 +145,12 @@ class EmbeddingMap:
 
     @property
     def body_bounds_ras(self) -> np.ndarray:
-        """(2, 3) lowest and highest RAS mm of the box about the body's cells; the body holds one at least."""
+        """(2, 3) lowest and highest corner, RAS mm, of the box around the body cells; there must be one."""
         cells = self.body_index.numpy()
         return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
 
     def in_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N,) bool: does the point lie in a cell of the body?"""
+        """(N,) bool: points (N, 3) RAS mm in body cells."""
         cells = np.rint(transform_points(self.ras_to_cell, as_points(points_ras))).astype(int)
         inside = ((cells >= 0) & (cells < self.body.shape[::-1])).all(axis=1)
         i, j, k = cells[inside].T
@@ -156,7 +158,7 @@ class EmbeddingMap:
         return inside
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
-        """Coordinate (N, 3) at RAS points (N, 3): linear between body cells; elsewhere, of the nearest body cell.
+        """Read coordinates (N, 3) at points (N, 3) RAS mm: linear between body cells, elsewhere of the nearest one.
 
         Raises PointsError for a point outside the scan, MapError when the scan holds no body.
         """
@@ -175,7 +177,7 @@ class EmbeddingMap:
         return result.double().numpy()
 
     def _inside(self, points_ras: np.ndarray) -> np.ndarray:
-        """Points as (N, 3), refused where one lies outside the scan."""
+        """Points as (N, 3). Raises PointsError where one lies outside the scan."""
         points = as_points(points_ras)
         outside = ~self.contains(points)
         if outside.any():
@@ -187,7 +189,7 @@ class EmbeddingMap:
         return points
 
     def describe(self, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Local (N, l) and global (N, g) descriptor at RAS points, read linearly, of unit length.
+        """Read local (N, l) and global (N, g) descriptors at points (N, 3) RAS mm, linearly, of unit length.
 
         Raises PointsError for a point outside the scan, MapError where the map holds no descriptors.
         """
@@ -215,7 +217,7 @@ class EmbeddingMap:
 
 
 def as_points(points_ras: np.ndarray) -> np.ndarray:
-    """Points as (N, 3) float64; accepts one point and no point."""
+    """Points as (N, 3) float64; one point (3,) and an empty list are accepted. Raises PointsError for other shapes."""
     points = np.asarray(points_ras, dtype=np.float64)
     points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
     if points.ndim != 2 or points.shape[1] != 3:

@@ -1,4 +1,4 @@
-"""Boxes of the organs that the organ head sees in a scan, which are kept in its map."""
+"""Boxes of the organs that the organ head finds in a scan; its map keeps them."""
 
 from collections.abc import Sequence
 

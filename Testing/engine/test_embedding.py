@@ -51,13 +51,6 @@ class TestSample:
         points = centres.min(axis=0) + np.array(fractions) * np.ptp(centres, axis=0)
         np.testing.assert_allclose(whole.sample(points), affine(points), atol=2e-3)
 
-    def test_between_the_outermost_centres_and_the_edge_of_the_scan_the_outermost_cell_holds(self, whole):
-        low, high = scan_bounds(whole)
-        centres = cell_centres(whole).reshape(-1, 3)
-        np.testing.assert_allclose(
-            whole.sample([low, high]), affine(np.array([centres.min(axis=0), centres.max(axis=0)])), atol=1e-3
-        )
-
     def test_cells_that_are_not_body_take_no_part(self, half):
         border = cell_centres(half)[:, :, 11].reshape(-1, 3)
         for beyond_mm in (0.0, 3.0, 7.0):
@@ -67,11 +60,6 @@ class TestSample:
     def test_in_the_air_it_is_the_coordinate_of_the_nearest_body_cell(self, half):
         border = cell_centres(half)[3, 4, 11]
         np.testing.assert_allclose(half.sample(border + np.array((60, 1.0, -2.0))), affine(border[None]), atol=1e-3)
-
-    def test_many_points_in_the_air(self, half):
-        points = np.repeat(cell_centres(half)[:, :, 20].reshape(-1, 3), 5, axis=0)
-        nearest = np.repeat(cell_centres(half)[:, :, 11].reshape(-1, 3), 5, axis=0)
-        np.testing.assert_allclose(half.sample(points), affine(nearest), atol=1e-3)
 
     def test_a_list_one_point_and_no_point_are_all_welcome(self, whole):
         points = cell_centres(whole)[2, 3, 4:6]
@@ -94,11 +82,6 @@ class TestSample:
     def test_points_that_are_not_three_numbers_are_refused(self, whole, points):
         with pytest.raises(PointsError, match="x, y, z in RAS mm"):
             whole.sample(points)
-
-    def test_a_point_that_is_not_a_number_lies_outside(self, whole):
-        assert not whole.contains([np.nan, 0, 310])[0]
-        with pytest.raises(PointsError, match="nan"):
-            whole.sample([np.nan, 0, 310])
 
     def test_a_scan_without_body_has_no_coordinates(self):
         empty = analytic_map(affine, body=np.zeros((16, 20, 24), dtype=bool), name="air.nii.gz")
