@@ -18,7 +18,7 @@ from .search import Search
 
 @dataclass(frozen=True, eq=False)
 class Boxed:
-    """The structures of one scan. facts: of its shard."""
+    """The structures of one scan, and the scan's facts."""
 
     row: Row
     facts: dict[str, Any]
@@ -26,7 +26,7 @@ class Boxed:
 
 
 def locate_all(search: Search, structures: Mapping[str, Sequence[Example]], effort: str) -> Iterator[Boxed]:
-    """Structures given by examples, in every embedded scan; the scans themselves are not read."""
+    """Locate structures by examples in every embedded scan; only maps are read."""
     for row, facts in search.index.scans.values():
         yield Boxed(row, facts, locate(structures, search.map_of(row), effort))
 

@@ -1,4 +1,4 @@
-"""What a cohort holds as a whole: which parts of the body, which scans are odd, and where structures lie on average."""
+"""Summaries of a cohort: parts of the body that its scans show, odd scans, and mean places of structures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..embedding.coverage import LEVELS_MM
 
 
 def oddities(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is odd about each scan, in words, or "": the faults that were found when it was embedded."""
+    """The faults of each scan that were found when it was embedded, in words, or ""."""
     return ["; ".join(each.get("faults", ())) for each in facts]
 
 
 def coverage_svg(facts: Sequence[Mapping[str, Any]], title: str) -> str:
-    """One picture of a data set: how many scans show each body height, and each scan as a line; an SVG document."""
+    """Draw how many scans show each body height, and each scan as a line; returns an SVG document."""
     width, height, left, top, bottom = 900, 520, 190, 50, 20
     low, high = -150.0, 900.0
     ordered = sorted(facts, key=lambda each: (each["low_mm"] + each["high_mm"]) / 2)
@@ -59,8 +59,11 @@ def coverage_svg(facts: Sequence[Mapping[str, Any]], title: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Where one structure lies in the body frame, over the scans that show all of it. middle_mm, size_mm: (3,) mean
-    along right, anterior, superior; and their standard deviations over the scans. scans: how many.
+    """Mean place of one structure in the body frame, over the scans that show it whole.
+
+    Args:
+        scans: their number.
+        middle_mm, size_mm: (3,) mean along right, anterior, superior; `_sd_mm`: standard deviation over the scans.
     """
 
     name: str
@@ -72,7 +75,7 @@ class Population:
 
 
 def population(boxes: Mapping[str, Iterable[np.ndarray]]) -> list[Population]:
-    """Average and spread of boxes (2, 3) in the body frame, by structure; those without a box are left out."""
+    """Mean and spread of boxes (2, 3) in the body frame, by structure; structures without a box are left out."""
     found = []
     for name, of in boxes.items():
         every = np.array(list(of))
@@ -84,7 +87,7 @@ def population(boxes: Mapping[str, Iterable[np.ndarray]]) -> list[Population]:
 
 
 def in_frame(frame: Sequence[Sequence[float]], box_ras: np.ndarray) -> np.ndarray:
-    """A box (2, 3) RAS mm of a scan in the body frame, through the scan's affine fit (4, 3)."""
+    """Map a box (2, 3) RAS mm of a scan to the body frame, by the scan's affine fit (4, 3)."""
     fit = np.asarray(frame)
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
     centre, reach = middle @ fit[:3] + fit[3], half @ np.abs(fit[:3])

@@ -113,7 +113,7 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mean (3,) of the body cells' coordinates, coordinates less the mean (n, 3), and half their squared norms (n,)."""
+        """Mean (3,) of the body cells' coordinates, coordinates less the mean (n, 3), half their squares (n,)."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
