@@ -43,7 +43,6 @@ def _add_add(steps: argparse._SubParsersAction) -> None:
     about = "Adds the scans of folders and their subfolders: image files, and every DICOM series of any patients."
     add = _step(steps, "add", _run_add, f"{about} Nothing is copied; STORE is made where it does not exist.")
     add("folders", nargs="+", type=Path, metavar="DIR", help="folders, or single files")
-    add("--priority", type=int, default=0, metavar="N", help="higher ones are embedded first (default: 0)")
 
 
 def _add_run(steps: argparse._SubParsersAction) -> None:
@@ -51,7 +50,7 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
     add = _step(steps, "run", _run_run, about)
     add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: by cores and free memory)")
     add("--memory-mb", type=megabytes, default=0, metavar="MB", help="most memory of a worker (default: its share)")
-    add("--scheduler", default="", metavar="ADDRESS", help="of a running Dask, such as tcp://host:8786; or slurm")
+    add("--scheduler", default="", metavar="ADDRESS", help="of a running Dask, such as tcp://host:8786")
     add("--no-descriptors", action="store_true", help="keep coordinates only: 0.1 MB a scan, answers less exact")
     add("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
@@ -79,7 +78,7 @@ def _run_add(options: argparse.Namespace) -> None:
             raise AnatomicalEmbeddingError(f"{folder}: no such file or folder; check the path.")
     with Store(options.store, create=True) as store:
         refused: list[str] = []
-        count = store.add(options.folders, options.priority, refused.append)
+        count = store.add(options.folders, refused.append)
         counts = store.manifest.counts()
     for line in refused:
         print(f"anatemb: {line}", file=sys.stderr)

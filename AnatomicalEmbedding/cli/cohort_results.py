@@ -59,8 +59,7 @@ def add_to(steps: argparse._SubParsersAction) -> None:
         steps,
         "export",
         run_export,
-        "Writes what the cohort holds: scans.csv and coverage.svg; with --structures boxes.csv, boxes.coco.json and "
-        "population.csv; with a place places.csv and gallery.html.",
+        "Writes tables of a cohort: scans.csv; with --structures boxes.csv; with a place places.csv and gallery.html.",
     )
     _add_place(export)
     export.add_argument("--structures", metavar="A,B,...", help="boxes of these (see `anatemb structures`); or: all")
@@ -192,7 +191,6 @@ def _row(found: Found, empty: Any) -> list[Any]:
 def run_crop(options: argparse.Namespace) -> None:
     import numpy as np
 
-    from ..cohort.boxes import locate_all
     from ..cohort.search import Search
     from ..cohort.store import Store
     from ..cohort.work import read_source
@@ -208,23 +206,21 @@ def run_crop(options: argparse.Namespace) -> None:
         total = len(search.index.scans)
         make_folder(options.output)
         with progress_bar("cropping", options.json) as progress:
-            for number, each in enumerate(locate_all(search, finder.examples, finder.effort)):
+            for number, (row, found) in enumerate(search.locate(finder.examples, finder.effort)):
                 progress(number / total, "")
-                here = {n: finder.box(found) for n, found in each.found.items() if found.status != "absent"}
+                here = {n: finder.box(one) for n, one in found.items() if one.status != "absent"}
                 if not here:
                     continue
                 box = grown(enclosing(list(here.values())), np.full(6, options.margin_mm))
                 try:
-                    volume = read_source(each.row.path, each.row.series, each.row.files)
-                    output = output_path(
-                        options.output, f"{search.names[each.row.id]}_crop", taken, [Path(each.row.path)]
-                    )
+                    volume = read_source(row.path, row.series, row.files)
+                    output = output_path(options.output, f"{search.names[row.id]}_crop", taken, [Path(row.path)])
                     size = write_crop(volume, box, spacing, output)
                 except AnatomicalEmbeddingError as error:
                     failed.append(str(error))
                     continue
-                missing = " ".join(n for n in each.found if n not in here)
-                rows.append([each.row.scan, str(output), " ".join(here), *size, missing])
+                missing = " ".join(n for n in found if n not in here)
+                rows.append([row.scan, str(output), " ".join(here), *size, missing])
     write_table(options.output / "crops.csv", CROP_COLUMNS, rows)
     if options.json:
         print_json({"crops": [dict(zip(CROP_COLUMNS, row, strict=True)) for row in rows], "skipped": failed})
@@ -246,9 +242,9 @@ def run_export(options: argparse.Namespace) -> None:
         search = Search(store)
         found = find(store, options, search) if options.words or options.like else None
         make_folder(options.output)
-        written = _write_scans(store, options.output)
+        written = [_write_scans(store, options.output)]
         if options.structures:
-            written += _write_boxes(store, search, options)
+            written.append(_write_boxes(store, search, options))
         if found is not None:
             written.append(_write_places(options.output / "places.csv", found))
             facts = {row.id: facts for row, facts in search.index.scans.values()}
@@ -287,69 +283,36 @@ _SCAN_COLUMNS = (
 )  # fmt: skip
 
 
-def _write_scans(store: Store, folder: Path) -> list[Path]:
-    """A table of all scans, and the picture of what they cover."""
-    from ..cohort.summary import coverage_svg, oddities
-    from ..files import write_text
-
-    embedded = store.manifest.embedded()
-    facts = {row.id: facts for row, facts in embedded}
-    odd = dict(zip(facts, oddities(list(facts.values())), strict=True))
+def _write_scans(store: Store, folder: Path) -> Path:
+    """Write a table of all scans."""
+    facts = {row.id: facts for row, facts in store.manifest.embedded()}
     rows = []
     for row in store.manifest.rows():
-        known = facts.get(row.id)
-        cells = [""] * 10
-        if known:
-            sizes = [*known.get("voxels", [""] * 3), *known.get("spacing_mm", [""] * 3)]
-            cells = [known["held"], known["low_mm"], known["high_mm"], *sizes, known["misfit_mm"]]
-        rows.append([row.scan, row.state, row.reason, *cells, odd.get(row.id, "")])
+        cells = [""] * 11
+        if known := facts.get(row.id):
+            sizes = [*known["voxels"], *known["spacing_mm"]]
+            heights = [known["held"], known["low_mm"], known["high_mm"]]
+            cells = [*heights, *sizes, known["misfit_mm"], "; ".join(known["faults"])]
+        rows.append([row.scan, row.state, row.reason, *cells])
     write_table(folder / "scans.csv", _SCAN_COLUMNS, rows)
-    write_text(folder / "coverage.svg", coverage_svg(list(facts.values()), store.folder.name))
-    return [folder / "scans.csv", folder / "coverage.svg"]
+    return folder / "scans.csv"
 
 
-def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> list[Path]:
-    """Boxes of structures in all scans, and where they lie in the body on average."""
-    from ..cohort.boxes import locate_all, write_coco
-    from ..cohort.summary import in_frame, population
+def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> Path:
+    """Write a table of the boxes of structures in all scans."""
     from ..scan.boxes import SIDES
 
     finder = _finder(store, options, None if options.structures == "all" else options.structures)
-    every, total = [], len(search.index.scans)
+    rows, total = [], len(search.index.scans)
     with progress_bar("boxes", options.json) as progress:
-        for each in locate_all(search, finder.examples, finder.effort):
-            every.append(each)
-            progress(len(every) / total, "")
-    boxes = {
-        (each.row.id, name): finder.box(located)
-        for each in every
-        for name, located in each.found.items()
-        if located.status != "absent"
-    }
-    rows = [
-        [each.row.scan, name, located.status, *(round(float(x), 2) for x in boxes[each.row.id, name].ravel())]
-        for each in every
-        for name, located in each.found.items()
-        if (each.row.id, name) in boxes
-    ]
-    folder = options.output
-    write_table(folder / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
-    write_coco(folder / "boxes.coco.json", every, boxes)
-    whole = {
-        name: [in_frame(e.facts["frame"], e.found[name].box_ras) for e in every if e.found[name].status == "whole"]
-        for name in finder.examples
-    }
-    axes = [f"{what}_{axis}_mm" for what in ("middle", "middle_sd", "size", "size_sd") for axis in "ras"]
-    rows = [
-        [each.name, each.scans, *(round(float(x), 1) for part in _parts(each) for x in part)]
-        for each in population(whole)
-    ]
-    write_table(folder / "population.csv", ["structure", "scans", *axes], rows)
-    return [folder / name for name in ("boxes.csv", "boxes.coco.json", "population.csv")]
-
-
-def _parts(each: Any) -> tuple[np.ndarray, ...]:
-    return each.middle_mm, each.middle_sd_mm, each.size_mm, each.size_sd_mm
+        for number, (row, found) in enumerate(search.locate(finder.examples, finder.effort)):
+            for name, located in found.items():
+                if located.status != "absent":
+                    sides = (round(float(x), 2) for x in finder.box(located).ravel())
+                    rows.append([row.scan, name, located.status, *sides])
+            progress((number + 1) / total, "")
+    write_table(options.output / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
+    return options.output / "boxes.csv"
 
 
 def _finder(store: Store, options: argparse.Namespace, structures: str | None) -> BoxFinder:

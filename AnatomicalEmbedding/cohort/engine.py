@@ -30,7 +30,6 @@ _RETRIES = 4  # workers that a scan may end before it fails
 _PATIENCE_S = 120.0  # without any worker, or without the scheduler
 _RESULT_S = 10.0
 _CONNECT_S = 10.0
-_SLURM = "slurm"
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class Plan:
         model, device: of the weights.
         workers: processes on this machine; 0: by cores and memory.
         memory_bytes: of each worker; 0: its share.
-        scheduler: "" (this machine), an address such as tcp://host:8786, or "slurm" (jobs through dask-jobqueue, as its
-            own configuration says).
+        scheduler: "" (this machine) or an address such as tcp://host:8786.
         descriptors: whether to keep them, for refined answers.
     """
 
@@ -182,7 +180,7 @@ class _Run:
         now = time.monotonic()
         if workers:
             self._last_worker = now
-        is_late = now - self._last_worker > _PATIENCE_S and self._plan.scheduler != _SLURM  # jobs may wait long
+        is_late = now - self._last_worker > _PATIENCE_S
         if not workers and (self._client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
                 f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; {self._done} scans of this "
@@ -198,9 +196,9 @@ class _Run:
             plan.device, plan.descriptors, plan.memory_bytes or min(limits, default=0),
         )  # fmt: skip
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
-        # the earlier ones first: Dask would otherwise take the latest of equal priority first
+        # Dask takes the latest of equal priority first
         future = self._client.submit(
-            embed_scan, task, pure=False, retries=0, priority=row.priority, resources={GPU: 1} if labelled else None
+            embed_scan, task, pure=False, retries=0, priority=-row.id, resources={GPU: 1} if labelled else None
         )
         self._rows[future] = row
 
@@ -236,7 +234,7 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
     import dask
     from distributed import Client, LocalCluster
 
-    if plan.scheduler and plan.scheduler != _SLURM:
+    if plan.scheduler:
         try:
             _check_listening(plan.scheduler)
             client = Client(plan.scheduler, timeout=_CONNECT_S)
@@ -258,16 +256,11 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
     }
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of Dask's own tasks, when a worker is killed
     with dask.config.set(settings):
-        if plan.scheduler == _SLURM:
-            jobqueue = require("dask_jobqueue", "dask-jobqueue", "SLURM jobs are started by", "cohort")
-            cluster = jobqueue.SLURMCluster()
-            cluster.adapt(maximum_jobs=plan.workers or total)
-        else:
-            workers, memory, gpus = _plan_local(plan, total)
-            cluster = LocalCluster(
-                n_workers=workers, threads_per_worker=1, memory_limit=memory,
-                dashboard_address="127.0.0.1:0", silence_logs="CRITICAL", resources={GPU: 1} if gpus else None,
-            )  # fmt: skip
+        workers, memory, gpus = _plan_local(plan, total)
+        cluster = LocalCluster(
+            n_workers=workers, threads_per_worker=1, memory_limit=memory,
+            dashboard_address="127.0.0.1:0", silence_logs="CRITICAL", resources={GPU: 1} if gpus else None,
+        )  # fmt: skip
         with cluster, Client(cluster) as client:
             yield client
 

@@ -108,6 +108,13 @@ class Index:
                     distance_mm = float(np.sqrt(squares[at])) * _STEP_MM
                     yield Hit(row, facts, distance_mm, _unravel(part.cell[at : at + 1], facts)[0], part, number)
 
+    def cells(self, row: Row) -> BodyCells:
+        """The body cells of an embedded scan. Raises MapError for another scan."""
+        for part in self._parts:
+            if row.scan_hash in part.hashes:
+                return part.cells(part.hashes.index(row.scan_hash), self.scans[row.scan_hash][1])
+        raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
+
 
 def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """(n,) squared distance of coordinates (n, 3) from the nearest of places (m, 3)."""

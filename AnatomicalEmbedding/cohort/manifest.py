@@ -31,9 +31,9 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS scans (
     id INTEGER PRIMARY KEY, scan TEXT NOT NULL UNIQUE, path TEXT NOT NULL, series TEXT NOT NULL, files TEXT NOT NULL,
-    size INTEGER NOT NULL, changed_ns INTEGER NOT NULL, priority INTEGER NOT NULL DEFAULT 0,
+    size INTEGER NOT NULL, changed_ns INTEGER NOT NULL,
     state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', scan_hash TEXT, finished TEXT, UNIQUE (path, series))""",
-    "CREATE INDEX IF NOT EXISTS by_state ON scans (state, priority, id)",
+    "CREATE INDEX IF NOT EXISTS by_state ON scans (state, id)",
     "CREATE INDEX IF NOT EXISTS by_hash ON scans (scan_hash)",
     """CREATE TABLE IF NOT EXISTS maps (
     scan_hash TEXT PRIMARY KEY, sha256 TEXT NOT NULL, size INTEGER NOT NULL, facts TEXT NOT NULL)""",
@@ -56,7 +56,6 @@ class Row:
     series: str
     files: tuple[str, ...]
     size: int
-    priority: int
     state: str
     reason: str
     scan_hash: str | None
@@ -66,7 +65,7 @@ class Row:
         """Read a row of the table. Raises ValueError or TypeError where another program changed it."""
         values = {name: row[name] for name in cls.__dataclass_fields__}
         files = parse_json(row["files"])
-        numbers = [values[name] for name in ("id", "size", "priority")]
+        numbers = [values[name] for name in ("id", "size")]
         texts = [*(values[name] for name in ("scan", "path", "series", "state", "reason")), *files]
         fits = (
             all(type(number) is int for number in numbers)
@@ -121,7 +120,7 @@ class Manifest:
         for pair in values.items():
             self._execute("INSERT OR REPLACE INTO about VALUES (?, ?)", pair)
 
-    def add(self, sources: Iterable[Source], priority: int = 0) -> Counter[str]:
+    def add(self, sources: Iterable[Source]) -> Counter[str]:
         """Add scans.
 
         Returns:
@@ -131,26 +130,25 @@ class Manifest:
         remaining = iter(sources)
         while batch := list(islice(remaining, _BATCH_SCANS)):  # listed before, not while, the manifest is locked
             with self._transaction():
-                count.update(self._add(source, priority) for source in batch)
+                count.update(self._add(source) for source in batch)
         return count
 
-    def _add(self, source: Source, priority: int) -> str:
+    def _add(self, source: Source) -> str:
         known = self._execute(
             "SELECT id, size, changed_ns FROM scans WHERE path = ? AND series = ?", (source.path, source.series)
         )
-        values = (json.dumps(source.files), source.size, source.changed_ns, priority, WAITING)
+        values = (json.dumps(source.files), source.size, source.changed_ns, WAITING)
         if not known:
             self._execute(
-                "INSERT INTO scans (files, size, changed_ns, priority, state, scan, path, series)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO scans (files, size, changed_ns, state, scan, path, series) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (*values, source.label, source.path, source.series),
             )
             return "new"
         if (known[0]["size"], known[0]["changed_ns"]) == (source.size, source.changed_ns):
             return "known"
         self._execute(
-            "UPDATE scans SET files = ?, size = ?, changed_ns = ?, priority = ?, state = ?, reason = '',"
-            " scan_hash = NULL WHERE id = ?",
+            "UPDATE scans SET files = ?, size = ?, changed_ns = ?, state = ?, reason = '', scan_hash = NULL"
+            " WHERE id = ?",
             (*values, known[0]["id"]),
         )
         return "changed"
@@ -186,13 +184,13 @@ class Manifest:
             self._execute("UPDATE scans SET state = ?, reason = ? WHERE id = ?", (state, reason, row["id"]))
 
     def due(self) -> Iterator[Row]:
-        """Scans that wait or failed; by priority, then in the order of adding."""
-        after: tuple[int, int] = (-(2**62), -1)
+        """Scans that wait or failed, in the order of adding."""
+        last = -1
         while page := self._execute(
-            "SELECT * FROM scans WHERE state IN (?, ?) AND (-priority, id) > (?, ?) ORDER BY -priority, id LIMIT ?",
-            (WAITING, FAILED, *after, _PAGE_SCANS),
+            "SELECT * FROM scans WHERE state IN (?, ?) AND id > ? ORDER BY id LIMIT ?",
+            (WAITING, FAILED, last, _PAGE_SCANS),
         ):
-            after = (-page[-1]["priority"], page[-1]["id"])
+            last = page[-1]["id"]
             yield from map(self._row, page)
 
     def count_due(self) -> int:

@@ -6,7 +6,7 @@ absent. The others are matched by coordinates alone, and the best of them with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from ..matching.query import Query, StoredQuery
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
-from ..structures.locating import Example, locate
+from ..structures.locating import Example, Located, locate
 from ..words import OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
 from ..words.derived_places import qualify
 from ..words.presence import frame_fields
@@ -117,6 +117,13 @@ class Search:
         for n in order[len(best) :]:
             found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
         return sorted([*better, *found], key=_order)
+
+    def locate(
+        self, structures: Mapping[str, Sequence[Example]], effort: str
+    ) -> Iterator[tuple[Row, dict[str, Located]]]:
+        """Locate structures by examples in every embedded scan; only maps are read."""
+        for row, _ in self.index.scans.values():
+            yield row, locate(structures, self.map_of(row), effort)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
         """Match one point in batches of scans, so that few maps are in memory."""

@@ -68,12 +68,10 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(
-        self, roots: Sequence[Path], priority: int = 0, unreadable: Callable[[str], None] = lambda line: None
-    ) -> Counter[str]:
+    def add(self, roots: Sequence[Path], unreadable: Callable[[str], None] = lambda line: None) -> Counter[str]:
         """Add the scans of folders (see `sources.list_sources`); returns counts as `Manifest.add`."""
         absolute = [Path(os.path.normpath(root.absolute())) for root in roots]
-        return self.manifest.add(list_sources(absolute, unreadable), priority)
+        return self.manifest.add(list_sources(absolute, unreadable))
 
     def map_path(self, scan_hash: str) -> Path:
         """The map file of a scan."""

@@ -44,7 +44,6 @@ class TestScansOfAFolder:
         ignored = {"missing_file", "unknown_extension", "folder_without_image"}  # no scans at all
         assert {str(path) for kind, path in bad.items() if kind not in ignored} == set(rows)
 
-
     def test_a_duplicate_is_named_and_the_first_one_counts(self, store, weights, tmp_path):
         (path,) = write_parts(tmp_path / "in", 1)
         shutil.copy(path, tmp_path / "in" / "z.nii")

@@ -46,7 +46,6 @@ class TestEvidence:
 
 
 class TestFigures:
-
     def test_a_result_by_hand(self):
         judged = Judged(
             errors_mm=np.array([2.0, 4.0, 15.0, 30.0, np.inf, np.inf]),

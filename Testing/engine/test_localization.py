@@ -34,7 +34,6 @@ class TestOneExample:
         found = locate({"liver": [make_example(analytic_map(itself), BOX)]}, target)["liver"]
         np.testing.assert_allclose(found.box_ras, middle + (BOX - middle) * 1.2, atol=3.0)
 
-
     def test_six_clicked_points_in_any_order(self):
         middle = BOX.mean(axis=0)
         points = [middle.copy() for _ in range(6)]

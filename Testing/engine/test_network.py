@@ -118,8 +118,6 @@ def test_quick_convolutions_are_convolutions(dtype, error, monkeypatch):
     assert (found - expected).abs().max() < error
 
 
-
-
 def test_folded_normalisation_changes_nothing(monkeypatch):
     """With statistics and factors as training leaves them; up to rounding to float16, which bfloat16 would hide."""
     monkeypatch.setattr(convolution, "fast_dtype", lambda device: torch.float32)

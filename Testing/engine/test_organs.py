@@ -88,10 +88,6 @@ def test_an_organ_that_is_not_seen_whole_moves_nothing(displaced, fault):
 # -- training
 
 
-
-
-
-
 def prepared(folder) -> list[PreparedScan]:
     """The labelled scans of a folder with the place in the world as body coordinates."""
     found = []

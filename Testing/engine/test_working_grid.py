@@ -1,6 +1,5 @@
 """The working grid: whatever way a header is written, the network sees the same voxels at the same places."""
 
-
 import numpy as np
 import pytest
 from scan_files import centred_affine, true_hu, voxel_positions
@@ -21,8 +20,6 @@ def linear_volume(shape=(24, 26, 28), ijk_to_ras=None, shift=(13.0, -71.0, 40.0)
     return Volume(true_hu(voxel_positions(shape, matrix)).astype(np.float32), matrix)
 
 
-
-
 def rotation(degrees, axis):
     a, b = [n for n in range(3) if n != axis]
     turn, angle = np.eye(3), np.radians(degrees)
@@ -38,8 +35,6 @@ def truth_on(grid, volume, margin_mm=0.0):
     margin = margin_mm / np.array(volume.spacing)
     last = np.array(volume.shape[::-1]) - 1
     return true_hu(points), np.all((ijk >= margin) & (ijk <= last - margin), axis=-1)
-
-
 
 
 @pytest.mark.parametrize(
@@ -104,8 +99,6 @@ def test_noise_is_averaged_not_picked():
     inner = resample(volume, SPACING_MM, 2, 2).hu[2:-2, 2:-2, 2:-2]
     assert float(inner.std()) < 60 / 64**0.5 * 1.3  # 4 x 4 x 4 voxels a bin
     assert float(inner.mean()) == pytest.approx(40, abs=2)
-
-
 
 
 def test_cropped_grid_holds_the_mask_and_stays_on_the_lattice():
