@@ -13,11 +13,8 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 
 from ..errors import WeightsError
-from ..files import atomic_path
 from ..resources import resource
 
 SUFFIX = ".calibration.safetensors"
@@ -108,18 +105,18 @@ class Calibration:
     about: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
-        """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
+        """Write one file, complete or not at all. Raises WeightsError where it cannot be written."""
+        import torch
+
+        from .tensor_files import write_tensor_file
+
         tensors = {
-            f"{effort}/{name}": np.ascontiguousarray(value)
+            f"{effort}/{part.name}": torch.from_numpy(np.ascontiguousarray(getattr(forest, part.name)))
             for effort, forest in self.forests.items()
-            for name, value in ((part.name, getattr(forest, part.name)) for part in fields(forest))
+            for part in fields(forest)
         }
         text = json.dumps({"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.about})
-        try:
-            with atomic_path(Path(path)) as temporary:
-                save_file(tensors, str(temporary), {_METADATA_KEY: text})
-        except (SafetensorError, OSError):
-            raise WeightsError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+        write_tensor_file(path, tensors, {_METADATA_KEY: text}, WeightsError)
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:

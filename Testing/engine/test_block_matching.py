@@ -7,7 +7,6 @@ import pytest
 import torch
 from described_maps import described, errors, inner_points
 
-from AnatomicalEmbedding.matching.blocks import describe_blocks, match_blocks
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.target_batch import TargetRows
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -72,15 +71,3 @@ def test_a_stretched_and_sheared_target_is_followed():
     points = inner_points(60, rim_mm=60.0)
     truth = (points - middle) @ np.linalg.inv(slope).T + middle
     assert errors(match(described(), points, target).points_ras, truth).max() < 1.5
-
-
-def test_what_is_known_of_an_answer_tells_good_from_bad():
-    template, points = described(), inner_points(40)
-    blocks, strange = describe_blocks(template, cells(template, points)), noisy(described(), 1.0)
-    good = match_blocks(blocks, each(described(), points), cells(template, points))
-    bad = match_blocks(blocks, each(strange, points), cells(template, points))
-    assert good.similarity.min() > 0.8
-    assert bad.similarity.max() < 0.4
-    assert good.spread_mm.max() < 2
-    assert bad.spread_mm.median() > 6
-    assert good.moved_mm.max() < 1.0

@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.scan.boxes import intersection_over_union, read_rois, write_rois
+from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
 
 BOX = np.array([[-10.0, 20.0, 300.0], [30.0, 50.0, 380.0]])
-
-
-def test_overlap_of_known_boxes():
-    half = BOX + [[20.0, 0, 0], [0, 0, 0]]
-    assert intersection_over_union(BOX, BOX) == 1.0
-    assert intersection_over_union(BOX, half) == pytest.approx(0.5)
-    assert intersection_over_union(half, BOX) == pytest.approx(0.5)
-    assert intersection_over_union(BOX, BOX + 100) == 0.0
-    assert intersection_over_union(BOX, BOX + [20.0, 0, 0]) == pytest.approx(1 / 3)
 
 
 def test_boxes_are_read_back_as_written(tmp_path):

@@ -8,7 +8,6 @@ from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model, match
 from AnatomicalEmbedding.embedding.levels import (
-    level_of,
     near_spine,
     spine_ends,
 )
@@ -31,24 +30,6 @@ def lumbar(real_data):
     """20 cm of a real abdomen, from above the sacrum to below the lung apices."""
     whole = Volume.read(real_data / "train" / "aapm_L067.nii.gz")
     return cut_scan(whole, -276.0, -76.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "level"),
-    [
-        ("vertebrae_L3", "L3"),
-        ("vertebrae_T12", "T12"),
-        ("disc_L4_L5", "L4"),
-        ("rib_left_12", "T12"),
-        ("rib_12_left", "T12"),
-        ("vertebral_discs", None),
-        ("vertebrae_L9", None),
-        ("sacrum", None),
-        ("liver", None),
-    ],
-)
-def test_numbered_structures_by_name(name, level):
-    assert level_of(name) == level
 
 
 def test_near_the_spine_is_within_four_centimetres_of_bone():

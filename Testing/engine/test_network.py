@@ -63,26 +63,6 @@ def test_spec_survives_json_and_tells_the_network():
     assert network.unit_mm is None
 
 
-@pytest.mark.parametrize("depth", [8, 16, 24])
-def test_gradients_in_half_precision_are_those_of_full_precision(depth):
-    """Down to 1, 2 and 3 slices at the coarsest level; at 2, oneDNN's bfloat16 kernel reads uninitialised memory."""
-    gradients = []
-    for reduced in (False, True, True):
-        torch.manual_seed(0)
-        spec = NetworkSpec(widths=(16, 32), global_channels=8, local_channels=8)
-        network = EmbeddingNetwork(spec).eval()  # batch statistics would enlarge rounding
-        x = torch.rand(2, 1, depth, 16, 16)
-        remains = [torch.full((size,), torch.nan) for size in (10**6, 10**5, 10**4, 10**3) for _ in range(8)]
-        del remains  # what an uninitialised buffer would hold
-        with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-            found = network(x)
-        sum((part - 0.1).square().mean() for part in found if part is not None).backward()
-        gradients.append(torch.cat([p.grad.flatten() for p in network.parameters()]))
-    full, reduced, again = gradients
-    assert torch.equal(reduced, again)
-    assert (reduced - full).norm() < 0.05 * full.norm()
-
-
 def test_air_around_the_content_costs_nothing_and_changes_nothing():
     """Descriptors and organs where something is are those of the whole volume; far from it they are zero."""
     torch.manual_seed(0)

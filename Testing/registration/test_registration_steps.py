@@ -88,14 +88,6 @@ def test_a_smooth_displacement_is_found_among_outliers():
     assert np.percentile(error, 95) < 2.5
 
 
-def test_each_step_comes_nearer_to_the_truth(bent_pair):
-    mean = {kind: bent_pair.errors_mm(bent_pair.registered(kind)).mean() for kind in KINDS}
-    assert mean["affine"] < mean["rigid"]
-    assert mean["coarse"] < mean["affine"]
-    assert mean["deformable"] < mean["coarse"] / 1.5
-    assert mean["deformable"] < 1.5
-
-
 def test_nothing_is_turned_inside_out(bent_pair):
     for kind in KINDS:
         folding = bent_pair.registered(kind).folding(bent_pair.maps[0])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from AnatomicalEmbedding.registration.lattice import Lattice
-from AnatomicalEmbedding.registration.spline import SplineField, conjugate_gradients, roughness
+from AnatomicalEmbedding.registration.spline import SplineField, conjugate_gradients
 
 LOW, HIGH = np.array([-31.0, 4.0, 100.0]), np.array([47.0, 60.0, 171.0])
 
@@ -76,13 +76,6 @@ def test_gather_is_the_transpose_of_spread(seed):
     assert float((basis.spread(knots) * values).sum()) == pytest.approx(
         float((knots * basis.gather(values)).sum()), abs=0.05
     )
-
-
-def test_roughness_is_the_gradient_of_squared_differences():
-    knots = torch.randn(3, 4, 5, 6, dtype=torch.float64, requires_grad=True)
-    total = sum(knots.diff(dim=axis).square().sum() for axis in (1, 2, 3)) / 2
-    total.backward()
-    assert torch.allclose(knots.grad, roughness(knots.detach()))
 
 
 def test_conjugate_gradients_solve():

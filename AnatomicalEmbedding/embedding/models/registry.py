@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from ...errors import WeightsError
-from ...files import atomic_path, file_sha256, parse_json
+from ...files import file_sha256, parse_json
 from ...resources import list_weights, weights_file
 from ..calibration import Calibration, calibration_file, find_calibration
-from ..tensor_files import DAMAGED, made_for, read_tensor_file
+from ..tensor_files import DAMAGED, made_for, read_tensor_file, write_tensor_file
 from .network import EmbeddingNetwork, NetworkSpec
 
 _METADATA_KEY = "anatomical_embedding_model"
@@ -71,16 +69,7 @@ def read_weights(path: Path) -> Weights:
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
         raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
-    if not _is_still(path, sha256):  # maps would name weights that they are not by
-        raise WeightsError(f"{path}: was changed while it was read; load it again.")
     return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
-
-
-def _is_still(path: Path, sha256: str) -> bool:
-    try:
-        return file_sha256(path) == sha256
-    except OSError:
-        return False
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
@@ -96,15 +85,11 @@ def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict)
     about: the content of the model card as JSON values: recipe, data, steps, figures.
     """
     state = {
-        key: (value.half() if value.is_floating_point() and "running" not in key else value).contiguous().cpu()
+        key: (value.half() if value.is_floating_point() and "running" not in key else value).cpu()
         for key, value in network.state_dict().items()
     }
     metadata = {_METADATA_KEY: json.dumps({"name": name, "network": network.spec.to_dict(), **about})}
-    try:
-        with atomic_path(path) as temporary:
-            save_file(state, str(temporary), metadata)
-    except SafetensorError as error:
-        raise WeightsError(f"{path}: could not be written whole; is the disk full?") from error
+    write_tensor_file(path, state, metadata, WeightsError)
     return file_sha256(path)
 
 
