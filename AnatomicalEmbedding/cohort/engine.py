@@ -97,7 +97,7 @@ def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda 
 
 
 def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Choose the weights of a run: those of the store's first run.
+    """Choose the weights of a run; the first run of a store decides for all later ones.
 
     Args:
         model: "auto", or a name or file of the same weights.

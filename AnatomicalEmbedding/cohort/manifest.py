@@ -204,7 +204,7 @@ class Manifest:
         return {state: found.get(state, 0) for state in STATES}
 
     def rows(self, *states: str) -> Iterator[Row]:
-        """Scans in these states (none given: all), in the order of adding."""
+        """Scans in these states, or all scans where no state is given, in the order of adding."""
         condition = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
         yield from map(self._row, self._execute(f"SELECT * FROM scans {condition} ORDER BY id", states))
 

@@ -36,7 +36,7 @@ class BodyCells:
     facts: dict[str, Any]
 
     def map_near(self, cell: np.ndarray, reach_mm: float, file: Path | None = None) -> EmbeddingMap:
-        """Make the map of the cells within `reach_mm` of a cell (3,) along each axis, as if the body ended there.
+        """Make the map of the cells within `reach_mm` of a cell (3,) along each axis; other body cells are left out.
 
         Args:
             file: the scan's map file, for local descriptors; None: coordinates alone.

@@ -1,7 +1,7 @@
 """Finds one place in all scans of a cohort: by a point or a box in one scan, or by words.
 
-First the body coordinates of all maps are compared with those of the place at once; scans without near cells are
-absent. The others are matched by coordinates alone, and the best of them with their descriptors.
+First the coordinates of the place are compared with the body coordinates of all maps; it is absent from scans without
+a near cell. Other scans are matched by coordinates alone, and the best of them with their descriptors.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ REFINED = 50  # answers that are matched with descriptors, or by words in the sc
 _FAR_MM = 60.0  # in the body frame: a scan whose nearest cell is further does not hold the place
 _NEAR_MM = 30.0  # the same where an answer is not refined
 _NEAR_WORDS_MM = 25.0  # the same by words
-_FIT_REACH_MM = 84.0  # what matching by coordinates reads about its first cell: two moves and a fit
-_BLOCK_REACH_MM = 132.0  # and with descriptors: two searches, and the blocks about them
+_FIT_REACH_MM = 84.0  # of matching by coordinates from its first cell: two moves and a fit
+_BLOCK_REACH_MM = 132.0  # of matching by descriptors: two searches, and the blocks around them
 _BATCH_SCANS = 100  # that are matched at a time
 _ABSENT_PROBABILITY = 0.01
 _INSIDE_SHARE = 0.3  # of an atlas field's largest value, above which a point lies in the place
@@ -103,7 +103,7 @@ class Search:
             step: called with the share done.
 
         Raises:
-            MapError: the query was read with other weights than those of the store.
+            MapError: the query and the store are of different weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the point's map was made by other weights than this cohort; embed its scan with the same.")
@@ -203,7 +203,7 @@ class Search:
 
 
 def one_mention(words: str) -> Mention:
-    """Read words that name one place. Raises AnatomicalEmbeddingError where they name none or several."""
+    """Read words that name one place. Raises AnatomicalEmbeddingError where they name no place or several."""
     parts = parse_query(words)
     missed = [part.text for part in parts if not part.mentions]
     if missed or not parts:

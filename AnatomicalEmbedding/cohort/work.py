@@ -65,7 +65,7 @@ def _embed(task: Task) -> dict[str, Any]:
 
     from ..embedding.inference import volume_hash
 
-    torch.set_num_threads(1)  # as many workers as cores; and the same rounding whatever their number
+    torch.set_num_threads(1)  # there are as many workers as cores; one thread rounds alike on all machines
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
     volume = read_source(task.path, task.series, task.files, task.memory_bytes or _free_bytes())
@@ -79,7 +79,7 @@ def _embed(task: Task) -> dict[str, Any]:
         if task.memory_bytes:
             model.budget_bytes = max(task.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
         found = model.embed(volume)
-        # equal scans give equal files, whatever their names; cohorts do not compare images
+        # without the name, equal scans give equal files; cohorts do not compare images
         found = replace(found, provenance=replace(found.provenance, scan=""), image=None)
         if not task.descriptors:
             found = replace(found, local=None, global_=None)

@@ -103,7 +103,7 @@ def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
 
 
 def _fill_slices(body: np.ndarray) -> np.ndarray:
-    """Fill what the body encloses in each axial slice (lungs, airway, bowel gas)."""
+    """Fill lungs, airway and bowel gas: regions that the body encloses in an axial slice."""
     # all slices as one picture, a frame of air around each: regions that are not joined to the frames are enclosed
     framed = np.pad(~body, ((0, 0), (1, 1), (1, 1)), constant_values=True)
     picture = sitk.GetImageFromArray(framed.reshape(-1, framed.shape[2]).astype(np.uint8))

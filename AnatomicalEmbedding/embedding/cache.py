@@ -34,7 +34,7 @@ class MapCache:
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
     def get(self, provenance: Provenance) -> EmbeddingMap | None:
-        """Read the map of this scan by these weights; None where there is none. A damaged file is removed."""
+        """Read the map of this scan by these weights; None for an unknown scan. A damaged file is removed."""
         from .map import EmbeddingMap  # loads torch, which the other methods do not need
 
         path = self._path(provenance)

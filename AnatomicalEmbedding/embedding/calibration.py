@@ -147,7 +147,7 @@ def calibration_file(weights: Path) -> Path:
 
 @cache
 def find_calibration(weights_hash: str) -> Calibration | None:
-    """Read the shipped calibration of the weights with this SHA-256; None where there is none."""
+    """Read the shipped calibration of the weights with this SHA-256; None where no such file ships."""
     for path in sorted(resource("Models").glob("*" + SUFFIX)):
         found = Calibration.load(path)
         if found.weights_hash == weights_hash:

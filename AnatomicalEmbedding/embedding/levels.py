@@ -30,14 +30,14 @@ ENDS_MM = {"sacrum": 131.0, "lung apices": 552.0, "skull base": 638.0}
 NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the vertebra at each end
 _LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
 _LEAST_SACRUM_MM = 35.0  # of its height in the scan; the organ head sees less of it in last lumbar vertebrae, too
-_WITHIN_MM = 5.0  # of the scan; an organ that goes on beyond the scan ends closer to its border
+_WITHIN_MM = 5.0  # from the scan's border; an organ that the border cuts ends closer to it
 _BELOW_BRAIN_MM = 30.0  # of the neck, that the scan must show
 _APICES_FROM_MM = 530.0  # body height that the scan's top must reach
 _TOP_MM = 80.0
 _BEHIND_MM = 45.0  # spinous processes, from the middle of a body
 _NEAR_MM = 60.0  # of the line of bodies and processes: within 4 cm of bone
 _FARTHEST_MM = 100.0  # from an end; the heights of three vertebrae
-_AGREE_MM = np.array([20.0, 13.0, 10.0])  # at each end of ENDS_MM: half a vertebra there and a bit
+_AGREE_MM = np.array([20.0, 13.0, 10.0])  # at each end of ENDS_MM: a little more than half a vertebra
 _NUMBERED = re.compile(
     r"(?:vertebrae?|disc)_([ctls]\d+)(?:_.*)?|rib_(?:left_|right_)?(\d+)(?:_left|_right)?", re.IGNORECASE
 )

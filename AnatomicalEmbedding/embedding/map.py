@@ -145,7 +145,7 @@ class EmbeddingMap:
 
     @property
     def body_bounds_ras(self) -> np.ndarray:
-        """(2, 3) lowest and highest corner, RAS mm, of the box around the body cells; there must be one."""
+        """(2, 3) lowest and highest corner, RAS mm, of the box around the body cells, at least one."""
         cells = self.body_index.numpy()
         return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
 

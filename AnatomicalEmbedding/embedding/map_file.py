@@ -122,7 +122,7 @@ def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torc
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Open a file for its tensors and metadata. Errors, also those of reading within the context, name the file."""
+    """Open a file for its tensors and metadata. Errors within the context name the file, too."""
     if not Path(path).is_file():
         raise MapError(f"{path}: no such file; check the path.")
     try:
@@ -259,7 +259,7 @@ def _check_grids(fields: Mapping[str, Any]) -> None:
 
 
 def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None:
-    """Raise ValueError unless (n, 4, 4) matrices are those of cells along the patient's axes and of scans."""
+    """Raise ValueError unless matrices (n, 4, 4) can be of cells along the patient's axes, and of scans."""
     for matrices in (cell_to_ras, scan_to_ras):
         check_size(matrices, (None, 4, 4), torch.float64)
         steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)

@@ -25,7 +25,7 @@ _NODE_MM = 22.0  # nodes that answer lie within, about the point
 _BLOCK_MM = 16.0  # nodes that take part in a node's answer lie within, about it
 _BLOCK_SIGMA_MM = 14.0
 _SEARCH_MM = 16.0
-_AGAIN_MM = 6.0  # from the first answer, beyond which the search is repeated about what was found
+_AGAIN_MM = 6.0  # from the first answer, beyond which the search is repeated around the new answer
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
 _PRIOR_WEIGHT = 0.05  # mean similarity that one such distance costs
 _UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
@@ -76,7 +76,7 @@ class _Layout:
     """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
 
     nodes: (m, 3). dither: (m, 3) parts of a cell by which the template is read off its node, so that the bias of
-    the cells on a peak differs between nodes and averages out. answering: (a,) those that answer. block: (a, m)
+    the cells on a peak differs between nodes and averages out. answering: (a,) nodes that answer. block: (a, m)
     weights of their blocks, rows sum to 1.
     low, size: (3,) corner and extent i, j, k of the box of target cells that nodes reach. displacements: (d, 3) and
     their shape (dk, dj, di). groups: nodes that lie one after the other along k, and the cells of the box they reach:

@@ -68,7 +68,7 @@ class CoordinateAnswers:
 
     Args:
         cells: (n, 3) float64, places in target cells i, j, k.
-        residual: (n,) distance of the coordinate there from the query, in the unit of the map.
+        residual: (n,) distance of the coordinate at the place from the query, in the unit of the map.
         size: (n,) volume of the body frame in a unit volume of the target: determinant of the map's slope.
     """
 
@@ -80,7 +80,7 @@ class CoordinateAnswers:
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """Read coordinates (n, 3), float64, of template points: smoothed, or as sampled where few body cells are near.
 
-    Also returns the determinant (n,) of the map's slope there.
+    Also returns the determinants (n,) of the map's slope at the points.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))

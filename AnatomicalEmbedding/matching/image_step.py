@@ -1,6 +1,6 @@
 """The last step of a match: the images themselves decide at sharp edges.
 
-Descriptors of cells of 6 x 6 x 8 mm cannot say where within a cell an airway forks. So cubes of the two images about
+Descriptors of cells of 6 x 6 x 8 mm do not resolve where in a cell an airway forks. So cubes of the two images about
 the point and about its match are compared at every small displacement, by normalised correlation under a Gaussian
 window. The best displacement counts the more, the better it is than all others a few mm away: in uniform tissue the
 match stays in place.
@@ -36,7 +36,7 @@ class _Layout:
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
         mm = torch.tensor(voxel_mm)
         self.moves, every = _ball(mm, _SEARCH_MM), _ball(mm, _WINDOW_MM)
-        self.window = every[every.sum(1) % 2 == 0]  # half of the voxels say as much, in half of the time
+        self.window = every[every.sum(1) % 2 == 0]  # half of the voxels suffice, in half of the time
         square = (self.window * mm).square().sum(1)
         self.weight = torch.exp(-square / (2 * _SIGMA_MM**2))
         self.weight /= self.weight.sum()

@@ -157,7 +157,7 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
 
 
 def shipped_library(weights_hash: str) -> StructureLibrary | None:
-    """Read the shipped library of these weights; None where there is none."""
+    """Read the shipped library for the weights with this hash; None where there is no such library."""
     for path in sorted(resource("Structures").glob("*" + SUFFIX)):
         found = StructureLibrary.load(path)
         if found.weights_hash == weights_hash:

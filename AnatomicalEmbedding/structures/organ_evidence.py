@@ -13,7 +13,7 @@ from ..scan.boxes import intersection_over_union
 
 _MOST_ORGANS = 3
 _LEAST_OVERLAP = 0.05
-_LEAST_MEAN_OVERLAP = 0.35  # over the examples; below, the organ says little of the structure
+_LEAST_MEAN_OVERLAP = 0.35  # mean over the examples, below which the organ does not place the structure
 _USUAL_MM = 10.0  # error of a side by an organ, as if seen in so many examples
 _USUAL_COUNT = 2.0
 _AT_EDGE_CELLS = 1.0  # an organ's side so near to the scan's edge may be where the scan ends

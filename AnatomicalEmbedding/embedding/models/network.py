@@ -2,7 +2,7 @@
 
 Body: strided stem and 3-D U-Net on the stride-4 grid. The coordinate is read from its finest level, the global
 descriptor from the level above (wide context, coarse), the local one from the finest level joined with the image at
-stride 2 (fine detail with context). Organs are read from all of these.
+stride 2 (fine detail with context). The organ head reads all of them.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The organ head: the share of each cell that each organ takes, and a code of it for the local descriptor.
 
-Its inputs are those of the other heads: the finest level of the body, the level above, the coordinate, and the local
+Its inputs: the finest level of the body, the level above, the coordinate, and the local
 descriptors and the image itself at stride 2, eight cells of which lie within a cell.
 """
 
