@@ -171,7 +171,7 @@ class TestMany:
     @pytest.mark.parametrize("effort", ["fast", "standard", "thorough"])
     def test_several_targets_are_each_answered_as_if_alone(self, effort, monkeypatch):
         """Targets of different size and body, more rows than are answered at once."""
-        monkeypatch.setattr(matching, "_AT_ONCE", 100)
+        monkeypatch.setattr(matching, "_BATCH_POINTS", 100)
         body = np.ones((12, 18, 20), dtype=bool)
         body[:, :3] = False
         template = analytic_map(waves)
