@@ -14,9 +14,7 @@ from .grid_reading import smoothed
 _LEAST_PROBABILITY = 0.3
 _LEAST_VOLUME = 0.3  # share of the organ's usual volume
 _CUT_SHARE = 0.02  # of an organ's cells in the scan's first and last layer; above, the scan does not hold it whole
-_FARTHEST = (
-    0.6  # largest shift of an organ, in units of the network; an aorta wrongly found in a chest needs 1.4
-)
+_FARTHEST = 0.6  # largest shift of an organ, in units of the network; an aorta wrongly found in a chest needs 1.4
 _SCALES = (0.6, 1.6)
 _LEAST_SPREAD = 0.03  # of an organ's coordinates; below, its scale is chance
 _SCALED_ML = 20.0
