@@ -166,7 +166,7 @@ class Search:
         region from the point; an estimate, not calibrated.
 
         Args:
-            refined: how many scans to read, in which `words.PlaceFinder` finds the place as it does in a single scan.
+            refined: how many scans to read, in which `placing.PlaceFinder` finds the place as it does in a single scan.
                 In all others, and in scans that cannot be read any more, the answer is the cell of the place's middle,
                 and uncertain.
             step: called with the share done.
