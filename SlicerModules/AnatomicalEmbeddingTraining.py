@@ -145,7 +145,7 @@ class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
     """The run, a child process of Slicer, and its curves in the scene. Use from Python:
 
     logic.process.start(TrainingSettings(scanFolders=("/scans",), runFolder="/run")), then logic.process.poll() by a
-    timer until `logic.process.running` is False.
+    timer until `process.running` of the logic is False.
     """
 
     def __init__(self, parent=None):

@@ -93,9 +93,6 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     # before the scans are prepared, which may take an hour
     start_from = find_weights(options.start_from).network if options.start_from else None
     validation = Validation(options.validate, str(device)) if options.validate_every > 0 else None
-    if validation is not None and recipe.network.frame == "level":
-        _report(f"{recipe.name}: is not validated, as it learns levels and no points; the last weights are kept")
-        validation = None
     scans = _training_scans(options, recipe)
     if validation is not None:
         apart = validation.keep_apart(scans)

@@ -45,8 +45,9 @@ def find_places(
     """The places of lesions in studies where they are not reviewed, all in one call.
 
     A lesion is carried over, with its axes, from the study nearest in time in which a person saw it and that has a map.
-    maps: by study key. effort: see `matching.match_all`. Raises AnatomicalEmbeddingError for a study that is not in the
-    record or has no map, MapError for maps of different weights.
+    maps: by study key. effort: see `matching.match.match_all`.
+    Raises AnatomicalEmbeddingError for a study that is not in the record or has no map, MapError for maps of different
+    weights.
     """
     studies = list(dict.fromkeys(studies))
     check_prepared(record, studies, maps)

@@ -23,7 +23,7 @@ VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged
 _COVERAGE_MM = ((150.0, 565.0), (60.0, 565.0), (230.0, 565.0), (60.0, 430.0))
 _SPACINGS = ((2.0, 2.0, 3.0), (1.6, 1.6, 2.5), (1.8, 1.8, 5.0))
 _EDGE_MM = 10.0  # a lesion lies this far inside a scan, or outside
-_LEAST_MM, _MOST_MM = 3.5, 20.0  # radii that can be marked
+_SMALLEST_RADIUS_MM, _LARGEST_RADIUS_MM = 3.5, 20.0  # that can be marked
 _FATES = (("same", 0.68), ("vanish", 0.16), ("split", 0.16))
 _SPLIT_FROM_MM = 8.0  # smaller lesions do not split
 
@@ -197,7 +197,7 @@ def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str
 
 def _grown(lesion: _Lesion, rng: np.random.Generator) -> _Lesion:
     factor = np.exp(rng.uniform(np.log(0.6), np.log(1.6)))
-    factor = np.clip(factor, _LEAST_MM / lesion.radius, max(_MOST_MM / lesion.radius, 1.0))
+    factor = np.clip(factor, _SMALLEST_RADIUS_MM / lesion.radius, max(_LARGEST_RADIUS_MM / lesion.radius, 1.0))
     drift = rng.normal(size=3)
     drift *= 0.25 * abs(factor - 1) * lesion.radius / np.linalg.norm(drift)
     middle = lesion.place

@@ -53,11 +53,16 @@ def test_the_carina_lies_where_the_airway_forks(matrix) -> None:
     assert found == pytest.approx((0, 0, 10 - 7.2 * 60 / 40), abs=3)
 
 
-def test_a_side_branch_is_no_fork() -> None:
-    def one_sided(ras: np.ndarray) -> np.ndarray:
-        return tube(ras, (0, 0, 70), (0, 0, -60), 9) | tube(ras, (0, 0, 40), (40, 0, 0), 3.5)
-
-    assert "carina" not in derive_landmarks(label_map({"trachea": one_sided}, LAYOUTS[0]))
+def test_the_aorta_ends_where_the_iliac_arteries_part() -> None:
+    solids = {
+        "aorta": lambda ras: tube(ras, (0, 0, 60), (0, 0, 4), 9),
+        "iliac_artery_left": lambda ras: tube(ras, (-4, 0, -4), (-34, 0, -60), 5) & (ras[:, 0] < 0),
+        "iliac_artery_right": lambda ras: tube(ras, (4, 0, -4), (34, 0, -60), 5) & (ras[:, 0] >= 0),
+    }
+    found = derive_landmarks(label_map(solids, LAYOUTS[0]))["aortic_bifurcation"]
+    assert found == pytest.approx((0, 0, -10), abs=7)
+    del solids["iliac_artery_left"]
+    assert "aortic_bifurcation" not in derive_landmarks(label_map(solids, LAYOUTS[0]))
 
 
 @pytest.mark.parametrize("matrix", LAYOUTS[:3])

@@ -76,7 +76,7 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         values["loss"]["frame_prior"] = 0.01
         values["optimiser"] |= {"frame_learning_rate": 1e-2, "ema": 0.9}
     if objective in ("offsets", "levels"):
-        frame_name, unit_mm = {"offsets": ("scan", 700.0), "levels": ("level", 100.0)}[objective]
+        frame_name, unit_mm = {"offsets": ("scan", 700.0), "levels": ("scan", 100.0)}[objective]
         values["network"] |= {"unit_mm": unit_mm, "frame": frame_name}
         values["optimiser"]["gradient_clip"] = 1e9
     if objective == "levels":

@@ -222,26 +222,6 @@ def test_weights_that_are_not_there_are_named(scene, map_folder):
         store.close()
 
 
-def test_weights_that_find_no_points_are_refused(scene, tmp_path):
-    import torch
-
-    from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec
-    from AnatomicalEmbedding.embedding.models.registry import write_weights
-
-    weights = tmp_path / "levels.safetensors"
-    with torch.random.fork_rng():
-        write_weights(EmbeddingNetwork(NetworkSpec(widths=(4, 4), frame="level")), weights, "levels", {})
-    store = make_store(scene, tmp_path, weights=str(weights))
-    try:
-        node = add_patient(0)
-        store.request([node])
-        finish(store)
-        assert store.state(node).status == FAILED
-        assert store.state(node).sentence.startswith("levels: states levels along the body alone")
-    finally:
-        store.close()
-
-
 def test_a_gpu_that_runs_out_of_memory_gives_way_to_the_cpu(scene, map_folder, monkeypatch):
     import torch
 

@@ -111,7 +111,7 @@ class Marking:
     points: np.ndarray | None
 
     def example(self, embedding: EmbeddingMap) -> Example:
-        """For the engine, from the volume's map. Raises PointsError and MapError as `localization.make_example`."""
+        """For the engine, from the volume's map. Raises PointsError and MapError as `locating.make_example`."""
         from AnatomicalEmbedding.structures.locating import example_from_points, make_example
 
         if self.points is not None:

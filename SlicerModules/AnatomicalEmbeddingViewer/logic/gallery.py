@@ -32,14 +32,12 @@ class Gallery:
     def __init__(self, folder: Path, session: Session, scans: Scans) -> None:
         from AnatomicalEmbedding.cohort.search import Search
         from AnatomicalEmbedding.cohort.store import Store
-        from AnatomicalEmbedding.cohort.summary import oddities
 
         self.name = folder.absolute().name
         self._session, self._scans = session, scans
         self._search = Search(Store(folder))
-        known = list(self._search.index.scans.values())
-        odd = oddities([facts for _, facts in known])
-        self._rows = {row.id: (row, facts, why) for (row, facts), why in zip(known, odd, strict=True)}
+        known = self._search.index.scans.values()
+        self._rows = {row.id: (row, facts, "; ".join(facts["faults"])) for row, facts in known}
         self._searching, self._cutting = Lock(), Semaphore(_AT_ONCE)
         self._volume = lru_cache(_VOLUMES)(self._read)
         self._picture = lru_cache(_PICTURES)(self._cut)
