@@ -1,5 +1,5 @@
-"""What happens in the viewer, one feature a file; each publishes what its piece of the page shows."""
+"""One feature of the viewer a file: `poll` continues its work, `publish` writes what the page shows into the state."""
 
 from . import translation
 
-translation.offer()
+translation.install()

@@ -1,4 +1,4 @@
-"""Texts as they are written: slicer-core has no translations, and what is shared with the modules asks for them."""
+"""The function `tr` of Slicer's modules, which slicer-core lacks: it returns each text as it is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from types import ModuleType
 
 
-def offer() -> None:
-    """Make `from slicer.i18n import tr` work where there is no application."""
+def install() -> None:
+    """Make `from slicer.i18n import tr` work without Slicer's application."""
     if "slicer.i18n" not in sys.modules and find_spec("slicer.i18n") is None:
         module = ModuleType("slicer.i18n")
         module.tr = lambda text: text

@@ -82,13 +82,6 @@ viewer.send = (files) => {
   request.send(form);
 };
 
-viewer.sendRecord = (event) => {
-  const form = new FormData();
-  form.append("files", event.target.files[0]);
-  event.target.value = "";
-  fetch("follow-up", { method: "POST", body: form }); // the server reports what became of it
-};
-
 viewer.choose = (event) => {
   viewer.send([...event.target.files]);
   event.target.value = "";
@@ -114,7 +107,7 @@ addEventListener("drop", async (event) => {
   viewer.send((await Promise.all(entries.map(filesOf))).flat());
 });
 
-// -- keys: not while something is typed; those of the page in front go before the toolbar's
+// -- keys, except while text is typed
 
 const KEYS = { p: "key-place", w: "key-window", c: "key-crosshair", escape: "key-move" };
 addEventListener(
@@ -127,11 +120,10 @@ addEventListener(
       return;
     }
     if (event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), select, textarea")) return;
-    const undo = (event.ctrlKey || event.metaKey) && key === "z";
-    const plain = !(event.ctrlKey || event.metaKey || event.altKey) && /^[a-z]$/.test(key);
-    const here = plain && [...document.querySelectorAll(`[data-key="${key}"]`)].find((each) => each.offsetParent);
-    const id = undo ? (event.shiftKey ? "key-redo" : "key-undo") : event.ctrlKey || event.metaKey ? null : KEYS[key];
-    const button = here || (id && document.getElementById(id));
+    const control = event.ctrlKey || event.metaKey;
+    const undo = control && key === "z";
+    const id = undo ? (event.shiftKey ? "key-redo" : "key-undo") : control || event.altKey ? null : KEYS[key];
+    const button = id && document.getElementById(id);
     if (!button) return;
     event.preventDefault();
     event.stopPropagation();

@@ -1,26 +1,23 @@
-"""Puts the pieces of the page together. Each piece is a Vue template that reads state and calls triggers by name."""
+"""Joins the parts of the page: Vue templates that read the state and call actions by `trigger('name', [values])`."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
+_PART = re.compile(r"<!-- part: (\w+) -->")
 
 
 def build_page(server) -> None:
-    """Make the page's main template of its pieces."""
+    """Make the server's main template."""
     from trame.ui.html import DivLayout
 
     with DivLayout(server, classes="viewer") as layout:
-        layout.root.add_child(piece("page"))
+        layout.root.add_child(_part("page"))
 
 
-def piece(name: str) -> str:
-    """A piece with those that it names as `<!-- piece: NAME -->` in their places."""
+def _part(name: str) -> str:
+    """Return a template, with the templates that it names as `<!-- part: NAME -->` in their places."""
     text = (_FOLDER / f"{name}.html").read_text(encoding="utf-8")
-    before, mark, rest = text.partition("<!-- piece: ")
-    while mark:
-        inner, _, after = rest.partition(" -->")
-        text = before + piece(inner) + after
-        before, mark, rest = text.partition("<!-- piece: ")
-    return text
+    return _PART.sub(lambda found: _part(found[1]), text)
