@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import signal
-import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 
-_AWAKE_S, _IDLE_S = 0.03, 0.1  # between two polls of the page
+from AnatomicalEmbedding.cli.console import ending_signals
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+_POLL_S = 0.03  # between two polls of the page
 # trame would read our own command line otherwise; pictures are compressed already
 _TRAME_OPTIONS = "--server --no-ws-compress --nosignalhandlers"
 
@@ -38,8 +39,6 @@ def serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
 
 
 async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
-    from AnatomicalEmbedding.cli.console import ending_signals
-
     from .page import Viewer  # after the environment is set
 
     stop = asyncio.Event()
@@ -70,7 +69,8 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
         for task in tasks[1:]:  # no poll while the page closes
             task.cancel()
         await asyncio.gather(*tasks[1:], return_exceptions=True)
-        await viewer.stop()
+        if viewer.server.running:
+            await viewer.server.stop()
         viewer.session.close()
         for task in tasks:
             task.cancel()
@@ -90,19 +90,13 @@ def _is_fault(record: logging.LogRecord) -> bool:
 
 
 def _check_address(serving: asyncio.Task, options: argparse.Namespace) -> None:
-    """Raise the error of a server that could not start, as a sentence that names the option to change."""
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
+    """Raise the error of a server that could not start, as a sentence that names the options to change."""
     error = serving.exception()
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).split(":")[-1].strip()
-        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            raise AnatomicalEmbeddingError(
-                f"--host {options.host}: is not an address of this computer ({reason}); give one that is, or leave "
-                "--host out."
-            ) from error
         raise AnatomicalEmbeddingError(
-            f"{options.host}:{options.port}: cannot be used ({reason}); give another --port, or 0 for a free one."
+            f"{options.host}:{options.port}: cannot be used ({reason}); give an address of this computer as --host, or "
+            "leave it out; and a free --port, or 0."
         ) from error
     if error is not None:
         raise error
@@ -116,4 +110,4 @@ async def _poll(viewer) -> None:
         except Exception as error:
             logging.exception("the viewer: an error while the page was updated")
             viewer.session.report(f"{type(error).__name__}: {error}; see the terminal for the details.")
-        await asyncio.sleep(_AWAKE_S if viewer.awake else _IDLE_S)
+        await asyncio.sleep(_POLL_S)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from time import monotonic
 
 import trame_rca.module
 from trame.app import get_server
+from trame.ui.html import DivLayout
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.scan.sources import Source, find_scans
+from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
@@ -23,22 +31,15 @@ from .logic.scans import Scans
 from .logic.session import Session
 from .logic.views import Views
 from .logic.words import Words
-from .ui.template import build_page
 from .web.gallery import GALLERY_PAGE, add_gallery
 from .web.guard import Guard
 from .web.routes import add_routes
 
+_TEMPLATES = Path(__file__).parent / "ui"
+_PART = re.compile(r"<!-- part: (\w+) -->")
 _DRAWING_S = 0.25  # between two updates of the page while pictures are drawn
 # Values of the page's own fields, which the server does not read; each browser window has its own
-_FIELDS = {
-    "tab": "points",
-    "sought": "",
-    "wanted": [],
-    "recall": "0.95",
-    "margin": 0,
-    "sayings": "",
-    "report_text": "",
-}
+_FIELDS = {"tab": "points", "sought": "", "wanted": [], "recall": "0.95", "margin": 0, "sayings": "", "report_text": ""}
 
 
 class Viewer:
@@ -50,14 +51,12 @@ class Viewer:
     """
 
     def __init__(self, options: argparse.Namespace, report: Callable[[str], None] = print) -> None:
-        from AnatomicalEmbedding.scan.sources import find_scans
-
         self._options = options
         choice = Choice(options.model, options.device, None if options.no_cache else "")
         self.session = session = Session(choice)
         self.server = get_server("anatemb-view", client_type="vue3")
         self.server.enable_module(trame_rca.module)
-        self._scans = Scans(session)
+        self._scans = Scans(session, report)
         self._views = Views(session, self.server)
         self._linking = Linking(session, self._views)
         self._landmarks = Landmarks(session)
@@ -83,12 +82,13 @@ class Viewer:
         state.client_only(*_FIELDS)
         self._publish()
         self._add_actions()
-        build_page(self.server)
+        with DivLayout(self.server, classes="viewer") as layout:
+            layout.root.add_child(_template("page"))
         self.server.controller.on_server_bind.add(self._bind)
         for name, reader in patient_readers() if options.demo else ():
             self._scans.read(name, reader)
         for name, source in find_scans(options.scans, report, options.series).items():
-            self._scans.read_source(name, source, failed=report)
+            self._scans.read(name, partial(_read_source, name, source))
 
     # -- the server --------------------------------------------------------------------------------------------------
 
@@ -108,10 +108,6 @@ class Viewer:
             disable_logging=True,
             timeout=0,
         )
-
-    async def stop(self) -> None:
-        if self.server.running:
-            await self.server.stop()
 
     def _bind(self, wslink_server) -> None:
         """Add the guard and our addresses before the server listens."""
@@ -165,7 +161,6 @@ class Viewer:
 
     def _reporting(self, action: Callable) -> Callable:
         """Return the action with its error as a sentence on the page, which is updated at once."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
         def act(*values) -> None:
             try:
@@ -175,11 +170,6 @@ class Viewer:
             self._publish()
 
         return act
-
-    @property
-    def awake(self) -> bool:
-        """Is there work, or a scan under the mouse, that needs short pauses between two calls of `poll`?"""
-        return self._scans.busy or bool(self.session.scans)
 
     def poll(self) -> None:
         """Continue the work of all features, and update the page."""
@@ -195,3 +185,14 @@ class Viewer:
         for feature in (*self._features, self._exports):
             feature.publish(self.server.state)
         self.server.state.sentences = self.session.sentences
+
+
+def _template(name: str) -> str:
+    """Return a Vue template of the page, with the templates that it names as `<!-- part: NAME -->` in their places."""
+    text = (_TEMPLATES / f"{name}.html").read_text(encoding="utf-8")
+    return _PART.sub(lambda found: _template(found[1]), text)
+
+
+def _read_source(name: str, source: Source, _cancelled: Callable[[], bool]) -> list[Volume]:
+    """Read a scan of the command line; see `Reader`."""
+    return [replace(source.read(), name=name)]

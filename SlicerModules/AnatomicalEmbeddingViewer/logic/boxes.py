@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic, Cell
 from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
@@ -15,8 +16,7 @@ from AnatomicalEmbeddingLib.shared import SceneNodes
 if TYPE_CHECKING:
     from .session import Session
 
-RECALLS = (0.9, 0.95, 0.99)
-_CROP_LIMIT = 24
+_RECALLS = (0.9, 0.95, 0.99)
 _MARGIN_LIMIT_MM = 100.0
 _TEXTS = {ABSENT: "not in scan", CUT: "cut", UNCERTAIN: "perhaps cut"}  # by status of a structure; others: "found"
 _COLOURS = {ABSENT: "absent", CUT: "uncertain", UNCERTAIN: "uncertain"}  # class of the page's style; others: "matched"
@@ -47,7 +47,7 @@ class Boxes:
 
     def find(self, structures: Sequence[str], recall: float) -> None:
         """Find structures of the library in all scans; scans without a map follow once it is ready."""
-        if recall in RECALLS:
+        if recall in _RECALLS:
             self._logic.find(self._session.scans, [name for name in structures if name in self._names], float(recall))
 
     def cancel(self) -> None:
@@ -65,17 +65,12 @@ class Boxes:
 
     def crop(self, structures: Sequence[str], margin_mm: float) -> None:
         """Crop every scan to its boxes of the structures."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         names, margin_mm = [str(name) for name in structures], min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM)
         for scan in self._session.scans:
             try:
                 self._crops += self._cropping.crop(scan, names, False, margin_mm)
             except AnatomicalEmbeddingError as error:
                 self._session.report(str(error))
-        for crop in self._crops[:-_CROP_LIMIT]:
-            SceneNodes.removeNode(self._session.scene, crop)
-        self._crops = self._crops[-_CROP_LIMIT:]
         self._changed = True
 
     def remove_crop(self, crop_id: str) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 import slicer.util
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import hasVoxels, ijkToRas
 
@@ -27,42 +27,51 @@ _REFUSED = "could not be written; check the space on the disk."
 _NAME = "scene"  # of the folder in the bundle, and of the description in it
 
 
-def begin(scene, folder: Path) -> Callable[[Callable[[str], None]], BinaryIO]:
+def begin(scene, folder: Path) -> Callable[[], BinaryIO]:
     """Write the first part below `folder`.
 
     Returns:
-        The function that writes the second part. It gets a function that receives each step as text. It returns the
-        bundle, a temporary file that is removed when it is closed.
+        The function that writes the second part. It returns the bundle, a temporary file that is removed when it is
+        closed.
 
     Raises:
         AnatomicalEmbeddingError: the disk refuses a file. The returned function raises it too.
     """
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
     from AnatomicalEmbedding.scan.volume import Volume
 
     work = Path(tempfile.mkdtemp(prefix="bundle-", dir=folder))
-    top, volumes = work / _NAME, []
+    top, volumes, storages = work / _NAME, [], []
     (top / "Data").mkdir(parents=True)
+    scene.SetURL(str(top / f"{_NAME}.mrml"))
+    scene.SetRootDirectory(str(top))
     try:
-        with _stored_below(scene, top) as stored:
-            for node, path in stored:
-                if node.IsA("vtkMRMLScalarVolumeNode") and hasVoxels(node):
-                    voxels = slicer.util.arrayFromVolume(node)
-                    volumes.append((Volume(voxels, ijkToRas(node), name=node.GetName()), path))
-                elif not node.GetStorageNode().WriteData(node):
-                    raise AnatomicalEmbeddingError(f"{node.GetName()}: {_REFUSED}")
-            if not scene.Commit(scene.GetURL()):
-                raise AnatomicalEmbeddingError(f"The scene {_REFUSED}")
+        for number, node in enumerate(nodesOf(scene, "vtkMRMLStorableNode")):
+            if not node.GetSaveWithScene() or not node.GetDefaultStorageNodeClassName():
+                continue
+            node.AddDefaultStorageNode()
+            storages.append(storage := node.GetStorageNode())
+            path = top / "Data" / f"{number}-{file_name(node.GetName())}.{storage.GetDefaultWriteFileExtension()}"
+            storage.SetFileName(str(path))
+            if node.IsA("vtkMRMLScalarVolumeNode") and hasVoxels(node):
+                voxels = slicer.util.arrayFromVolume(node)
+                volumes.append((Volume(voxels, ijkToRas(node), name=node.GetName()), path))
+            elif not storage.WriteData(node):
+                raise AnatomicalEmbeddingError(f"{node.GetName()}: {_REFUSED}")
+        if not scene.Commit(scene.GetURL()):
+            raise AnatomicalEmbeddingError(f"The scene {_REFUSED}")
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
+    finally:  # the scene does not keep these temporary paths
+        for storage in storages:
+            storage.SetFileName(None)
+        scene.SetURL("")
+        scene.SetRootDirectory("")
 
-    def finish(report: Callable[[str], None]) -> BinaryIO:
+    def finish() -> BinaryIO:
         try:
-            for number, (volume, path) in enumerate(volumes, 1):
-                report(f"writing scan {number} of {len(volumes)} for Slicer")
+            for volume, path in volumes:
                 volume.write(path)
-            report("packing the scene for Slicer")
             return _pack(top, folder)
         except (OSError, VolumeError) as error:
             raise AnatomicalEmbeddingError(f"The scene {_REFUSED}") from error
@@ -70,32 +79,6 @@ def begin(scene, folder: Path) -> Callable[[Callable[[str], None]], BinaryIO]:
             shutil.rmtree(work, ignore_errors=True)
 
     return finish
-
-
-@contextmanager
-def _stored_below(scene, top: Path) -> Iterator[list]:
-    """Give (node, its file below `top`) of nodes with data; inside, the scene's own path is below `top`."""
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-    stored, before = [], (scene.GetURL(), scene.GetRootDirectory())
-    scene.SetURL(str(top / f"{_NAME}.mrml"))
-    scene.SetRootDirectory(str(top))
-    try:
-        for number, node in enumerate(nodesOf(scene, "vtkMRMLStorableNode")):
-            if node.GetSaveWithScene() and node.GetDefaultStorageNodeClassName():
-                node.AddDefaultStorageNode()
-                storage = node.GetStorageNode()
-                if storage is None:
-                    raise AnatomicalEmbeddingError(f"{node.GetName()}: cannot be stored; remove it, then try again.")
-                path = top / "Data" / f"{number}-{file_name(node.GetName())}.{storage.GetDefaultWriteFileExtension()}"
-                storage.SetFileName(str(path))
-                stored.append((node, path))
-        yield stored
-    finally:
-        for node, _path in stored:
-            node.GetStorageNode().SetFileName(None)
-        scene.SetURL(before[0] or "")
-        scene.SetRootDirectory(before[1] or "")
 
 
 def _pack(top: Path, folder: Path) -> BinaryIO:

@@ -13,17 +13,31 @@ if TYPE_CHECKING:
     from .views import Views
 
 
-class _DrawnCrosshair(AnatomicalCrosshair):
-    """Shows the latest place once all pictures of the place before are drawn; places in between are left out."""
+class Crosshair(AnatomicalCrosshair):
+    """Shows the latest place once all pictures of the place before are drawn; places in between are left out.
+
+    Publishes `crosshair`: is it on?
+    """
 
     def __init__(self, session: Session, views: Views) -> None:
         super().__init__(session.scene, session.store)
-        self._views, self._source = views, None
+        self._session, self._views, self._source = session, views, None
         views.painter.idle.connect(self.poll)
+        session.scans_changed.connect(self._follow_scans)
+        session.on_close(self.close)
+
+    def _follow_scans(self) -> None:
+        self.volumes = list(self._session.scans)
+
+    def toggle(self) -> None:
+        self.setEnabled(not self.enabled)
 
     def poll(self) -> None:
         if not self._views.painter.busy:
             super().poll()
+
+    def publish(self, state) -> None:
+        state.crosshair = self.enabled
 
     def follow(self, volumeNode, pointWorld, sliceNode=None) -> None:
         # The markers of other scans request a picture of every view. The view under the mouse changes only when the
@@ -33,25 +47,3 @@ class _DrawnCrosshair(AnatomicalCrosshair):
         with self._views.picture(sliceNode).paused() if unchanged else nullcontext():
             SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
             super().follow(volumeNode, pointWorld, sliceNode)
-
-
-class Crosshair:
-    """Publishes `crosshair`: is it on?"""
-
-    def __init__(self, session: Session, views: Views) -> None:
-        self._session = session
-        self.logic = _DrawnCrosshair(session, views)
-        session.scans_changed.connect(self._follow_scans)
-        session.on_close(self.logic.close)
-
-    def _follow_scans(self) -> None:
-        self.logic.volumes = list(self._session.scans)
-
-    def toggle(self) -> None:
-        self.logic.setEnabled(not self.logic.enabled)
-
-    def poll(self) -> None:
-        self.logic.poll()
-
-    def publish(self, state) -> None:
-        state.crosshair = self.logic.enabled

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from AnatomicalEmbeddingLib.landmarks.AnswerList import ABSENT, REMOVED
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.matching.status import ABSENT
+from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import fromNode, worldOf
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """Makes each file when it is requested. Publishes `exporting`: the step of writing a scene, or "".
+    """Makes each file when it is requested. Publishes `exporting`: is a scene being written?
 
     Methods read the scene and return the file's content, or a function that writes it and may run in another thread.
     They raise AnatomicalEmbeddingError where there is no point, or where the disk refuses the file.
@@ -34,10 +36,10 @@ class Exports:
 
     def __init__(self, session: Session, landmarks: Landmarks) -> None:
         self._session, self._logic = session, landmarks.logic
-        self._step = ""
+        self._exporting = False
 
     def publish(self, state) -> None:
-        state.exporting = self._step
+        state.exporting = self._exporting
 
     def points(self) -> bytes:
         """Return a zip with a .mrk.json of the points, or of the answers, for each scan."""
@@ -127,12 +129,13 @@ class Exports:
     def scene(self) -> Callable[[], BinaryIO]:
         """Return what writes the scene as a bundle (.mrb) for 3D Slicer; see `bundle`."""
         finish = bundle.begin(self._session.scene, self._session.folder)
+        self._exporting = True
 
         def write() -> BinaryIO:
             try:
-                return finish(self._set_step)
+                return finish()
             finally:
-                self._set_step("")
+                self._exporting = False
 
         return write
 
@@ -140,12 +143,7 @@ class Exports:
         """Return what writes a volume node as .nii.gz."""
         return partial(file_content, self._session.folder, "volume.nii.gz", _volume(node).write)
 
-    def _set_step(self, step: str) -> None:
-        self._step = step
-
     def _check_points(self) -> None:
-        from AnatomicalEmbedding.errors import PointsError
-
         if not any(row.inside for row in self._logic.rows()):
             raise PointsError("There is no point to export yet; place one first.")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbeddingLib.shared import Views as SliceViews
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 _REFINED_COUNT = 50  # most probable answers, which are matched more exactly
-_PICTURE_LIMIT = 2000  # pictures in memory, of about 5 kB
 _SCAN_LIMIT = 4  # scans in memory, of which pictures were cut last
 _THREAD_LIMIT = 2  # pictures that are cut at one time
 
@@ -44,7 +44,6 @@ class Gallery:
         self._rows = {row.id: (row, facts, why) for (row, facts), why in zip(known, odd, strict=True)}
         self._searching, self._cutting = Lock(), Semaphore(_THREAD_LIMIT)
         self._volume = lru_cache(_SCAN_LIMIT)(self._read)
-        self._picture = lru_cache(_PICTURE_LIMIT)(self._cut)
 
     def scans(self) -> dict:
         """Describe the cohort and its embedded scans, with the middle of each."""
@@ -72,7 +71,13 @@ class Gallery:
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
         """Return a JPEG of a scan around a point in RAS mm, along the body's axes."""
-        return self._picture(self._row(row_id), tuple(np.round(point_ras, 1)), plane)
+        from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
+        from AnatomicalEmbedding.reports.pictures import encode_jpeg
+
+        row = self._row(row_id)
+        with self._cutting:
+            facts, axes = self._rows[row.id][1], PLANES.get(plane, PLANES["axial"])
+            return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, axes))
 
     def open(self, row_id: int, point_ras: list[float]) -> None:
         """Read a scan into the session, and move its views to a point in RAS mm."""
@@ -90,17 +95,7 @@ class Gallery:
 
         return read_source(row.path, row.series, row.files)
 
-    def _cut(self, row: Row, point_ras: tuple[float, ...], plane: str) -> bytes:
-        from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
-        from AnatomicalEmbedding.reports.pictures import encode_jpeg
-
-        with self._cutting:
-            facts, plane = self._rows[row.id][1], PLANES.get(plane, PLANES["axial"])
-            return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, plane))
-
     def _row(self, row_id: int) -> Row:
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         if row_id not in self._rows:
             raise AnatomicalEmbeddingError("This scan has left the cohort; load the page again.")
         return self._rows[row_id][0]

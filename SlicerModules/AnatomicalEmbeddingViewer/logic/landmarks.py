@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from AnatomicalEmbeddingLib.landmarks.AnswerList import (
-    ABSENT,
-    SOURCE_ROLE,
-    VOLUME_ROLE,
-)
+from AnatomicalEmbedding.matching.status import ABSENT
+from AnatomicalEmbeddingLib.landmarks.AnswerList import SOURCE_ROLE, VOLUME_ROLE
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.shared import SceneNodes

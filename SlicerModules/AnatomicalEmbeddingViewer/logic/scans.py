@@ -6,9 +6,8 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import slicer.util
@@ -18,7 +17,6 @@ from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY, WAITING, 
 from AnatomicalEmbeddingLib.shared.maps.Worker import Worker
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.scan.sources import Source
     from AnatomicalEmbedding.scan.volume import Volume
 
     from .session import Session
@@ -28,47 +26,29 @@ _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 _NAME_LIMIT = 80  # characters
 
 
-def _ignore(*_values: object) -> None:
-    """Do nothing: the default of callbacks."""
-
-
-class _Job(NamedTuple):
-    name: str
-    done: Callable[[], object]
-    failed: Callable[[str], object]
-
-
 class Scans:
-    """Publishes `scans` (the list), `unprepared` (is a map missing?) and `work` (the progress bar; {}: no work)."""
+    """Publishes `scans` (the list), `unprepared` (is a map missing?) and `work` (the progress bar; {}: no work).
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    report: receives the sentence of a scan that cannot be read, for the terminal; the page shows it too.
+    """
+
+    def __init__(self, session: Session, report: Callable[[str], None]) -> None:
+        self._session, self._report = session, report
         self._worker = Worker()
-        self._jobs: dict[int, _Job] = {}
+        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # name, and the function to call at the end
         self._job_numbers = count()
         self._sizes: dict[str, str] = {}  # by node ID
         session.on_close(self._worker.stop)
 
-    def read_source(self, name: str, source: Source, failed: Callable[[str], object] = _ignore) -> None:
-        """Read a scan of the command line in the background."""
-        self.read(name, lambda _cancelled: [replace(source.read(), name=name)], failed=failed)
-
-    def read(
-        self,
-        name: str,
-        reader: Reader,
-        done: Callable[[], object] = _ignore,
-        failed: Callable[[str], object] = _ignore,
-    ) -> None:
+    def read(self, name: str, reader: Reader, done: Callable[[], object] = lambda: None) -> None:
         """Run a reader in the background and add its scans.
 
         Args:
             name: what the progress bar calls the work.
             done: called at the end, also of a reader that failed or was cancelled; its scans are added by then.
-            failed: called with the error's sentence, which the page shows too.
         """
         number = next(self._job_numbers)
-        self._jobs[number] = _Job(name, done, failed)
+        self._jobs[number] = name, done
         self._worker.submit(number, lambda _progress, cancelled: reader(cancelled))
 
     def add(self, volume: Volume):
@@ -123,7 +103,7 @@ class Scans:
     def cancel(self) -> None:
         """Stop reading and embedding; maps that are ready stay."""
         for number in self._worker.cancel():
-            self._jobs.pop(number).done()
+            self._jobs.pop(number)[1]()
         self._session.store.cancel()
 
     def poll(self) -> None:
@@ -131,21 +111,16 @@ class Scans:
         for event in self._worker.poll():
             if event.kind == "progress":
                 continue
-            job = self._jobs.pop(event.key)
+            _name, done = self._jobs.pop(event.key)
             if event.kind == "failed":
                 self._session.report(event.what)
-                job.failed(event.what)
+                self._report(event.what)
             try:
                 for volume in event.result or ():
                     self.add(volume)
             finally:
-                job.done()
+                done()
         self._session.store.poll()
-
-    @property
-    def busy(self) -> bool:
-        """Is a scan being read or embedded?"""
-        return bool(self._jobs) or self._session.store.busy
 
     def publish(self, state) -> None:
         session = self._session
@@ -171,7 +146,7 @@ class Scans:
     def _work(self, states: dict) -> dict:
         """Share (0 to 100) and text of the progress bar; {} while no work is done."""
         if self._jobs:
-            names = [job.name for job in self._jobs.values()]
+            names = [name for name, _done in self._jobs.values()]
             return {"share": 0, "text": f"reading {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "")}
         if not self._session.store.busy:
             return {}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import slicer
@@ -21,14 +20,6 @@ from AnatomicalEmbeddingLib.shared.Signal import Signal
 _SENTENCE_LIMIT = 6
 
 
-@dataclass(frozen=True)
-class UploadLimits:
-    """Limits of one upload. bytes: of its files together, packed or unpacked."""
-
-    bytes: int = 2 * 2**30
-    files: int = 6000
-
-
 class ThreadedEngine(Engine):
     """The engine, which leaves one core to the page while it embeds."""
 
@@ -39,7 +30,6 @@ class ThreadedEngine(Engine):
         return super().load()
 
 
-@dataclass(eq=False)
 class Session:
     """One scene, shown to everyone who has opened the page.
 
@@ -50,22 +40,18 @@ class Session:
         scan_leaves: emitted with a volume node just before it leaves.
     """
 
-    choice: Choice
-    limits: UploadLimits = field(default_factory=UploadLimits)
-    scans_changed: Signal = field(default_factory=Signal)
-    scan_leaves: Signal = field(default_factory=Signal)
-
-    def __post_init__(self) -> None:
+    def __init__(self, choice: Choice) -> None:
         _quicken_vtk()
         self.app = SlicerApp()
         _log_vtk_errors()
         self.scene = slicer.mrmlScene = self.app.scene  # slicer.util works on it
-        self.store = MapStore(self.scene, ThreadedEngine(self.choice))
+        self.store = MapStore(self.scene, ThreadedEngine(choice))
+        self.scans_changed, self.scan_leaves = Signal(), Signal()
         self.scans: list = []
         self.template = None
         self._folder = tempfile.TemporaryDirectory(prefix="anatemb-view-")
-        self._sentences: deque[tuple[int, str]] = deque(maxlen=_SENTENCE_LIMIT)
-        self._sentence_count = 0
+        self._sentences: dict[int, str] = {}
+        self._numbers = count()
         self._closers: list[Callable[[], object]] = []
 
     @property
@@ -78,22 +64,23 @@ class Session:
         return next((node for node in self.scans if node.GetID() == scan_id), None)
 
     def report(self, sentence: str) -> None:
-        """Show a sentence to the user until it is dismissed."""
-        if not self._sentences or self._sentences[-1][1] != sentence:
-            self._sentence_count += 1
-            self._sentences.append((self._sentence_count, sentence))
+        """Show a sentence to the user until it is dismissed; the oldest one leaves when there are too many."""
+        if sentence not in self._sentences.values():
+            self._sentences[next(self._numbers)] = sentence
+        if len(self._sentences) > _SENTENCE_LIMIT:
+            del self._sentences[min(self._sentences)]
 
     def withdraw(self, sentence: str) -> None:
         """Remove a sentence that no longer holds."""
-        self._sentences = deque((s for s in self._sentences if s[1] != sentence), maxlen=_SENTENCE_LIMIT)
+        self._sentences = {number: each for number, each in self._sentences.items() if each != sentence}
 
-    def dismiss(self, number: object) -> None:
+    def dismiss(self, number: int) -> None:
         """Remove the sentence of a number, because the user has read it."""
-        self._sentences = deque((s for s in self._sentences if s[0] != number), maxlen=_SENTENCE_LIMIT)
+        self._sentences.pop(number, None)
 
     @property
     def sentences(self) -> list[dict]:
-        return [{"number": number, "text": text} for number, text in self._sentences]
+        return [{"number": number, "text": text} for number, text in self._sentences.items()]
 
     def on_close(self, close: Callable[[], object]) -> None:
         """Call a function when the session closes, the last one first."""

@@ -5,6 +5,7 @@ Views are made once and used again for the next scan: VTK does not release all m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -17,14 +18,13 @@ from AnatomicalEmbeddingLib.shared.Signal import Signal
 from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews
 from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt
 
-from .directions import edge_letters, height_text
 from .pictures import Painter, Picture, PictureFactory
 
 if TYPE_CHECKING:
     from .session import Session
 
 _ROW_LIMIT = 4  # more scans are shown in a grid, one view each
-_SLICES_S = 0.25  # between two updates of the slices' positions while pictures are drawn
+_POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the patient's directions along each axis
 _POINTER_S = 0.1  # between two updates of the HU under the mouse
 
 
@@ -50,7 +50,7 @@ class Views:
         self._rows: list[_Row] = []
         self._mode, self._orientation, self._window = "auto", "Axial", "Soft tissue"
         self._enlarged: str | None = None
-        self._slices_sent = self._pointer_sent = 0.0
+        self._pointer_sent = 0.0
         self.painter = Painter()
         self.scrolled = Signal()
         self._own_views = OwnViews(session.scene)
@@ -73,7 +73,8 @@ class Views:
             if not any(row.scan is scan for row in self._rows):
                 free = next((row for row in self._rows if row.scan is None), None) or self._add_row()
                 self._show(free, scan)
-                self._apply_window(scan)
+                shown = next((each.GetDisplayNode() for each in scans if each is not scan), None)
+                setWindow([scan], *self._window_of(shown))
         self._own_views.follow()  # at once: marks of a removed scan must not be drawn over the next one
         if self._enlarged not in self._by_tag():
             self._enlarged = None
@@ -160,20 +161,15 @@ class Views:
                 for orientation in row.views:
                     self._fit(row, orientation)
 
-    def _apply_window(self, scan) -> None:
-        """Show a new scan with the window of the other scans."""
-        shown = next((each.GetDisplayNode() for each in self._session.scans if each is not scan), None)
-        setWindow([scan], *self._window_of(shown))
-
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
         """Return the scan and the view of a tag, and (scan, view) of the same orientation for each other scan."""
-        for row in self._rows:
+        rows = [row for row in self._rows if row.scan is not None]
+        for row in rows:
             for orientation, view in row.views.items():
-                if view.get_singleton_tag() == tag and row.scan is not None:
-                    others = [(each.scan, each.views[orientation]) for each in self._rows if each is not row]
-                    return row.scan, view, [(scan, other) for scan, other in others if scan is not None]
+                if view.get_singleton_tag() == tag:
+                    return row.scan, view, [(each.scan, each.views[orientation]) for each in rows if each is not row]
         return None, None, []
 
     def picture(self, slice_node) -> Picture:
@@ -203,16 +199,9 @@ class Views:
         values = self._window_of(scans[0].GetDisplayNode() if scans else None)
         state.window = next((name for name, preset in PRESETS.items() if preset == values), "")
         state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
-        self._publish_slices(state, [cell["tag"] for row in rows for cell in row["cells"]])
-
-    def _publish_slices(self, state, tags: list[str]) -> None:
-        """Publish the slices' positions; while pictures are drawn less often, as each update renders the page anew."""
-        now = monotonic()
-        if self.painter.busy and now - self._slices_sent < _SLICES_S:
-            return
-        self._slices_sent = now
-        views = self._by_tag()
+        tags = [cell["tag"] for row in rows for cell in row["cells"]]
         state.slices = {tag: _slice_of(views[tag]) for tag in tags}
+        now = monotonic()
         if now - self._pointer_sent >= _POINTER_S:
             self._pointer_sent = now
             state.pointer = self._pointer(tags)
@@ -267,3 +256,28 @@ def _slice_of(view) -> dict:
 def _slice_to_ras(view) -> list[list[float]]:
     matrix = view.get_view_node().GetSliceToRAS()
     return [[matrix.GetElement(row, column) for column in range(4)] for row in range(4)]
+
+
+def height_text(slice_to_ras: Sequence[Sequence[float]]) -> str:
+    """Return the position of a slice along the patient, such as "123.4 mm S", measured from RAS zero."""
+    axis = max(range(3), key=lambda each: abs(slice_to_ras[each][2]))
+    mm = slice_to_ras[axis][3]
+    return f"{abs(mm):.1f} mm {(_POSITIVE if mm >= 0 else _NEGATIVE)[axis]}"
+
+
+def edge_letters(slice_to_ras: Sequence[Sequence[float]]) -> dict[str, str]:
+    """Return the patient's direction at each edge of a view: one of R L A P S I, the nearest one of an oblique slice.
+
+    Args:
+        slice_to_ras: (4, 4); the first column points to the view's right, the second to its top.
+
+    Returns:
+        Letters by edge: `left`, `right`, `top` and `bottom`.
+    """
+    edges = {}
+    for column, (start, end) in enumerate((("left", "right"), ("bottom", "top"))):
+        direction = [row[column] for row in slice_to_ras[:3]]
+        axis = max(range(3), key=lambda each: abs(direction[each]))
+        letters = _POSITIVE[axis], _NEGATIVE[axis]
+        edges[end], edges[start] = letters if direction[axis] > 0 else letters[::-1]
+    return edges

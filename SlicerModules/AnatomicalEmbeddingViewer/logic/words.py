@@ -27,7 +27,7 @@ class Words:
         self._logic.reported.connect(self._on_reported)
         for signal in (self._logic.changed, self._logic.reportRead):
             signal.connect(self._on_changed)
-        crosshair.logic.moved.connect(self._logic.nameAt)
+        crosshair.moved.connect(self._logic.nameAt)
         session.scans_changed.connect(self._follow_scans)
         session.on_close(self._logic.close)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from ..logic.gallery import Gallery
+from .routes import refusing
 
 GALLERY_PAGE = "/gallery.html"
 _FILE = Path(__file__).resolve().parents[1] / "static" / "gallery.html"
@@ -37,10 +38,10 @@ def add_gallery(app: web.Application, gallery: Gallery) -> None:
         return web.Response(text="read in the background")
 
     app.router.add_get(GALLERY_PAGE, page)
-    app.router.add_get("/gallery/scans", _handler(scans))
-    app.router.add_get("/gallery/find", _handler(find))
-    app.router.add_get("/gallery/picture", _handler(picture))
-    app.router.add_post("/gallery/open", _handler(open_scan))
+    app.router.add_get("/gallery/scans", refusing(scans))
+    app.router.add_get("/gallery/find", refusing(find))
+    app.router.add_get("/gallery/picture", refusing(picture))
+    app.router.add_post("/gallery/open", refusing(open_scan))
 
 
 def _place(request: web.Request) -> tuple[int, list[float]]:
@@ -53,15 +54,3 @@ def _place(request: web.Request) -> tuple[int, list[float]]:
     if len(point_ras) != 3 or not all(map(math.isfinite, point_ras)):
         raise web.HTTPBadRequest(text="Name a scan and a point in it.")
     return row_id, point_ras
-
-
-def _handler(answer):
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-    async def handle(request: web.Request) -> web.Response:
-        try:
-            return await answer(request)
-        except AnatomicalEmbeddingError as error:
-            return web.Response(status=422, text=str(error))
-
-    return handle

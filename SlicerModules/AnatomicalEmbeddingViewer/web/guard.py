@@ -61,11 +61,11 @@ class Guard:
 
     def refusal(self, request: web.Request) -> str | None:
         """Return why a request is refused, as a sentence, or None."""
-        host = _host_name(f"//{request.headers.get('Host', '')}")
-        if self._host in _LOCAL_HOSTS and host not in _LOCAL_HOSTS:
+        host = request.headers.get("Host", "")
+        if self._host in _LOCAL_HOSTS and _host_name(f"//{host}") not in _LOCAL_HOSTS:
             return "This viewer answers on this computer only; open it by the address that `anatemb view` printed."
         origin = request.headers.get("Origin")
-        if origin is not None and _host_and_port(origin) != request.headers.get("Host", ""):
+        if origin is not None and origin.partition("//")[2] != host:
             return "Another page has sent this request; open the viewer by the address that `anatemb view` printed."
         if request.method not in ("GET", "HEAD") and origin is None:
             return "This request does not come from the viewer's page."
@@ -90,13 +90,6 @@ def _cookie_name(request: web.Request) -> str:
     """Return a name that holds the port: cookies do not distinguish ports, but two viewers on one computer must."""
     port = urlsplit(f"//{request.headers.get('Host', '')}").port
     return f"anatemb-view-{port or 80}"
-
-
-def _host_and_port(address: str) -> str | None:
-    try:
-        return urlsplit(address).netloc
-    except ValueError:
-        return None
 
 
 def _host_name(address: str) -> str:

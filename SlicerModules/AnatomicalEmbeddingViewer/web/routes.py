@@ -1,19 +1,23 @@
-"""Addresses in addition to trame's: the page, its script and style, uploads and downloads."""
+"""Addresses in addition to trame's: the page, its script and style, uploads and downloads. A request names no path."""
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..logic.boxes import Boxes
 from ..logic.exports import Exports
 from ..logic.scans import Scans
-from ..logic.session import Session
-from .downloads import add_downloads
-from .uploads import UploadError, make_reader, receive
+from ..logic.session import Session, file_name
+from .uploads import make_reader, receive
 
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 _STATIC = Path(__file__).resolve().parents[1] / "static"
 
 
@@ -21,21 +25,56 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
     """Add all addresses; call it before the server listens, so that they go before trame's own files."""
 
     async def upload(request: web.Request) -> web.Response:
-        try:
-            folder, names = await receive(request, session.folder, session.limits)
-        except UploadError as error:
-            session.report(str(error))
-            return web.Response(status=413, text=str(error))
+        folder, names = await receive(request, session.folder)
         shown = names[0] if len(names) == 1 else f"{len(names)} files"
-        scans.read(shown, make_reader(folder, names, session.limits), lambda: shutil.rmtree(folder, True))
+        scans.read(shown, make_reader(folder, names), lambda: shutil.rmtree(folder, True))
         return web.Response(text="read in the background")
+
+    def download(name: str, make: Callable) -> Handler:
+        async def handle(_request: web.Request) -> web.Response:
+            made = make()
+            return _file(name, made if isinstance(made, bytes) else await asyncio.to_thread(made))
+
+        return handle
+
+    async def crop(request: web.Request) -> web.Response:
+        node = boxes.crop_node(request.query.get("id"))
+        if node is None:
+            raise web.HTTPNotFound(text="This crop was removed; load the page again.")
+        return _file(f"{file_name(node.GetName())}.nii.gz", await asyncio.to_thread(exports.volume(node)))
 
     app.router.add_get("/", _answer_page)
     app.router.add_get("/index.html", _answer_page)
     app.router.add_get("/alive", _answer_alive)
     app.router.add_static("/viewer", _STATIC)
-    app.router.add_post("/upload", upload)
-    add_downloads(app, session, exports, boxes)
+    app.router.add_post("/upload", refusing(upload, session.report))
+    makers = {
+        "points.zip": exports.points,
+        "matches.csv": exports.table,
+        "report.html": exports.report,
+        "scene.mrb": exports.scene,
+    }
+    for name, make in makers.items():
+        app.router.add_get(f"/export/{name}", refusing(download(name, make), session.report))
+    app.router.add_get("/export/crop.nii.gz", refusing(crop, session.report))
+
+
+def refusing(handler: Handler, report: Callable[[str], None] = lambda _sentence: None) -> Handler:
+    """Return the handler with an error of the engine as its answer; `report` receives the sentence too."""
+
+    async def handle(request: web.Request) -> web.Response:
+        try:
+            return await handler(request)
+        except AnatomicalEmbeddingError as error:
+            report(str(error))
+            return web.Response(status=422, text=str(error))
+
+    return handle
+
+
+def _file(name: str, content) -> web.Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return web.Response(body=content, content_type="application/octet-stream", headers=headers)
 
 
 async def _answer_page(_request: web.Request) -> web.Response:

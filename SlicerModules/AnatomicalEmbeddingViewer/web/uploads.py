@@ -8,20 +8,19 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+
 from ..logic.scans import Reader
-from ..logic.session import UploadLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from AnatomicalEmbedding.scan.volume import Volume
 
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # formats with a whole scan in one file
@@ -31,21 +30,27 @@ _NAME_LIMIT = 120  # characters
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
-class UploadError(Exception):
-    """A refused upload; its text is a sentence for the user."""
+class UploadLimits(NamedTuple):
+    """Limits of one upload. bytes: of its files together, packed or unpacked."""
+
+    bytes: int = 2 * 2**30
+    files: int = 6000
 
 
-async def receive(request: web.Request, folder: Path, limits: UploadLimits) -> tuple[Path, list[str]]:
+USUAL_LIMITS = UploadLimits()
+
+
+async def receive(request: web.Request, folder: Path, limits: UploadLimits = USUAL_LIMITS) -> tuple[Path, list[str]]:
     """Write the files of a request into a new folder below `folder`, under numbers.
 
     Returns:
         The folder, and the names that were sent, for people to read.
 
     Raises:
-        UploadError: too many or too large files, or a full disk. No file is left.
+        VolumeError: too many or too large files, or a full disk. No file is left.
     """
     if request.content_type != "multipart/form-data":
-        raise UploadError("Nothing was sent; choose one or more files.")
+        raise VolumeError("Nothing was sent; choose one or more files.")
     with _disk_full_reported():
         target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
     names, total = [], 0
@@ -54,7 +59,7 @@ async def receive(request: web.Request, folder: Path, limits: UploadLimits) -> t
             if part.filename is None:
                 continue
             if len(names) >= limits.files:
-                raise UploadError(f"More than {limits.files} files were sent; send them as one zip, or fewer.")
+                raise VolumeError(f"More than {limits.files} files were sent; send them as one zip, or fewer.")
             names.append(readable_name(part.filename))
             with _disk_full_reported(), (target / numbered_name(len(names), names[-1])).open("wb") as file:
                 while chunk := await part.read_chunk(_CHUNK_BYTES):
@@ -62,7 +67,7 @@ async def receive(request: web.Request, folder: Path, limits: UploadLimits) -> t
                     _check_size(total, limits)
                     file.write(chunk)
         if not names:
-            raise UploadError("Nothing was sent; choose one or more files.")
+            raise VolumeError("Nothing was sent; choose one or more files.")
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
@@ -71,31 +76,27 @@ async def receive(request: web.Request, folder: Path, limits: UploadLimits) -> t
 
 @contextmanager
 def _disk_full_reported() -> Iterator[None]:
-    """Raise UploadError instead of the error of a full disk."""
+    """Raise VolumeError instead of the error of a full disk."""
     try:
         yield
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
-        raise UploadError("There is no room for these files on the viewer's disk; make room and send again.") from error
+        raise VolumeError("There is no room for these files on the viewer's disk; make room and send again.") from error
 
 
 def _check_size(total: int, limits: UploadLimits) -> None:
     if total > limits.bytes:
         size = f"{limits.bytes / 2**30:.1f} GB"
-        raise UploadError(f"The files are larger than {size} together; give their paths to `anatemb view`.")
+        raise VolumeError(f"The files are larger than {size} together; give their paths to `anatemb view`.")
 
 
-def make_reader(folder: Path, names: list[str], limits: UploadLimits) -> Reader:
+def make_reader(folder: Path, names: list[str], limits: UploadLimits = USUAL_LIMITS) -> Reader:
     """Return a reader of the files that `receive` has written; it removes their folder at its end."""
 
     def read(cancelled: Callable[[], bool]) -> list[Volume]:
-        from AnatomicalEmbedding.errors import VolumeError
-
         try:
             return _read_all(folder, names, limits, cancelled)
-        except UploadError as error:
-            raise VolumeError(str(error)) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -115,13 +116,14 @@ def numbered_name(number: int, name: str) -> str:
 
 
 def unzip(archive: Path, target: Path, limits: UploadLimits) -> None:
-    """Unpack the files of a zip into a folder, under numbers. Raises UploadError for a bad zip or one too large."""
+    """Unpack the files of a zip into a folder, under numbers. Raises VolumeError for a bad zip or one too large."""
     total = 0
     try:
         with _disk_full_reported(), zipfile.ZipFile(archive) as packed:
-            entries = [entry for entry in packed.infolist() if not entry.is_dir() and not _is_hidden(entry.filename)]
+            entries = [entry for entry in packed.infolist() if not entry.is_dir()]
+            entries = [entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")]
             if len(entries) > limits.files:
-                raise UploadError(f"The zip holds {len(entries)} files, more than {limits.files}; send a smaller one.")
+                raise VolumeError(f"The zip holds {len(entries)} files, more than {limits.files}; send a smaller one.")
             for number, entry in enumerate(entries, 1):
                 with packed.open(entry) as source, (target / numbered_name(number, entry.filename)).open("wb") as file:
                     while chunk := source.read(_CHUNK_BYTES):  # the sizes that a zip states may be wrong
@@ -129,19 +131,16 @@ def unzip(archive: Path, target: Path, limits: UploadLimits) -> None:
                         _check_size(total, limits)
                         file.write(chunk)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise UploadError(
+        raise VolumeError(
             "The zip is damaged, encrypted or of an unknown kind; pack the scan's folder again."
         ) from error
 
 
-def _is_hidden(name: str) -> bool:
-    """Is a file of a zip hidden, or one that macOS adds?"""
-    parts = PurePosixPath(name.replace("\\", "/")).parts
-    return not parts or parts[-1].startswith(".") or "__MACOSX" in parts
+def check_self_contained(path: Path, name: str) -> None:
+    """Raise VolumeError for an image whose header names another file: it could be any file of this computer.
 
-
-def check_self_contained(path: Path) -> None:
-    """Raise UploadError for an image whose header names another file, which could be any file of this computer."""
+    name: what the user calls the image.
+    """
     with path.open("rb") as file:
         head = file.read(_HEADER_BYTES)
     named = False
@@ -152,7 +151,7 @@ def check_self_contained(path: Path) -> None:
         data = re.search(rb"ElementDataFile\s*=\s*([^\r\n]*)", head, re.IGNORECASE)
         named = data is None or data.group(1).strip() != b"LOCAL"
     if named:
-        raise UploadError("its voxels are in another file; save header and voxels as one file.")
+        raise VolumeError(f"{name}: its voxels are in another file; save header and voxels as one file.")
 
 
 def _read_all(folder: Path, names: list[str], limits: UploadLimits, cancelled: Callable[[], bool]) -> list[Volume]:
@@ -174,33 +173,26 @@ def _read_all(folder: Path, names: list[str], limits: UploadLimits, cancelled: C
                 each.rename(dicom / f"{number:05d}-{each.name}")
     volumes = [_read_image(path, name) for path, name in images if not cancelled()]
     if any(dicom.iterdir()) and not cancelled():
-        volumes += _read_dicom(dicom, names, with_images=bool(images))
+        volumes += _read_dicom(dicom, names)
     if not volumes and not cancelled():
-        raise UploadError(_no_scan(names))
+        raise VolumeError(_no_scan(names))
     return volumes
 
 
 def _read_image(path: Path, name: str) -> Volume:
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
     from AnatomicalEmbedding.scan.image_files import display_name
     from AnatomicalEmbedding.scan.volume import Volume
 
+    check_self_contained(path, name)
     try:
-        check_self_contained(path)
         volume = Volume.read(path)
-    except UploadError as error:
-        raise VolumeError(f"{name}: {error}") from error
     except AnatomicalEmbeddingError as error:
         raise VolumeError(str(error).replace(str(path), name)) from error
     return replace(volume, name=display_name(Path(name)), path="")
 
 
-def _read_dicom(folder: Path, names: list[str], with_images: bool) -> list[Volume]:
-    """Read every CT series of a folder; without one, the error names the fault of the first series.
-
-    with_images: image files were sent in the same upload.
-    """
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
+    """Read every CT series of a folder; without one, the error names the fault of the first series."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume
@@ -209,7 +201,7 @@ def _read_dicom(folder: Path, names: list[str], with_images: bool) -> list[Volum
     try:
         series = list_series(folder)
     except VolumeError as error:
-        raise VolumeError(_no_scan(names, with_images)) from error
+        raise VolumeError(_no_scan(names)) from error
     uids = [each.uid for each in series if each.modality == "CT" and each.slices >= MIN_SLICES] or [series[0].uid]
     try:
         return [replace(Volume.read(folder, uid), name=name, path="") for uid in uids]
@@ -217,7 +209,6 @@ def _read_dicom(folder: Path, names: list[str], with_images: bool) -> list[Volum
         raise VolumeError(str(error).replace(str(folder), name)) from error
 
 
-def _no_scan(names: list[str], with_images: bool = False) -> str:
+def _no_scan(names: list[str]) -> str:
     sent = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    fault = "some of the files are no scan" if with_images else "no scan was found"
-    return f"{sent}: {fault}; send NIfTI, NRRD, MHA or DICOM files, or a zip of them."
+    return f"{sent}: not a scan, or not all of it; send NIfTI, NRRD, MHA or DICOM files, or a zip of them."
