@@ -1,10 +1,15 @@
-"""`anatemb view` before it starts: options that will not do, and what is missing. Needs no trame."""
+"""`anatemb view` before it starts: refused options, missing packages, and its modules. Needs no trame."""
 
 import argparse
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
 
 from AnatomicalEmbedding.cli import main, view
+
+VIEWER = Path(__file__).resolve().parents[2] / "SlicerModules" / "AnatomicalEmbeddingViewer"
 
 
 def test_another_host_needs_a_token_and_says_why(capsys):
@@ -39,3 +44,16 @@ def test_ports():
     for text in ("-1", "65536", "http"):
         with pytest.raises(argparse.ArgumentTypeError):
             view._port(text)
+
+
+def test_the_viewer_has_no_import_circle():
+    """Imports inside of functions and those for type hints count too."""
+    files = {path.relative_to(VIEWER).with_suffix("").parts: path for path in VIEWER.rglob("*.py")}
+    imports = {}
+    for name, path in files.items():
+        found = imports.setdefault(name, set())
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = (*name[: -node.level], *(node.module or "").split(".")) if node.module else name[: -node.level]
+                found |= {each for each in (base, *((*base, alias.name) for alias in node.names)) if each in files}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules

@@ -169,6 +169,22 @@ def test_a_drag_and_a_preset_change_the_window_of_all_scans(page):
     page.wait(f"/W 400 +L 40/.test({text})")
 
 
+def test_the_crosshair_moves_all_views_but_the_one_under_the_mouse(page, pictures):
+    page.press("crosshair")
+    page.page.mouse.move(*page.at("scan0coronal", 0.5, 0.25))
+    page.page.wait_for_timeout(1000)
+    page.watch_pictures()
+    for down in (0.35, 0.5, 0.65):  # a hand's breadth each: the matched slice is another one every time
+        before = page.page.evaluate(SLICE.format(1))
+        page.page.mouse.move(*page.at("scan0coronal", 0.5, down))
+        page.wait(f"{SLICE.format(1)} !== {before}")
+    page.wait("window.pictures.scan1axial > 0 && window.pictures.scan0axial > 0")
+    assert page.page.evaluate("window.pictures.scan0coronal") == 0
+    page.page.screenshot(path=pictures / "crosshair.png")
+    page.press("crosshair")
+    page.wait("!document.querySelector('[data-test=crosshair]').classList.contains('on')")
+
+
 def test_a_view_states_its_slice_and_the_hu_under_the_mouse(page, scan_files, tmp_path):
     from test_viewer_points import exported
 
@@ -186,19 +202,3 @@ def test_a_view_states_its_slice_and_the_hu_under_the_mouse(page, scan_files, tm
     assert abs(number - (k + 1)) <= 1
     near = volume.voxels[k, j - 1 : j + 2, i - 1 : i + 2]
     assert near.min() <= int(re.search(r"(-?\d+) HU", text).group(1)) <= near.max()
-
-
-def test_the_crosshair_moves_all_views_but_the_one_under_the_mouse(page, pictures):
-    page.press("crosshair")
-    page.page.mouse.move(*page.at("scan0coronal", 0.5, 0.25))
-    page.page.wait_for_timeout(1000)
-    page.watch_pictures()
-    for down in (0.35, 0.5, 0.65):  # a hand's breadth each: the matched slice is another one every time
-        before = page.page.evaluate(SLICE.format(1))
-        page.page.mouse.move(*page.at("scan0coronal", 0.5, down))
-        page.wait(f"{SLICE.format(1)} !== {before}")
-    page.wait("window.pictures.scan1axial > 0 && window.pictures.scan0axial > 0")
-    assert page.page.evaluate("window.pictures.scan0coronal") == 0
-    page.page.screenshot(path=pictures / "crosshair.png")
-    page.press("crosshair")
-    page.wait("!document.querySelector('[data-test=crosshair]').classList.contains('on')")

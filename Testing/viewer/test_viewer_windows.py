@@ -25,13 +25,18 @@ SHOWN = (
 )
 
 
+def wait_sharp(window: Page) -> None:
+    for view in (VIEW, "scan1sagittal"):
+        window.wait(PICTURE.format(view, "Math.abs(img.naturalWidth - box.width * devicePixelRatio) < 2"))
+        window.wait(PICTURE.format(view, "Math.abs(img.naturalHeight - box.height * devicePixelRatio) < 2"))
+
+
 def use(window: Page, other: Page) -> None:
     """Move the mouse in a window, until its pictures are sharp there; in the other they are whole."""
     window.page.mouse.move(*window.at(VIEW, 0.4, 0.5))
     window.page.mouse.move(*window.at(VIEW, 0.5, 0.5))
+    wait_sharp(window)
     for view in (VIEW, "scan1sagittal"):
-        window.wait(PICTURE.format(view, "Math.abs(img.naturalWidth - box.width * devicePixelRatio) < 2"))
-        window.wait(PICTURE.format(view, "Math.abs(img.naturalHeight - box.height * devicePixelRatio) < 2"))
         other.wait(PICTURE.format(view, "getComputedStyle(img).objectFit === 'contain'"))
         other.wait(PICTURE.format(view, "Math.abs(img.offsetHeight - box.height) < 2"))
 
@@ -40,6 +45,7 @@ def test_two_windows_share_points_and_a_press_is_placed_where_it_is_seen(browser
     """Windows of another shape and density: pictures are sharp in the window in use, and whole in the other."""
     other = Page(browser, running, size=(900, 800), density=1.5)
     other.wait_ready(2)
+    wait_sharp(other)  # it was sized last
     use(page, other)
     page.add_point(VIEW, 0.5, 0.35)
     other.wait("document.querySelectorAll('[data-point] .answer:not(.pending)').length === 1")
