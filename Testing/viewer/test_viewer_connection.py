@@ -13,7 +13,6 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 
 from browsing import ROOT, TOKEN, Page, Running
 
-PATHS_OF_MODULES = os.pathsep.join([str(ROOT), str(ROOT / "SlicerModules")])
 SOCKET = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
           "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}  # fmt: skip
 PATHS = ["/", "/index.html", "/ws", "/alive", "/export/scene.mrb", "/viewer/viewer.js", "/vue.global.js"]
@@ -116,10 +115,12 @@ def test_the_demo_reports_a_bad_scan_is_cancelled_and_ends_without_a_trace(brows
 
 
 def test_an_address_that_cannot_be_used_is_a_sentence(tmp_path):
+    command = [sys.executable, "-m", "AnatomicalEmbedding", "view", "--no-browser", "--token", TOKEN]
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "SlicerModules")])
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": paths}
     ended = subprocess.run(
-        [sys.executable, "-m", "AnatomicalEmbedding", "view", "--no-browser", "--token", TOKEN, "--host", "192.0.2.1"],
-        cwd=ROOT, env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": PATHS_OF_MODULES}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [*command, "--host", "192.0.2.1"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
     assert "192.0.2.1" in ended.stderr

@@ -106,26 +106,3 @@ def test_a_scan_with_points_of_its_own_is_removed_after_a_question(page, short_s
     page.page.once("dialog", lambda dialog: dialog.accept())
     page.remove("kept")
     assert page.points() == []
-
-
-@pytest.mark.long
-def test_clicks_and_uploads_leave_memory_bounded(page, scan_files, tmp_path):
-    """A short form of Testing/benchmarks/viewer_soak.py."""
-    copy = tmp_path / "again.nii.gz"
-    copy.write_bytes(scan_files[1].read_bytes())
-
-    def turn(clicks: int) -> None:
-        page.send(copy)
-        page.wait_ready(3)
-        for n in range(clicks):
-            page.add_point("scan0axial", 0.4 + 0.02 * (n % 10), 0.45)
-            page.page.click("[data-point] tr.point button")
-            page.wait("document.querySelectorAll('[data-point]').length === 0")
-        page.remove("again")
-
-    for _ in range(2):
-        turn(8)
-    before = page.running.memory_mb()
-    for _ in range(6):
-        turn(8)
-    assert page.running.memory_mb() < before * 1.08 + 10

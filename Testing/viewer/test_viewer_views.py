@@ -92,15 +92,6 @@ def test_letters_are_those_of_the_picture(page, pictures, tmp_path, directions):
     page.remove("cube")
 
 
-def test_an_oblique_slice_has_the_nearest_directions():
-    from AnatomicalEmbeddingViewer.logic.views import edge_letters
-
-    turned, matrix = np.radians(30), np.eye(4)
-    matrix[:3, 0] = [-np.cos(turned), 0.0, np.sin(turned)]
-    matrix[:3, 1] = [0.0, -1.0, 0.0]
-    assert edge_letters(matrix) == {"left": "R", "right": "L", "top": "P", "bottom": "A"}
-
-
 def test_drags_move_and_zoom_the_picture_and_fit_undoes_both(page):
     view = "scan0axial"
     enlarge(page, view)
