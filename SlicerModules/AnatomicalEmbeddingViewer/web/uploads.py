@@ -120,7 +120,7 @@ def unzip(archive: Path, target: Path, limits: UploadLimits) -> None:
     total = 0
     try:
         with _disk_full_reported(), zipfile.ZipFile(archive) as packed:
-            entries = [entry for entry in packed.infolist() if not entry.is_dir()]
+            entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
             entries = [entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")]
             if len(entries) > limits.files:
                 raise VolumeError(f"The zip holds {len(entries)} files, more than {limits.files}; send a smaller one.")
