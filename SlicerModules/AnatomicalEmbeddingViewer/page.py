@@ -39,7 +39,15 @@ _TEMPLATES = Path(__file__).parent / "ui"
 _PART = re.compile(r"<!-- part: (\w+) -->")
 _DRAWING_S = 0.25  # between two updates of the page while pictures are drawn
 # Values of the page's own fields, which the server does not read; each browser window has its own
-_FIELDS = {"tab": "points", "sought": "", "wanted": [], "recall": "0.95", "margin": 0, "sayings": "", "report_text": ""}
+_FIELDS = {
+    "tab": "points",
+    "search": "",
+    "chosen": [],
+    "recall": "0.95",
+    "margin": 0,
+    "words_text": "",
+    "report_text": "",
+}
 
 
 class Viewer:
@@ -98,7 +106,7 @@ class Viewer:
         return self._guard.url(self.server.port)
 
     async def start(self) -> None:
-        """Serve the page until `stop`."""
+        """Serve the page until the server is stopped."""
         await self.server.start(
             exec_mode="coroutine",
             host=self._options.host,
