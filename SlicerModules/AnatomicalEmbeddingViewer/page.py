@@ -39,15 +39,7 @@ _TEMPLATES = Path(__file__).parent / "ui"
 _PART = re.compile(r"<!-- part: (\w+) -->")
 _DRAWING_S = 0.25  # between two updates of the page while pictures are drawn
 # Values of the page's own fields, which the server does not read; each browser window has its own
-_FIELDS = {
-    "tab": "points",
-    "search": "",
-    "chosen": [],
-    "recall": "0.95",
-    "margin": 0,
-    "words_text": "",
-    "report_text": "",
-}
+_FIELDS = {"tab": "points", "search": "", "chosen": [], "recall": "0.95", "margin": 0, "typed": "", "report_text": ""}
 
 
 class Viewer:
