@@ -81,23 +81,6 @@ def test_it_opens_with_every_scan_and_names_the_odd_ones(gallery):
     gallery.page.select_option("#level", label="any part of the body")
 
 
-def test_more_scans_than_fit_are_scrolled_and_drawn_when_they_come_into_view(browser, gallery):
-    from browsing import Page
-
-    page = Page(browser, gallery.running, (420, 330))
-    page.wait("document.querySelectorAll('figure').length === 5")
-    sizes = page.page.eval_on_selector_all(
-        "figure",
-        "all => all.map((each) => { const box = each.getBoundingClientRect(); return [box.width, box.height]; })",
-    )
-    assert all(height > width for width, height in sizes)  # the whole picture, and its caption
-    page.page.locator("figure").last.scroll_into_view_if_needed()
-    assert page.page.evaluate("document.getElementById('cards').scrollTop > 0")
-    page.wait("[...document.images].at(-1).complete && [...document.images].at(-1).naturalWidth > 100")
-    page.close()
-    assert page.faults == []
-
-
 def test_a_place_by_words(gallery, pictures):
     _find(gallery, "left kidney", 4)
     assert "head" not in _names(gallery)
