@@ -9,7 +9,6 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -46,30 +45,6 @@ def read_record(path: str | Path) -> FollowUp:
         return from_json(document)
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
-
-
-def reviewed_only_in(old: FollowUp, new: FollowUp) -> list[str]:
-    """Labels of lesions whose reviewed findings in `old` are not in `new`: what replacing it would lose."""
-    return [each.label for each in old.lesions if not any(_is_in(each, other) for other in new.lesions)]
-
-
-def tracked_as_in(old: FollowUp, new: FollowUp) -> FollowUp:
-    """`new` with the Tracking UIDs of the same lesions of `old`."""
-    known, lesions = list(old.lesions), []
-    for lesion in new.lesions:
-        same = next((each for each in known if _is_in(each, lesion)), None)
-        if same is not None:
-            known.remove(same)
-            lesion = replace(lesion, tracking_uid=same.tracking_uid)
-        lesions.append(lesion)
-    return replace(new, lesions=tuple(lesions))
-
-
-def _is_in(lesion: Lesion, other: Lesion) -> bool:
-    """Does `other` hold the description and all reviewed findings of a lesion?"""
-    words = [(each.name, each.site, each.target, each.nodal, each.split_from) for each in (lesion, other)]
-    reviewed = {key: found for key, found in lesion.findings.items() if found.reviewed}
-    return words[0] == words[1] and all(other.findings.get(key) == reviewed[key] for key in reviewed)
 
 
 def to_json(record: FollowUp) -> dict[str, Any]:

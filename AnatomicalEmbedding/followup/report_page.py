@@ -1,4 +1,4 @@
-"""The page of a follow-up: each lesion in each study as a picture, sizes, response, and the trend. One HTML file."""
+"""The page of a follow-up: each lesion in each study as a picture, with sizes, sums and response. One HTML file."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,6 @@ from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, Axis, Lesion, Point, Study
 from .record import FollowUp
 from .response import Response, responses
 from .table import Row, rows
-from .trend_chart import trend_svg
 
 _LEAST_MM = 90.0  # that a picture shows
 _AROUND = 2.2  # times the longest axis
@@ -92,7 +91,6 @@ def write_page(
         studies=[_Head(study, response) for study, response in zip(record.studies, responses(record), strict=True)],
         strips=strips,
         unreviewed=len(record.unreviewed()),
-        trend=trend_svg(record),
         versions=package_versions(),
     )
 
