@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
 from ..scan.dicom import group_series, is_dicom_file
 from . import sr_codes as codes
-from .lesions import MERGED, PROPOSED, Axis, Finding, Lesion, Point, Study
+from .lesions import MERGED, Axis, Finding, Lesion, Point, Study
 from .record import FollowUp
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _PRODUCT = "AnatomicalEmbedding"
 _DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # of this program, wherever it runs
 _SERIES_NUMBER = 990
-_OUTSIDE_LIMIT_MM = 5.0  # a lesion may lie this far beyond the outermost slices and pixels
 _GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing")
 # Attributes that may be empty but must exist for a report to copy them (type 2)
 _MAY_BE_EMPTY = (
@@ -50,33 +48,11 @@ class _SourceSeries:
     def frame_of_reference(self) -> str:
         return str(self.slices[0].FrameOfReferenceUID)
 
-    @cached_property
-    def _origins(self) -> np.ndarray:
-        return np.array([each.ImagePositionPatient for each in self.slices], dtype=np.float64)
-
-    @cached_property
-    def _axes(self) -> np.ndarray:
-        """(3, 3) rows: along a row of pixels, along a column, and across slices; LPS."""
-        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
-        return np.stack([row, column, np.cross(row, column)])
-
     def nearest(self, point_ras: Point) -> Dataset:
         """The slice nearest to a place."""
-        return self.slices[self._nearest(point_ras)]
-
-    def outside_mm(self, point_ras: Point) -> float:
-        """Distance in mm of a place from the images; 0 inside."""
-        number = self._nearest(point_ras)
-        header = self.slices[number]
-        offset = self._axes @ (_lps(point_ras) - self._origins[number])
-        heights = np.sort(self._origins @ self._axes[2])
-        step = float(np.max(np.diff(heights))) if len(heights) > 1 else 0.0
-        spacing = np.array(header.PixelSpacing, dtype=np.float64)[::-1]
-        size = np.array([header.Columns, header.Rows]) * spacing
-        return float(max(0.0, *-offset[:2], *(offset[:2] - size), abs(offset[2]) - step))
-
-    def _nearest(self, point_ras: Point) -> int:
-        return int(np.argmin(np.abs((self._origins - _lps(point_ras)) @ self._axes[2])))
+        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
+        origins = np.array([each.ImagePositionPatient for each in self.slices], dtype=np.float64)
+        return self.slices[int(np.argmin(np.abs((origins - _lps(point_ras)) @ np.cross(row, column))))]
 
 
 def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> _SourceSeries:
@@ -128,24 +104,21 @@ def write_sr(
     study_key: str,
     source_files: str | Path | Iterable[str | Path],
     path: str | Path,
-    include_unconfirmed: bool = False,
-    observer: str = "",
 ) -> tuple[str, ...]:
     """Write the findings of one study as a structured report.
 
-    The report is marked as unverified, and as partial unless every lesion is reviewed.
+    A place that no person reviewed is left out. The report is marked as unverified, and as partial unless every lesion
+    is reviewed.
 
     Args:
         source_files: the DICOM slices that the lesions were marked in, or a folder that holds them.
-        include_unconfirmed: also report unreviewed places, without sizes, flagged UNCONFIRMED.
-        observer: the reader, "Family^Given".
 
     Returns:
         Sentences on findings that the report leaves out.
 
     Raises:
-        AnatomicalEmbeddingError: highdicom is not installed, the files are not the slices of this study, a lesion lies
-            outside of them, no lesion can be reported, or the file cannot be written.
+        AnatomicalEmbeddingError: highdicom is not installed, the files are not the slices of this study, no lesion can
+            be reported, or the file cannot be written.
     """
     require("highdicom.sr", "highdicom", "DICOM structured reports need", "followup")
     hd = sys.modules["highdicom"]
@@ -157,7 +130,7 @@ def write_sr(
         found = lesion.findings.get(study_key)
         if found is None:
             left_out.append(f"{lesion.id}: it is not assessed in {study.label}, so the report leaves it out.")
-        elif not found.reviewed and not include_unconfirmed:
+        elif not found.reviewed:
             left_out.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
         else:
             group = _LesionGroup(hd, record, lesion, found, source, study)
@@ -172,7 +145,7 @@ def write_sr(
     is_complete = all(found is not None and found.reviewed for found in findings)
     evidence = [source.slices[0], *(each for each in images.values() if each is not source.slices[0])]
     try:
-        document = _document(hd, groups, evidence, is_complete, observer)
+        document = _document(hd, groups, evidence, is_complete)
         with atomic_path(path) as temporary:
             document.save_as(temporary)
     except OSError as error:
@@ -196,20 +169,21 @@ class _LesionGroup:
         self.left_out: list[str] = []
 
     def content(self) -> highdicom.sr.MeasurementsAndQualitativeEvaluations:
-        """Raises AnatomicalEmbeddingError for a lesion outside the images."""
         sr, lesion, found = self.hd.sr, self.lesion, self.found
         evaluations = [
             sr.QualitativeEvaluation(self._code(codes.STATE), self._code(codes.STATE_CODES[found.state])),
             sr.QualitativeEvaluation(self._code(codes.ROLE), self._code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
         ]
+        source_images = None
+        if found.point_ras is not None:
+            source_images = [sr.SourceImageForMeasurementGroup(*self._image(found.point_ras))]
         group = sr.MeasurementsAndQualitativeEvaluations(
-            tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=self._label()),
+            tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=lesion.label),
             finding_type=self._code(codes.LESION),
             finding_sites=self._site(),
-            algorithm_id=sr.AlgorithmIdentification(_PRODUCT, _version()) if found.state == PROPOSED else None,
             measurements=self._measurements(),
             qualitative_evaluations=evaluations,
-            source_images=self._source_images(),
+            source_images=source_images,
         )
         items = group[0].ContentSequence
         contains = sr.RelationshipTypeValues.CONTAINS
@@ -225,22 +199,6 @@ class _LesionGroup:
                 uid = self.record.lesion(other).tracking_uid
                 items.append(sr.UIDRefContentItem(self._code(name), uid, relationship_type=contains))
         return group
-
-    def _label(self) -> str:
-        """The label of the lesion, with a flag for readers without our codes."""
-        return f"{self.lesion.label}{codes.UNCONFIRMED}" if self.found.state == PROPOSED else self.lesion.label
-
-    def _source_images(self) -> list[highdicom.sr.SourceImageForMeasurementGroup] | None:
-        place = self.found.point_ras
-        if place is None:
-            return None
-        outside = self.source.outside_mm(place)
-        if outside > _OUTSIDE_LIMIT_MM:
-            raise AnatomicalEmbeddingError(
-                f"{self.lesion.id}: lies {outside:.0f} mm outside the DICOM images given for {self.study.label};"
-                " give the series that it was marked in."
-            )
-        return [self.hd.sr.SourceImageForMeasurementGroup(*self._image(place))]
 
     def _measurements(self) -> list[highdicom.sr.Measurement]:
         size = self.found.size
@@ -286,21 +244,15 @@ class _LesionGroup:
 
 
 def _document(
-    hd: highdicom, groups: list, evidence: list[Dataset], is_complete: bool, observer: str
+    hd: highdicom, groups: list, evidence: list[Dataset], is_complete: bool
 ) -> highdicom.sr.Comprehensive3DSR:
     sr = hd.sr
     device = sr.ObserverContext(
         sr.CodedConcept("121007", "DCM", "Device"),
         sr.DeviceObserverIdentifyingAttributes(_DEVICE_UID, _PRODUCT, _PRODUCT, _PRODUCT),
     )
-    person = None
-    if observer:
-        name = observer if "^" in observer else f"{observer}^"
-        person = sr.ObserverContext(
-            sr.CodedConcept("121006", "DCM", "Person"), sr.PersonObserverIdentifyingAttributes(name)
-        )
     report = sr.MeasurementReport(
-        observation_context=sr.ObservationContext(person, device),
+        observation_context=sr.ObservationContext(observer_device_context=device),
         procedure_reported=sr.CodedConcept("25045-6", "LN", "CT unspecified body region"),
         imaging_measurements=groups,
         title=sr.CodedConcept("126000", "DCM", "Imaging Measurement Report"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
-from .lesions import MERGED, WITH_PLACE, Finding, Lesion
+from .lesions import WITH_PLACE, Finding, Lesion
 from .record import FollowUp
 from .sr_codes import organ_of
 from .study_inputs import in_order, same_studies
@@ -31,27 +31,21 @@ def add_record(here: FollowUp, other: FollowUp) -> Added:
     Everything that a person entered in `here` stays. Ids and keys are the ones of `here` where it has the lesion or the
     study. A merger with a lesion that is not there by the findings of `here` is left out.
     """
-    keys = same_studies(here.studies, other.studies)
-    known = {lesion.id: lesion for lesion in here.lesions}
-    moved = [_renamed(lesion, keys, _ids(here, other)) for lesion in other.lesions]
-    lesions = known | {each.id: _filled(known.get(each.id), each) for each in moved}
-    record = replace(_with_studies(here, other, keys), lesions=tuple(lesions.values()))
+    keys, ids = same_studies(here.studies, other.studies), _ids(here, other)
+    record = _with_studies(here, other, keys)
     labels = {study.key: study.label for study in record.studies}
-    differing: dict[str, None] = {}
-    for each in moved:
-        if each.id in known and _differs_in_kind(known[each.id], each):
-            differing[f"kind of {each.id}"] = None
-        for key, found in each.findings.items():
-            mine = known[each.id].findings.get(key) if each.id in known else None
-            is_added = mine is None or not mine.reviewed
-            refused = is_added and found.state == MERGED and _is_void(record, here, each.id, key)
-            if refused:
-                record = record.forget(each.id, key)
-                if mine is not None:
-                    record = _with_finding(record, each.id, key, mine)
-            if refused or (not is_added and found.reviewed and not _agree(mine, found)):
-                differing[f"{each.id} in {labels.get(key, key)}"] = None
-    return Added(record, tuple(differing))
+    known = {lesion.id: lesion for lesion in here.lesions}
+    lesions, differing = dict(known), []
+    for lesion in (_renamed(each, keys, ids) for each in other.lesions):
+        mine = known.get(lesion.id, Lesion(lesion.id))
+        refused = [key for key, f in lesion.findings.items() if _is_refused(mine.findings.get(key), f, key, known)]
+        differing += [f"{lesion.id} in {labels.get(key, key)}" for key in refused]
+        if lesion.id in known and _differs_in_kind(mine, lesion):
+            differing.append(f"kind of {lesion.id}")
+        added = {key: found for key, found in lesion.findings.items() if key not in refused}
+        lesion = replace(lesion, findings=added)
+        lesions[lesion.id] = _filled(mine, lesion) if lesion.id in known else lesion
+    return Added(replace(record, lesions=tuple(lesions.values())), tuple(differing))
 
 
 def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> FollowUp:
@@ -85,45 +79,28 @@ def _renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) ->
     return replace(lesion, id=ids[lesion.id], split_from=split_from, findings=findings)
 
 
-def _filled(mine: Lesion | None, other: Lesion) -> Lesion:
+def _filled(mine: Lesion, other: Lesion) -> Lesion:
     """The lesion with the findings, sizes and words that it lacks."""
-    if mine is None:
-        return other
     findings = dict(mine.findings)
     for key, found in other.findings.items():
         known = findings.get(key)
         if known is None or (found.reviewed and not known.reviewed):
             findings[key] = found
-        elif found.size.confirmed and not known.size.confirmed and found.visible and _agree(known, found):
+        elif found.reviewed and found.size.confirmed and not known.size.confirmed:
             findings[key] = replace(known, size=found.size)
     words = {name: getattr(mine, name) or getattr(other, name) for name in ("name", "site", "split_from")}
     return replace(mine, findings=findings, **words)
 
 
-def _is_void(record: FollowUp, here: FollowUp, lesion: str, study: str) -> bool:
-    """Whether a lesion has merged with itself, or with a lesion that `here` states is not there: it would count 0 mm."""
-    ids = {each.id for each in record.lesions}
-    seen = [lesion]
-    while (found := _finding(record, seen[-1], study)) is not None and found.state == MERGED:
-        if found.into in seen:
-            return True
-        if found.into not in ids:
-            return False
-        seen.append(found.into)
-    stated = _finding(here, seen[-1], study)
+def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
+    """Whether a finding contradicts a finding that a person entered here.
+
+    A merger with a lesion that is not there by the findings of `known` is refused too: it would count 0 mm.
+    """
+    if mine is not None and mine.reviewed:
+        return found.reviewed and not _agree(mine, found)
+    stated = known[found.into].findings.get(study) if found.into in known else None
     return stated is not None and stated.reviewed and stated.state not in WITH_PLACE
-
-
-def _finding(record: FollowUp, lesion: str, study: str) -> Finding | None:
-    return next((each.findings.get(study) for each in record.lesions if each.id == lesion), None)
-
-
-def _with_finding(record: FollowUp, lesion: str, study: str, finding: Finding) -> FollowUp:
-    lesions = (
-        replace(each, findings={**each.findings, study: finding}) if each.id == lesion else each
-        for each in record.lesions
-    )
-    return replace(record, lesions=tuple(lesions))
 
 
 def _agree(one: Finding, other: Finding) -> bool:

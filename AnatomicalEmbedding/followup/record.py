@@ -29,7 +29,7 @@ from .lesions import (
     Measurement,
     Point,
     Study,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ class FollowUp:
         if one is other:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be united with itself; choose another lesion.")
         both = (lesion_id, other_id)
+        labels = {study.key: study.label for study in self.studies}
         findings = {key: found for key, found in one.findings.items() if found.into not in both}
         for key, found in other.findings.items():
             if found.into in both:
@@ -138,7 +139,7 @@ class FollowUp:
             known = findings.get(key)
             if known is not None and known.reviewed and found.reviewed:
                 raise AnatomicalEmbeddingError(
-                    f"{lesion_id}, {other_id}: were both reviewed in {self._label(key)}; clear one of them there."
+                    f"{lesion_id}, {other_id}: were both reviewed in {labels.get(key, key)}; clear one of them there."
                 )
             if known is None or not known.reviewed:
                 findings[key] = found
@@ -264,9 +265,6 @@ class FollowUp:
         return self.measure(lesion_id, study, size.long_axis, size.short_axis)
 
     # ----------------------------------------------------------------------------------------------------------------
-
-    def _label(self, key: str) -> str:
-        return next((study.label for study in self.studies if study.key == key), key)
 
     def _known(self, lesion_id: str, study: str) -> Finding:
         found = self.finding(lesion_id, study)

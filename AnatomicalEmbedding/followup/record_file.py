@@ -31,18 +31,16 @@ def write_record(path: str | Path, record: FollowUp) -> None:
 def read_record(path: str | Path) -> FollowUp:
     """Read a file written by `write_record`.
 
-    Raises AnatomicalEmbeddingError naming the file when it is missing, damaged, no record, or of a newer version.
+    Raises AnatomicalEmbeddingError, naming the file, when it is missing, damaged, no record, or of a newer version.
     """
     try:
-        document = parse_json(Path(path).read_text(encoding="utf-8-sig"))
+        return from_json(parse_json(Path(path).read_text(encoding="utf-8-sig")))
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise AnatomicalEmbeddingError(f"{path}: cannot be read as text; give a {SUFFIX} file.") from error
     except ValueError as error:
         raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or a copy of it.") from error
-    try:
-        return from_json(document)
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
 
@@ -66,7 +64,7 @@ def to_json(record: FollowUp) -> dict[str, Any]:
 def from_json(document: Any) -> FollowUp:
     """The record that `to_json` wrote. Unknown entries are ignored.
 
-    Raises AnatomicalEmbeddingError for anything else, naming the lesion and study that cannot be understood.
+    Raises AnatomicalEmbeddingError for anything else, naming the lesion and the study that cannot be understood.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise AnatomicalEmbeddingError(f"is not a follow-up of this program; give a {SUFFIX} file.")
@@ -84,11 +82,11 @@ def from_json(document: Any) -> FollowUp:
     return FollowUp(lesions=tuple(lesions)).with_studies(studies)
 
 
-def _understood(what: str, read: Callable[..., Any], value: Any) -> Any:
+def _understood(name: str, read: Callable[..., Any], value: Any) -> Any:
     try:
         return read(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{what} cannot be understood ({error}); correct it, or use a copy.") from error
+        raise AnatomicalEmbeddingError(f"{name} cannot be understood ({error}); correct it, or use a copy.") from error
 
 
 def _list(document: Mapping[str, Any], key: str) -> list:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from followed_scans import EMPTY, MIDDLE, STEPS, STUDIES, moved_map, turn, turned_map
+from followed_scans import EMPTY, MIDDLE, STEPS, STUDIES, moved_map
 from small_models import analytic_map
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
-from AnatomicalEmbedding.followup.proposing import find_places, local_turns
+from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 
 MAPS = {key: moved_map(key) for key in STEPS}
@@ -115,32 +115,6 @@ def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
     np.testing.assert_allclose(size.long_axis, np.array([one, other]) + STEPS["b"], atol=0.05)
     assert (size.confirmed, size.short_axis, size.volume_ml) == (False, None, None)
     assert propose_places(_marked(), "b", MAPS).finding("L1", "b").size == Measurement()
-
-
-@pytest.mark.parametrize(("degrees", "turns"), [(25.0, True), (-14.0, True), (3.0, False)])
-def test_axes_turn_with_the_patient_where_the_turn_is_plain(degrees: float, turns: bool) -> None:
-    along = np.array([8.0, 2.0, 1.0])
-    record = _marked().measure("L1", "a", (PLACES[0] - along, PLACES[0] + along), None)
-    found = propose_places(record, "b", {"a": MAPS["a"], "b": turned_map(degrees)}).finding("L1", "b")
-    one, other = np.array(found.size.long_axis)
-    expected = turn(degrees) @ along if turns else along
-    np.testing.assert_allclose((other - one) / 2, expected, atol=0.1)
-    np.testing.assert_allclose((one + other) / 2, found.point_ras, atol=1e-6)
-    assert found.size.long_mm == pytest.approx(2 * np.linalg.norm(along))
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        lambda points: points * [-1, 1, 1],  # a mirror image
-        lambda points: points * [2.2, 1, 1],  # half as wide
-        lambda points: points @ turn(120).T,
-        lambda points: points * 0,
-    ],
-)
-def test_maps_that_describe_no_patient_turn_nothing(odd) -> None:
-    target = analytic_map(odd)
-    np.testing.assert_array_equal(local_turns(MAPS["a"], PLACES, target, PLACES), np.repeat(np.eye(3)[None], 3, axis=0))
 
 
 def test_errors_name_the_study() -> None:
