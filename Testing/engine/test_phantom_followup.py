@@ -123,19 +123,3 @@ def test_a_ball_has_its_volume_its_place_and_its_number(spacing: tuple[float, fl
     soft = ((share > 0.1) & (share < 0.9)).sum() * np.prod(spacing)
     assert soft > 0.5 * 4 * np.pi * RADIUS**2  # the edge is at least half a millimetre soft
 
-
-def test_a_lesion_beside_the_scan_leaves_it_as_it_is() -> None:
-    grid = _grid((2.0, 2.0, 2.0))
-    voxels = np.zeros(grid.shape, np.float32)
-    draw_lesion(voxels, grid, "lymph node", "native", [(np.array([200.0, 0, 0]), 10.0)], _ball())
-    assert not voxels.any()
-
-
-def test_random_shapes_are_no_longer_than_their_radius() -> None:
-    rng = np.random.default_rng(3)
-    direction = rng.normal(size=(4000, 3))
-    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    for _ in range(20):
-        shape = Shape.random(rng)
-        assert (shape.outside_mm(direction * RADIUS * 1.13, RADIUS) > 0).all()
-        assert (shape.outside_mm(direction * RADIUS * 0.55, RADIUS) < 0).all()

@@ -45,16 +45,6 @@ def test_places_forward_and_backward_in_time(source: str, target: str) -> None:
         _assert_at(record, f"L{number}", target, place - STEPS[source] + STEPS[target])
 
 
-def test_several_studies_at_once_are_the_same_as_one_after_the_other() -> None:
-    at_once = find_places(_marked(), ["b", "c"], MAPS).put_into(_marked())
-    record = _marked()
-    for key in ("b", "c"):
-        record = propose_places(record, key, MAPS)
-    for name in ("L1", "L2", "L3"):
-        for key in ("b", "c"):
-            _assert_at(at_once, name, key, np.array(record.finding(name, key).point_ras))
-
-
 def test_a_lesion_comes_from_the_study_nearest_in_time_in_which_it_was_seen() -> None:
     seen_elsewhere = PLACES[0] + STEPS["c"] + [12.0, 0, 0]  # a person put it 12 mm from where the first study says
     record = EMPTY.mark("a", PLACES[0]).mark("c", seen_elsewhere, "L1")
@@ -65,16 +55,6 @@ def test_a_lesion_comes_from_the_study_nearest_in_time_in_which_it_was_seen() ->
     assert propose_places(undated, "b", MAPS).finding("L1", "b").guess.source == "a"  # neighbours both: the earlier
     without = {key: MAPS[key] for key in "ab"}
     assert propose_places(record, "b", without).finding("L1", "b").guess.source == "a"
-
-
-def test_nobody_s_proposals_are_no_source_and_are_renewed() -> None:
-    record = propose_places(_marked(), "c", MAPS)
-    record = propose_places(record, "b", MAPS)
-    assert record.finding("L1", "b").guess.source == "a"
-    record = record.move("L1", "c", PLACES[0] + STEPS["c"] + [5.0, 0, 0])
-    record = propose_places(record, "b", MAPS)
-    assert record.finding("L1", "b").guess.source == "c"
-    _assert_at(record, "L1", "b", PLACES[0] + STEPS["b"] + [5.0, 0, 0])
 
 
 def test_what_a_person_entered_is_not_asked_again() -> None:
@@ -99,13 +79,6 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
         == "L2: its place in 2024-01-01 is outside the patient; correct it there, and try again."
     )
     assert found.put_into(record).finding("L2", "b") is None
-
-
-def test_a_lesion_that_nobody_has_seen_elsewhere_has_a_reason() -> None:
-    record = EMPTY.mark("c", MIDDLE).not_visible("L1", "a")
-    found = find_places(record, ["b"], {key: MAPS[key] for key in "ab"})
-    assert found.proposals == {"b": {}}
-    assert "was not seen in another" in found.reasons["b"]["L1"]
 
 
 def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:

@@ -23,12 +23,6 @@ def test_a_lesion_that_comes(empty: FollowUp) -> None:
     assert _words(record.mark("a", (0, 0, 0), "L1"), "L1")[0] == BASELINE
 
 
-def test_a_lesion_found_by_asking_back_is_new_where_it_is_first_seen(empty: FollowUp) -> None:
-    record = empty.mark("c", (0, 0, 0)).not_visible("L1", "a")
-    record = record.propose("b", {"L1": Proposal((1, 0, 0), Guess("matched", "c"))}).confirm("L1", "b")
-    assert _words(record, "L1")[:2] == [NOT_VISIBLE, NEW]
-
-
 def test_parts_and_unions(empty: FollowUp) -> None:
     record = empty.mark("a", (0, 0, 0)).mark("b", (9, 0, 0)).describe("L2", split_from="L1")
     assert _words(record, "L2") == ["", SPLIT, ""]
