@@ -46,21 +46,6 @@ def test_a_lesion_marked_anywhere_is_proposed_everywhere_else(reading):
     assert reading.logic.record.lesions == (), "proposals are no step of their own"
 
 
-def test_proposals_come_when_the_scans_are_prepared(scene, map_folder):
-    made = FollowUpBench(scene, make_store(scene, map_folder))
-    try:
-        for number, day in enumerate(DAYS[:2]):
-            made.study(day, volume=add_patient(number, f"CT {day}"))
-        prior, current = made.open()
-        made.logic.mark(prior, place(0))
-        assert made.store.busy, "marking prepares the scans"
-        assert made.finding(current) is None
-        finish(made.store)
-        assert made.finding(current).state == PROPOSED
-    finally:
-        made.close()
-
-
 def test_moving_the_source_moves_only_what_nobody_has_looked_at(reading):
     first, second, third = reading.keys
     reading.logic.mark(first, place(0))
@@ -101,15 +86,6 @@ def test_a_proposal_falls_with_its_ground(reading):
     assert reading.finding(second).state == PROPOSED
 
 
-def test_a_place_outside_the_patient_is_reported_and_proposes_nothing(reading):
-    first, second, _third = reading.keys
-    reading.logic.mark(first, place(0))
-    corner = patient(0).volume.ijk_to_ras[:3, 3]
-    reading.logic.mark(first, tuple(float(x) for x in corner), "L1")
-    assert reading.finding(second) is None
-    assert "is outside the patient" in reading.reported[-1]
-
-
 @pytest.fixture
 def views(reading, scene):
     """A slice view of each study, by its key; gone afterwards, for views outlive the closing of a scene."""
@@ -127,15 +103,6 @@ def views(reading, scene):
     for name in ("vtkMRMLSliceCompositeNode", "vtkMRMLSliceNode"):
         for node in slicer.util.getNodesByClass(name):
             scene.RemoveNode(node)
-
-
-def test_all_views_jump_to_a_lesion(reading, views):
-    reading.logic.mark(reading.keys[0], place(0))
-    reading.logic.jumpTo("L1")
-    for study, view in views.items():
-        matrix = view.GetSliceToRAS()
-        centre = [matrix.GetElement(n, 3) for n in range(3)]
-        assert np.allclose(centre, reading.finding(study).point_ras, atol=1e-3)
 
 
 def test_each_study_shows_its_own_points_alone(reading, views):
