@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from followed_scans import EMPTY, MIDDLE, STEPS, STUDIES, moved_map
-from small_models import analytic_map
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
@@ -88,12 +86,3 @@ def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
     np.testing.assert_allclose(size.long_axis, np.array([one, other]) + STEPS["b"], atol=0.05)
     assert (size.confirmed, size.short_axis, size.volume_ml) == (False, None, None)
     assert propose_places(_marked(), "b", MAPS).finding("L1", "b").size == Measurement()
-
-
-def test_errors_name_the_study() -> None:
-    with pytest.raises(AnatomicalEmbeddingError, match="2024-06-01: is not prepared"):
-        propose_places(_marked(), "b", {"a": MAPS["a"]})
-    with pytest.raises(AnatomicalEmbeddingError, match="'z'"):
-        propose_places(_marked(), "z", MAPS)
-    with pytest.raises(MapError, match="different weights"):
-        propose_places(_marked(), "b", {"a": MAPS["a"], "b": analytic_map(lambda p: p, weights_hash="cd" * 32)})

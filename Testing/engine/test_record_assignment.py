@@ -38,12 +38,6 @@ def test_the_same_lesions_become_one_and_keep_the_earlier_name() -> None:
     assert after.finding("L1", "b") is None  # that it is gone is for a person to say
 
 
-def test_what_a_person_has_marked_as_gone_is_not_paired() -> None:
-    record = _mark(_mark(EMPTY, "a", 0), "b", 1).not_visible("L1", "b")
-    told = assign_in_record(record, "a", "b", MAPS)
-    assert (told.same, told.earlier, told.later) == ((), {}, {"L2": "new"})
-
-
 def test_pairs_that_were_distinguished_in_a_third_study_stay_apart_and_the_others_do_not() -> None:
     record = _mark(_mark(EMPTY, "a", -50), "a", 0, 14)  # L1, L2
     record = _mark(_mark(_mark(record, "b", -50), "b", -9, 6), "b", 9, 5)  # L3 is L1; L4 and L5 are parts of L2
@@ -61,11 +55,3 @@ def test_pairs_that_were_distinguished_in_a_third_study_stay_apart_and_the_other
     assert not any(lesion.split_from for lesion in after.lesions)
     with pytest.raises(AnatomicalEmbeddingError, match="'L3': is not in this follow-up"):
         told.put_into(after)
-
-
-def test_parts_take_over_what_kind_of_lesion_the_whole_is() -> None:
-    record = _mark(EMPTY, "a", 0, 14).describe("L1", nodal=True, target=False)
-    record = _mark(_mark(record, "b", -9, 6), "b", 9, 5)
-    after = assign_in_record(record, "a", "b", MAPS).put_into(record)
-    assert {(lesion.nodal, lesion.target) for lesion in after.lesions} == {(True, False)}
-    assert len(after.lesions) == 2

@@ -1,6 +1,5 @@
 """Which study is the baseline: RECIST 1.1, sections 3.2 and 4.3. Table of lesions and statuses agree with it."""
 
-import pytest
 from measured_patient import GONE, PROPOSED, SEEN, axis, categories, last, patient
 
 from AnatomicalEmbedding.followup.lesions import MARKED
@@ -15,15 +14,6 @@ def words(record: FollowUp) -> list[list[str]]:
     return [[status_of(record, lesion.id, study.key) for study in record.studies] for lesion in record.lesions]
 
 
-@pytest.mark.parametrize("later", [None, 8, GONE])
-def test_a_study_with_nothing_left_is_no_baseline_nor_one_after_it(later) -> None:
-    record = patient((SEEN, GONE, later))
-    assert categories(record) == [NOT_EVALUABLE] * 3
-    assert responses(record)[0].missing == responses(record)[1].missing == (AXIS_IN_A,)
-    measured = record.measure("L1", "a", axis(20), None)  # what the sentence asks for
-    assert categories(measured)[:2] == [BASELINE, "CR"]
-
-
 def test_a_new_lesion_makes_no_baseline() -> None:
     other = {"target": False}
     record = patient((20, GONE), (GONE, 12), L1=other)  # table 2: no targets, a new lesion
@@ -33,13 +23,6 @@ def test_a_new_lesion_makes_no_baseline() -> None:
     asked = patient((20, GONE), (None, 12), L1=other)
     assert categories(asked) == [NOT_EVALUABLE, NOT_EVALUABLE]
     assert "L2: new? Look at the place in 2024-01-01, and enter whether it is there." in last(asked).missing
-
-
-def test_reading_begins_after_a_study_without_lesions() -> None:
-    course = responses(patient((GONE, 20, 10)))
-    assert [each.category for each in course] == [NOT_EVALUABLE, BASELINE, "PR"]
-    assert course[0].missing == ("no lesion was there; reading begins with the first study that shows one.",)
-    assert course[1].notes == ("no lesion was there in 2024-01-01, so reading begins after it.",)
 
 
 def test_where_a_target_was_not_measured_the_baseline_moves_and_says_why() -> None:

@@ -3,13 +3,11 @@
 import base64
 import io
 import re
-import sys
 
 import numpy as np
 import pytest
 from record_steps import STUDIES
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import Guess, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 from AnatomicalEmbedding.followup.report_page import write_page
@@ -97,30 +95,6 @@ def test_a_proposal_is_marked_and_its_error_drawn_to_scale(record, written):
     assert "1 place was proposed by the software and not reviewed" in html
 
 
-@pytest.mark.parametrize(
-    ("step", "sentence"),
-    [
-        (lambda record: record.not_visible("L1", "b"), "not visible"),
-        (lambda record: record.outside("L1", "b"), "outside"),
-        (lambda record: record.mark("b", PLACE).merge("L1", "b", into="L2"), "merged with L2"),
-        (lambda record: record, "no picture: the scan was not loaded"),
-    ],
-)
-def test_cards_without_a_picture_say_why(record, written, step, sentence):
-    html = written(step(record), {"a": scan()})
-    assert f'<div class="grey">{sentence}' in cells_of(html)[1]
-    assert len(pictures_of(html)) == 1
-
-
-def test_the_response_is_reported_with_what_is_missing(record, written):
-    html = written(record)
-    assert re.search(r"24.0 mm</td>.*?<b>baseline</b>", html, re.DOTALL)
-    assert html.count('<span class="quiet">not complete</span>') == 2
-    assert "only proposed in 2024-03-05; confirm it" in html
-    html = written(record.measure("L1", "b", across(12), upright(8)))
-    assert re.search(r"12.0 mm</td>\s*<td class=\"number\">-50 %</td>.*?<b>PR</b>", html, re.DOTALL)
-
-
 def test_the_page_says_what_it_is_and_holds_everything(record, written):
     html = written(record, {"a": scan()}, title="A & B")
     assert "<h1>A &amp; B</h1>" in html
@@ -137,10 +111,3 @@ def test_names_are_escaped(record, written):
     html = written(record.describe("L1", name=evil, site=evil).with_studies(studies), {"a": scan()})
     assert "<script" not in html
     assert html.count("&lt;script&gt;") >= 6
-
-
-def test_a_missing_package_is_named(record, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(AnatomicalEmbeddingError, match="jinja2, which is not installed; run: pip install"):
-        write_page(tmp_path / "page.html", record)
-    assert not list(tmp_path.iterdir())

@@ -7,19 +7,7 @@ from hypothesis import given
 from record_steps import IDS, STUDIES, cell_of, proposals, records, steps, taken
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import (
-    CONFIRMED,
-    MARKED,
-    MERGED,
-    MOVED,
-    NO_SIZE,
-    NOT_VISIBLE,
-    OUTSIDE,
-    PROPOSED,
-    WITH_PLACE,
-    Guess,
-    Measurement,
-)
+from AnatomicalEmbedding.followup.lesions import MARKED, MOVED, NO_SIZE, NOT_VISIBLE, PROPOSED, Guess, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 
 GUESS = Guess("matched", "a", 4.0, 0.9)
@@ -57,22 +45,6 @@ def test_proposals_never_overwrite_what_a_person_entered(record: FollowUp, place
             assert not proposed.size.confirmed
 
 
-@given(records(), steps)
-def test_findings_have_a_place_exactly_where_their_state_says_so(record: FollowUp, step: tuple) -> None:
-    for lesion in taken(record, step).lesions:
-        for found in lesion.findings.values():
-            assert (found.point_ras is not None) == (found.state in WITH_PLACE)
-            assert bool(found.into) == (found.state == MERGED)
-
-
-def test_confirming_keeps_place_and_guess_and_accepts_no_size(empty: FollowUp) -> None:
-    record = _proposed(empty, Measurement(AXIS, SHORT)).confirm("L1", "b")
-    found = record.finding("L1", "b")
-    assert (found.state, found.point_ras, found.guess) == (CONFIRMED, (5, 5, 5), GUESS)
-    assert not found.size.confirmed
-    assert record.accept_size("L1", "b").finding("L1", "b").size == Measurement(AXIS, SHORT, confirmed=True)
-
-
 def test_moving_takes_axes_along_until_they_are_accepted(empty: FollowUp) -> None:
     record = _proposed(empty, Measurement(AXIS, SHORT))
     moved = record.move("L1", "b", (6, 5, 3)).finding("L1", "b")
@@ -82,15 +54,6 @@ def test_moving_takes_axes_along_until_they_are_accepted(empty: FollowUp) -> Non
     assert moved.size.long_mm == 10
     accepted = record.accept_size("L1", "b").move("L1", "b", (6, 5, 3)).finding("L1", "b")
     assert accepted.size.long_axis == AXIS
-
-
-def test_what_is_gone_has_no_place_and_no_size(empty: FollowUp) -> None:
-    record = _proposed(empty, Measurement(AXIS))
-    for step, state in ((record.not_visible, NOT_VISIBLE), (record.outside, OUTSIDE)):
-        found = step("L1", "b").finding("L1", "b")
-        assert (found.state, found.point_ras, found.guess, found.size) == (state, None, GUESS, Measurement())
-    with pytest.raises(AnatomicalEmbeddingError, match="is not visible in this study"):
-        record.not_visible("L1", "b").measure("L1", "b", AXIS, None)
 
 
 def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: FollowUp) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from record_steps import STUDIES, records, steps, taken
 
 from AnatomicalEmbedding.followup.importing import Added, add_record
-from AnatomicalEmbedding.followup.lesions import Guess, Measurement, Study
+from AnatomicalEmbedding.followup.lesions import Guess, Study
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 from AnatomicalEmbedding.followup.study_inputs import same_studies
 
@@ -63,15 +63,6 @@ def test_entries_of_a_person_stay_and_every_other_finding_is_added_or_named(both
             assert is_named or not finding.reviewed or now.state == finding.state or now.visible == finding.visible
 
 
-@given(records(), records())
-def test_no_lesion_and_no_study_is_lost(one, other) -> None:
-    both = add_record(one, other).record
-    uids = [{lesion.tracking_uid for lesion in record.lesions} for record in (one, other, both)]
-    assert uids[2] == uids[0] | uids[1]
-    assert {s.key for s in both.studies} == {s.key for s in one.studies} | {s.key for s in other.studies}
-    assert both.lesions[: len(one.lesions)] == one.lesions
-
-
 def test_a_different_entry_stays_and_is_named(base) -> None:
     here = base.not_visible("L1", "b").move("L2", "b", (4, 4, 4))
     there = base.confirm("L1", "b").move("L2", "b", (4, 4, 5)).mark("c", (9, 9, 9), "L2")
@@ -80,14 +71,6 @@ def test_a_different_entry_stays_and_is_named(base) -> None:
     assert found.record.finding("L2", "b").point_ras == (4, 4, 4)
     assert found.record.finding("L2", "c").point_ras == (9, 9, 9)
     assert found.differing == ("L1 in 2024-03-05", "L2 in 2024-03-05")
-
-
-def test_an_entry_replaces_a_proposal_and_a_proposal_replaces_no_other(base) -> None:
-    there = base.move("L1", "b", (4, 4, 4)).propose("b", {"L2": Proposal((8, 8, 8), Guess("matched", "c"))})
-    found = add_record(base, there)
-    assert found.record.finding("L1", "b") == there.finding("L1", "b")
-    assert found.record.finding("L2", "b") == base.finding("L2", "b")
-    assert found.differing == ()
 
 
 def test_a_report_in_single_precision_states_the_same(base) -> None:
@@ -111,14 +94,6 @@ def test_a_size_is_added_where_there_is_none(base, mine, theirs, size, differing
     measured = found.record.finding("L1", "a").size
     assert ((measured.long_axis, measured.short_axis), measured.confirmed) == (size, True)
     assert found.differing == differing
-
-
-def test_a_size_of_a_proposal_is_not_added(base) -> None:
-    lesion = base.lesions[0]
-    proposed = replace(lesion.findings["b"], size=Measurement(LONG, SHORT, None, confirmed=True))
-    there = FollowUp(STUDIES, (replace(lesion, findings={**lesion.findings, "b": proposed}),))
-    for here in (base, base.move("L1", "b", (9, 9, 9))):
-        assert add_record(here, there).record == here
 
 
 def test_a_merger_with_a_lesion_that_is_not_there_is_left_out(base) -> None:

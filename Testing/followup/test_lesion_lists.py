@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, is_automatic, mark_lesions
-from AnatomicalEmbedding.followup.lesions import NOT_VISIBLE, Guess
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import NOT_VISIBLE
+from AnatomicalEmbedding.followup.record import FollowUp
 
 FIRST = (0.0, 0.0, 0.0)
 FAR = (200.0, 100.0, 300.0)
@@ -63,21 +63,6 @@ def test_a_list_given_again_leaves_what_was_moved(empty: FollowUp, names: tuple[
     assert done.notes == (
         f"L1 {names[0]}: is marked in 2024-01-05 already, 3 mm from its place in the list, and stays there.",
     )
-
-
-def test_two_of_one_name_are_two_lesions_and_stay_so(empty: FollowUp) -> None:
-    marks = in_list(("liver", FIRST), ("liver", FAR))
-    record = marked(empty, "a", marks)
-    assert list(places(record, "a").values()) == [FIRST, FAR]
-    moved = record.move("L1", "a", (3.0, 0.0, 0.0)).move("L2", "a", (200.0, 100.0, 305.0))
-    assert marked(moved, "a", list(reversed(marks))) == moved
-
-
-def test_a_lesion_carried_over_is_not_the_first_of_that_scans_own_list(empty: FollowUp) -> None:
-    proposal = Proposal((5.0, 0.0, 0.0), Guess("matched", "a"))
-    record = marked(empty, "a", in_list(("F-1", FIRST))).propose("b", {"L1": proposal}).confirm("L1", "b")
-    after = marked(record, "b", in_list(("F-1", FAR), ("F-2", (5.0, 0.0, 0.5))))
-    assert places(after, "b") == {"L1 F-1": (5.0, 0.0, 0.0), "L2 F-1": FAR}
 
 
 def test_a_line_of_what_is_marked_already_is_its_axis(empty: FollowUp) -> None:

@@ -28,12 +28,6 @@ def test_a_new_lesion_keeps_progress_until_it_is_gone() -> None:
     assert (last(merged).category, last(merged).new) == ("PD", ("L2",)), "it is there, in the other"
 
 
-def test_a_lesion_that_may_be_new_keeps_later_studies_open_too() -> None:
-    record = patient((20, 10, 5), (None, 12, PROPOSED))
-    assert categories(record) == [BASELINE, NOT_EVALUABLE, NOT_EVALUABLE]
-    assert categories(record.not_visible("L2", "c"))[2] == "PR"
-
-
 # -- parts
 
 
@@ -50,11 +44,6 @@ def test_a_part_of_a_new_lesion_is_new() -> None:
     record = patient((40, 20, GONE), (GONE, 18, GONE), (None, None, 9), L3={"split_from": "L2"})
     assert [each.new for each in responses(record)] == [(), ("L2",), ("L3",)]
     assert categories(record) == [BASELINE, "PD", "PD"]
-
-
-def test_a_part_of_a_lesion_of_the_baseline_is_not_new() -> None:
-    record = patient((40, 20), (30, 10), (GONE, 9), L2={"target": False}, L3={"split_from": "L2"})
-    assert (last(record).new, last(record).category) == ((), "PR")
 
 
 # -- nodes: 10 mm of short axis is disease

@@ -9,7 +9,7 @@ from record_steps import records
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.record_file import from_json, read_record, to_json, write_record
+from AnatomicalEmbedding.followup.record_file import from_json, read_record, to_json
 
 
 @given(records())
@@ -68,11 +68,3 @@ def test_errors_name_the_file(tmp_path: Path, text: str) -> None:
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(AnatomicalEmbeddingError, match=r"patient\.followup\.json: "):
         read_record(path)
-
-
-def test_a_missing_file_and_a_folder_that_is_none(empty: FollowUp, tmp_path: Path) -> None:
-    with pytest.raises(AnatomicalEmbeddingError, match="no such file"):
-        read_record(tmp_path / "none.followup.json")
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(AnatomicalEmbeddingError, match="cannot be written"):
-        write_record(tmp_path / "file" / "a.followup.json", empty)

@@ -32,15 +32,6 @@ def test_reports_of_all_studies_make_the_record_again(record, series, tmp_path):
             assert_same_finding(lesion.findings[key], found)
 
 
-def test_of_a_merger_with_a_lesion_that_no_report_names_nothing_is_known(record, series, tmp_path):
-    write_sr(record, "current", series["current"], tmp_path / "report.dcm")
-    report = pydicom.dcmread(tmp_path / "report.dcm")
-    measurements = report.ContentSequence[-1]
-    del measurements.ContentSequence[0]  # L1, with which L6 has merged
-    report.save_as(tmp_path / "report.dcm")
-    assert read_srs([tmp_path / "report.dcm"]).lesion("L6").findings == {}
-
-
 def test_of_two_reports_on_a_study_the_later_counts(record, series, tmp_path):
     write_sr(record, "current", series["current"], tmp_path / "b.dcm")
     write_sr(record.not_visible("L1", "current"), "current", series["current"], tmp_path / "a.dcm")

@@ -7,7 +7,6 @@ from measured_patient import GONE, OUT, PROPOSED, SEEN, categories, patient
 
 from AnatomicalEmbedding.followup.lesions import Study
 from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, responses
-from AnatomicalEmbedding.followup.status import status_of
 from AnatomicalEmbedding.followup.timeline import visits_of
 
 SPRING, SUMMER = date(2024, 1, 1), date(2024, 4, 1)
@@ -70,12 +69,3 @@ def test_visits_go_by_date_or_by_the_study_in_dicom() -> None:
 
 
 # -- where it is shown
-
-
-def test_words_of_the_table_are_of_the_visit() -> None:
-    record = patient((30, 28, GONE, 15), (OUT, 40, OUT, GONE), studies=SCANS)
-    words = [[status_of(record, lesion, scan.key) for scan in SCANS] for lesion in ("L1", "L2")]
-    assert words == [
-        [BASELINE, BASELINE, "not visible", "marked"],  # it is in the abdomen still
-        ["outside", BASELINE, "outside", "disappeared"],
-    ]

@@ -54,13 +54,6 @@ def test_studies_of_a_patient_come_in_the_order_of_their_dates(scene, import_ser
     assert not any(study.note for study in found.studies)
 
 
-def test_a_patient_is_known_by_its_uid_where_dicom_gives_one(scene, hierarchy, import_series):
-    import_series("Miller", "20240131")
-    loose = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "by hand")
-    hierarchy.CreateItem(loose, add_volume())
-    assert [(found.name, found.uid) for found in patients(scene)] == [("Miller", "pMiller"), ("by hand", "")]
-
-
 def test_studies_of_one_day_come_by_their_time(scene, import_series):
     noon = import_series("Miller", "20240131", "120000")
     morning = import_series("Miller", "20240131", "083015.25")
@@ -86,14 +79,6 @@ def test_a_date_by_hand_wins_over_dicom(scene, import_series):
     assert found.studies[1].byHand
     assert found.studies[1].dateText == "2022-05-06"
     assert found.studies[1].time is None, "the time was another day's"
-
-
-def test_an_empty_date_goes_back_to_dicom(scene, import_series):
-    volume = import_series("Miller", "20200101")
-    setDate(volume, "2022-05-06")
-    setDate(volume, "")
-    assert studyOf(scene, volume).date == date(2020, 1, 1)
-    assert not studyOf(scene, volume).byHand
 
 
 @pytest.mark.parametrize("text", ["6.5.2022", "2022-13-01", "2022-02-30", "20220506", "soon"])

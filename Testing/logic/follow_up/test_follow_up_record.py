@@ -2,7 +2,7 @@
 
 from follow_up_bench import LINES, LISTS, LONG, SHORT, FollowUpBench
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, NOT_VISIBLE, PROPOSED
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, NOT_VISIBLE
 from slicer_kit.scene import read_mrb, write_mrb
 
 TEXTS = "vtkMRMLTextNode"
@@ -59,17 +59,6 @@ def test_patients_are_kept_apart_and_found_again(bench, tmp_path):
         other.close()
 
 
-def test_the_key_is_the_series_and_of_a_copy_its_own(bench):
-    volume = bench.study("20230101", series="1.2.3")
-    copy = bench.study("20240101")
-    copy.SetAttribute("AnatomicalEmbedding.StudyKey", "1.2.3")
-    first, second = bench.open()
-    assert first == "1.2.3"
-    assert second not in ("", "1.2.3")
-    assert bench.logic.volumes[first] is volume
-    assert bench.logic.record.study(first).series_uid == "1.2.3"
-
-
 def test_a_study_whose_volume_goes_keeps_what_was_entered(bench, pair, tmp_path):
     prior, current = pair
     bench.logic.mark(current, (1.0, 2.0, 3.0))
@@ -99,17 +88,6 @@ def test_a_follow_up_that_cannot_be_read_is_reported_and_left_alone(bench, pair)
     bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
     assert broken.GetText() == '{"format": "something else"}'
     assert len(bench.nodes(TEXTS)) == 2
-
-
-def test_a_deleted_follow_up_comes_back_by_undo(bench, pair):
-    bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
-    bench.delete(bench.nodes(TEXTS)[0])
-    assert bench.logic.record.lesions == ()
-    assert "Undo brings it back" in bench.reported[-1]
-    bench.open()
-    bench.logic.undo()
-    assert bench.finding(pair[0]).state == MARKED
-    assert len(bench.nodes(TEXTS)) == 1
 
 
 def test_undo_and_redo_of_each_thing_the_user_says(bench, pair):
@@ -142,18 +120,6 @@ def test_undo_and_redo_of_each_thing_the_user_says(bench, pair):
     logic.undo()
     logic.describe("L1", site="lung")
     assert not logic.canRedo, "what was undone is not mixed with what came after"
-
-
-def test_an_absent_proposal_is_not_confirmed_by_a_key(bench, pair):
-    prior, current = pair
-    bench.logic.mark(prior, (1.0, 2.0, 3.0))
-    bench.propose(current, prior, status="absent")
-    assert not bench.logic.confirm("L1", current)
-    assert "does not seem to show" in bench.reported[-1]
-    assert bench.finding(current).state == PROPOSED
-    assert bench.labels(current) == [], "its place means nothing"
-    bench.logic.outside("L1", current)
-    assert not bench.logic.record.unreviewed()
 
 
 def test_closing_the_scene_empties_the_logic(bench, pair):

@@ -5,27 +5,12 @@ import json
 import pytest
 from follow_up_bench import LISTS, LONG, SHORT, FollowUpBench
 
-from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE
+from AnatomicalEmbedding.followup.lesions import MARKED
 
 TEXTS = "vtkMRMLTextNode"
 
 
 # -- studies that go
-
-
-def test_redo_brings_a_study_back_whose_volume_is_gone(bench, pair):
-    prior, current = pair
-    bench.logic.mark(prior, (1.0, 2.0, 3.0))
-    bench.logic.notVisible("L1", current)
-    bench.logic.undo()
-    bench.delete(bench.logic.volumes[current])
-    bench.open()
-    assert [study.key for study in bench.logic.record.studies] == [prior]
-    bench.logic.redo()
-    assert [study.key for study in bench.logic.record.studies] == pair, "in its place in time"
-    assert bench.finding(current).state == NOT_VISIBLE
-    bench.logic.undo()
-    assert [study.key for study in bench.logic.record.studies] == [prior]
 
 
 def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):

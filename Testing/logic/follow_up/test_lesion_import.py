@@ -3,15 +3,11 @@
 from dataclasses import replace
 from datetime import date
 
-import numpy as np
 import pytest
 import vtk
 from follow_up_bench import LISTS, LONG
-from followup.dicom_series import write_ct_series
-from scans import patient
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.dicom_sr import write_sr
 from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE, Study
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import write_record
@@ -59,14 +55,6 @@ def test_what_is_there_already_and_what_lies_outside_is_reported(bench, pair, im
         "far: lies outside CT 20230101 and was left out.",
     ]
     assert len(bench.logic.record.lesions) == 1
-
-
-def test_only_the_users_own_lists_are_offered(bench, pair, importing):
-    own = add_list(bench, {"apex": (1, 2, 3)})
-    add_list(bench, {}, "empty")
-    add_list(bench, {"a": (1, 2, 3)}, "hidden").SetHideFromEditors(True)
-    bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
-    assert importing.pointLists(bench.scene) == [own]
 
 
 # -- files
@@ -151,35 +139,8 @@ def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, load)
     assert bench.finding(first).point_ras == (2.0, 2.0, 2.0)
 
 
-def test_studies_that_are_not_loaded_come_along_and_stay(bench, dicom, load):
-    load(earlier_session("1.2.1", "1.2.9"))
-    bench.open()
-    assert [study.key for study in bench.logic.record.studies] == [dicom[0], "key 1.2.9", dicom[1]]
-    assert bench.finding("key 1.2.9").state == MARKED
-    assert list(bench.logic.volumes) == dicom
-
-
 def test_a_record_of_other_scans_is_refused(bench, dicom, importing, tmp_path):
     write_record(tmp_path / "other.followup.json", earlier_session("9.9"))
     with pytest.raises(AnatomicalEmbeddingError, match=r"other\.followup\.json: is about no loaded scan"):
         importing.importFiles(bench.logic, [tmp_path / "other.followup.json"])
     assert bench.logic.record.lesions == ()
-
-
-def test_structured_reports_of_an_earlier_session_are_read(bench, importing, tmp_path):
-    files = write_ct_series(tmp_path / "series", patient(0).volume, SeriesInstanceUID="1.2.5", StudyDate="20230101")
-    study = Study("a", "CT", date(2023, 1, 1), series_uid="1.2.5")
-    place = patient(0).points_ras["carina"]
-    record = FollowUp().with_studies([study]).mark("a", place).describe("L1", name="apex")
-    record = record.measure("L1", "a", tuple(tuple(np.add(end, place)) for end in LONG), None)
-    write_sr(record, "a", files, tmp_path / "old.sr.dcm")
-    bench.study("20230101", series="1.2.5")
-    (key,) = bench.open()
-    assert importing.importFiles(bench.logic, [tmp_path / "old.sr.dcm"]) == ["old.sr.dcm: new lesions: L1 apex."]
-    found = bench.finding(key)
-    assert np.allclose(found.point_ras, place, atol=1e-3)
-    assert abs(found.size.long_mm - 20.0) < 1e-3
-    assert bench.logic.record.lesion("L1").tracking_uid == record.lesion("L1").tracking_uid
-    again = replace(bench.logic.record)
-    importing.importFiles(bench.logic, [tmp_path / "old.sr.dcm"])
-    assert bench.logic.record == again

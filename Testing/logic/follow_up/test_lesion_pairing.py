@@ -81,17 +81,6 @@ def test_splits_and_mergers_are_offered(apart):
     assert [each.findings[apart.keys[1]].state for each in record.lesions].count(MERGED) == 1
 
 
-def test_lesions_that_a_third_study_shows_apart_stay_apart(apart):
-    apart.study("20250101", volume=add_patient(2, "CT 20250101"))
-    third = apart.open()[2]
-    for lesion, x in (("L1", 0.0), ("L3", 30.0)):
-        place = patient(2).points_ras["carina"]
-        apart.logic.mark(third, (float(place[0]) + x, float(place[1]), float(place[2])), lesion)
-    apart.pairing.begin()
-    assert apart.pairing.offer.changes == ()
-    assert apart.pairing.offer.notes[0].startswith("L1 and L3 look like one lesion, but a third study shows both")
-
-
 def test_the_reason_why_lesions_cannot_be_paired(bench, pair):
     from AnatomicalEmbeddingLib.followup.Pairing import Pairing
 

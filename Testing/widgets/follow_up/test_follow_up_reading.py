@@ -1,11 +1,10 @@
 """Reading a patient in the follow-up panel: marking, confirming, moving, measuring, by buttons and keys."""
 
 import numpy as np
-import pytest
 from follow_up_actions import choose
 from scans import patient
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MERGED, PROPOSED
 from AnatomicalEmbeddingLib.shared.Views import isPlacing
 
 
@@ -37,15 +36,6 @@ def test_a_lesion_can_be_marked_in_any_study(prepared):
     assert prepared.cell(2, 3) == "✓ new", "once somebody has looked for it before"
 
 
-@pytest.mark.parametrize(("key", "state"), [("C", CONFIRMED), ("N", NOT_VISIBLE), ("O", OUTSIDE)])
-def test_keys_say_it_too(prepared, key, state):
-    prepared.go("L1", 2)
-    prepared.press(key)
-    assert prepared.state("L1", 2) == state
-    assert prepared.state("L1", 1) == PROPOSED
-    assert prepared.state("L2", 2) == PROPOSED
-
-
 def test_keys_step_through_the_proposals_and_round_again(prepared):
     places = [(lesion, study) for study in prepared.keys[1:] for lesion in ("L1", "L2")]
     prepared.go("L1", 0)
@@ -59,15 +49,6 @@ def test_keys_step_through_the_proposals_and_round_again(prepared):
     prepared.press("C")
     prepared.press("J")
     assert (prepared.choice.lesion, prepared.choice.study) == places[0], "what was looked at is passed over"
-
-
-def test_keys_do_not_fire_in_text_fields(prepared):
-    prepared.go("L1", 2)
-    prepared.ui.nameEdit.selectAll()
-    prepared.kit.press(prepared.ui.nameEdit, "C")
-    prepared.kit.press(prepared.ui.nameEdit, "N")
-    assert prepared.ui.nameEdit.text.lower() == "cn"
-    assert prepared.state("L1", 2) == PROPOSED
 
 
 def test_keys_are_given_back_when_another_module_is_opened(prepared, module):
@@ -91,20 +72,6 @@ def test_a_key_that_can_do_nothing_says_why(prepared):
     assert prepared.reported() == "L1 has no axes here: draw them."
     prepared.press("O")
     assert prepared.reported() == ""
-
-
-def test_axes_are_drawn_carried_over_and_accepted(prepared):
-    kit, ui = prepared.kit, prepared.ui
-    prepared.go("L1", 0)
-    prepared.measure(0, 23.0, 14.0)
-    assert prepared.cell(0, 1) == "✓ baseline\n23×14 mm"
-    assert "(23×14)" in prepared.cell(0, 3)
-    assert "count only after you accept" in prepared.table.item(0, 3).toolTip()
-    prepared.go("L1", 2)
-    kit.click(ui.acceptSizeButton)
-    assert prepared.cell(0, 3) == "✓ confirmed\n23×14 mm"
-    assert not ui.acceptSizeButton.enabled
-    assert ui.acceptSizeButton.toolTip == "The axes are accepted already."
 
 
 def test_a_lesion_merges_with_another_and_comes_apart_by_undo(prepared):
@@ -136,21 +103,3 @@ def test_name_site_and_kind_are_edited_in_the_form(prepared):
     prepared.go("L1", 2)
     assert (ui.nameEdit.text, ui.siteEdit.text, ui.targetCheckBox.checked) == ("", "", True)
     assert prepared.logic.record.lesion("L1").target
-
-
-def test_a_name_that_is_half_written_stays_while_places_come_in(prepared):
-    prepared.go("L1", 2)
-    prepared.kit.press(prepared.ui.nameEdit, "A")
-    prepared.logic.changed.emit()
-    assert prepared.ui.nameEdit.text.lower() == "a"
-    prepared.go("L2", 2)
-    assert prepared.ui.nameEdit.text == ""
-
-
-def test_the_study_that_is_chosen_is_the_one_that_is_shown(prepared, three):
-    node = prepared.panel._parameterNode
-    prepared.go("L1", 1)
-    assert node.current is three[1]
-    assert prepared.ui.currentSelector.currentText == "2023-09-01   B"
-    prepared.go("L1", 0)
-    assert (node.prior, node.current) == (three[0], three[1])

@@ -2,7 +2,7 @@
 
 import qt_labels
 import slicer.util
-from follow_up_actions import choose, column, entries
+from follow_up_actions import choose, column
 from scans import add_patient
 
 
@@ -16,13 +16,6 @@ def test_studies_are_listed_by_date_and_first_and_last_are_chosen(panel, three):
     assert panel._parameterNode.prior is three[0]
     assert list(panel.logic.volumes.values()) == list(three)
     assert panel.ui.noteLabel.isHidden()
-
-
-def test_studies_loaded_while_the_panel_is_open_appear(kit, panel, import_study, three):
-    first = import_study("Miller", "20220101", "Z", 1)
-    kit.spin(lambda: column(panel.studyTable.widget, 1) == ["Z", "A", "B", "C"])
-    assert panel._parameterNode.prior is three[0], "what was chosen stays"
-    assert list(panel.logic.volumes.values()) == [first, *three]
 
 
 def test_undated_studies_come_last_with_a_sentence_and_can_be_dated(kit, panel, hierarchy, three):
@@ -46,16 +39,6 @@ def test_a_wrong_date_is_reported_and_changes_nothing(kit, panel):
     assert not kit.dialogs
 
 
-def test_patients_are_kept_apart(kit, module, import_study, three):
-    other = import_study("Smith", "20230101", "S1", 1), import_study("Smith", "20240101", "S2", 2)
-    panel = kit.open(module)
-    assert entries(panel.ui.patientSelector) == ["Miller", "Smith"]
-    assert list(panel.logic.volumes.values()) == [*three]
-    choose(kit, panel.ui.patientSelector, "Smith")
-    assert list(panel.logic.volumes.values()) == [*other]
-    assert column(panel.studyTable.widget, 1) == ["S1", "S2"]
-
-
 def test_the_user_chooses_prior_and_current(kit, panel, three):
     choose(kit, panel.ui.priorSelector, "2023-09-01   B")
     assert panel._parameterNode.prior is three[1]
@@ -65,26 +48,12 @@ def test_the_user_chooses_prior_and_current(kit, panel, three):
     assert panel.ui.currentSelector.currentText == "2024-03-01   C", "a study is not compared with itself"
 
 
-def test_a_deleted_prior_is_replaced(kit, panel, three):
-    kit.scene.RemoveNode(three[0])
-    kit.spin(lambda: column(panel.studyTable.widget, 1) == ["B", "C"])
-    assert panel._parameterNode.prior is three[1]
-    assert list(panel.logic.volumes.values()) == [*three[1:]]
-
-
 def test_the_panel_leaves_room_for_the_views_on_a_small_screen(panel):
     """At 1280 pixels three slice views of 280 need what the panel leaves."""
     assert panel.parent.minimumSizeHint.width() <= 420
     sections = slicer.util.findChildren(panel.parent, className="ctkCollapsibleButton")
     for section in sections:
         assert section.layout().totalMinimumSize().width() <= 420, f"{section.text} is cut off"
-
-
-def test_sample_data_is_there_once_slicer_has_started(kit, module):
-    told = {source.sampleName: source.uris for source in kit.sample_data}
-    assert list(told) == ["Phantom pair", "Chest CT", "Heart CTA", "Liver CT"]
-    kit.app.startupCompleted.emit()  # four modules tell the same, which the Sample Data module passes over
-    assert {source.sampleName: source.uris for source in kit.sample_data} == told
 
 
 def test_the_pair_follows_dates_that_turn_it_round(kit, module):
