@@ -49,11 +49,11 @@ class LesionFollowUp(ScriptedLoadableModule):
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
             "Mark a lesion in one CT of a patient: its places in all other studies, earlier and later, are proposed "
-            "with the error to expect. You confirm, move or reject each proposal. Sums and response by RECIST 1.1 count "
-            "only confirmed sizes. Patients and dates come from DICOM; dates can also be typed. Keys: W new lesion, C "
-            "confirm, M move, N not visible, O outside, L and S long and short axis, A accept size, J and K next and "
-            "previous proposal. Pair lesions joins lesions marked separately in two studies; Import reads point lists, "
-            "DICOM structured reports and records of earlier sessions. "
+            "with the error to expect. You confirm, move or reject each proposal. Sums and response by RECIST 1.1 "
+            "count only confirmed sizes. Patients and dates come from DICOM; dates can also be typed. Keys: W new "
+            "lesion, C confirm, M move, N not visible, O outside, L and S long and short axis, A accept size, J and K "
+            "next and previous proposal. Pair lesions joins lesions marked separately in two studies; Import reads "
+            "point lists, DICOM structured reports and records of earlier sessions. "
             "Needs Slicer 5.12 or newer. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")

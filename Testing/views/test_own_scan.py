@@ -102,7 +102,7 @@ def test_a_click_beside_the_voxels_of_another_scan_places_nothing(bench):
 def test_an_axis_of_which_one_end_is_placed(bench):
     placing = LesionClicks(bench.scene)
     ends = []
-    placing.clicked.connect(lambda lesion, kind, volume, places: ends.append((places, volume)))
+    placing.completed.connect(lambda lesion, kind, volume, places: ends.append((places, volume)))
     plain = bench.pixels()
     placing.start("L1", "long", "long axis")
     bench.views[1].click(PLACE)

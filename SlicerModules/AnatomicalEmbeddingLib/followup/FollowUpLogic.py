@@ -34,8 +34,8 @@ class FollowUpLogic(Listener):
     touched(lesion, study): the user acted on it in a view. proposed(lesions): new places of these lesions were found.
 
     volumes: the volume nodes of the patient by study key, in order of time; a study of the record whose volume is gone
-    is not among them. Places are in the RAS mm of the volume. A method that acts on a lesion returns whether it was done,
-    and reports the reason where it was not.
+    is not among them. Places are in the RAS mm of the volume. A method that acts on a lesion returns whether it was
+    done, and reports the reason where it was not.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -44,7 +44,7 @@ class FollowUpLogic(Listener):
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
         self.placing = LesionClicks(scene)
-        self.placing.clicked.connect(self._onClicked)
+        self.placing.completed.connect(self._onClicked)
         self._history = UndoStack(FollowUp())
         self._node = None
         self._text = ""  # of the node, when it was last read or written

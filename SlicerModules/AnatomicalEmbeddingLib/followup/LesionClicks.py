@@ -15,14 +15,14 @@ _INTERACTION, _SELECTION = "vtkMRMLInteractionNodeSingleton", "vtkMRMLSelectionN
 class LesionClicks:
     """While it is active, the mouse places points in a node of its own, which is removed afterwards.
 
-    changed(): it has begun or ended. clicked(lesion, kind, volumeNode, places): the clicks are complete; places are
+    changed(): it has begun or ended. completed(lesion, kind, volumeNode, places): all clicks are done; places are
     (n, 3) world mm, volumeNode is None where the clicked volume is unknown. lesion: the lesion that the clicks are for;
     None for a new one. kind: the axis that is drawn, "" for a place. what: the text next to the mouse.
     """
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self.changed, self.clicked = Signal(), Signal()
+        self.changed, self.completed = Signal(), Signal()
         self.lesion: str | None = None
         self.kind = self.what = ""
         self._node = None
@@ -117,4 +117,4 @@ class LesionClicks:
         places = np.array([node.GetNthControlPointPositionWorld(n) for n in defined])
         volume = self.scene.GetNodeByID(node.GetNthControlPointAssociatedNodeID(defined[0]) or "")
         self.stop()
-        self.clicked.emit(lesion, kind, volume, places)
+        self.completed.emit(lesion, kind, volume, places)
