@@ -54,14 +54,6 @@ def test_studies_of_a_patient_come_in_the_order_of_their_dates(scene, import_ser
     assert not any(study.note for study in found.studies)
 
 
-def test_studies_of_one_day_come_by_their_time(scene, import_series):
-    noon = import_series("Miller", "20240131", "120000")
-    morning = import_series("Miller", "20240131", "083015.25")
-    minute_later = import_series("Miller", "20240131", "0831")
-    (found,) = patients(scene)
-    assert found.volumes == [morning, minute_later, noon]
-
-
 def test_volumes_without_a_patient_are_together_and_last(scene, import_series):
     loose = [add_volume("Miller"), add_volume()]
     import_series("Miller", "20240131")
@@ -78,7 +70,6 @@ def test_a_date_by_hand_wins_over_dicom(scene, import_series):
     assert found.volumes == [second, first]
     assert found.studies[1].byHand
     assert found.studies[1].dateText == "2022-05-06"
-    assert found.studies[1].time is None, "the time was another day's"
 
 
 @pytest.mark.parametrize("text", ["6.5.2022", "2022-13-01", "2022-02-30", "20220506", "soon"])

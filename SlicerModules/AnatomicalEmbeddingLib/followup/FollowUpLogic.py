@@ -48,7 +48,6 @@ class FollowUpLogic(Listener):
         self._history = UndoStack(FollowUp())
         self._node = None
         self._text = ""  # of the node, when it was last read or written
-        self._isNodeAdded = False  # since the last poll
         self._shown: dict[str, object] = {}
         self._mirror = LesionMirror(scene)
         self._mirror.placed.connect(self._onPlaced)
@@ -59,7 +58,6 @@ class FollowUpLogic(Listener):
         self._proposer.reported.connect(self.reported.emit)
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
-        self.observe(scene, scene.NodeAddedEvent, lambda *_: self._onNodeAdded())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
         self.atEnd(self.placing.poll, self._release)
 
@@ -127,8 +125,7 @@ class FollowUpLogic(Listener):
     def poll(self) -> None:
         """Follow the scene. To be called a few times a second, after the poll of the store."""
         self.placing.poll()
-        if self._node is not None or self._isNodeAdded:
-            self._isNodeAdded = False
+        if self._node is not None:
             self._readNode()
         self._mirror.poll()
 
@@ -336,9 +333,6 @@ class FollowUpLogic(Listener):
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
         if node is not None and self.store.state(node).status == READY:
             self._show()
-
-    def _onNodeAdded(self) -> None:
-        self._isNodeAdded = True
 
     def _onNodeRemoved(self) -> None:
         if self._node is not None and self._node.GetScene() is not self.scene:
