@@ -1,4 +1,4 @@
-"""Which lesion of one study is which lesion of another, where both were marked: pairs, splits, merges, new, gone."""
+"""Assignment of lesions that were marked separately in two studies: pairs, splits, mergers, new and gone lesions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _PART_REACH = 1.15  # parts of a lesion lie within its radius times this
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """n lesions of a study. points_ras: (n, 3) RAS mm there. radius_mm: (n,). carried_ras: (n, 3) their matches in the
-    other study. error_mm: (n,) expected error of these, NaN where unknown. absent: (n,) bool, matches reported absent.
+    """n lesions of a study. points_ras: (n, 3) RAS mm. radius_mm: (n,). carried_ras: (n, 3) RAS mm, their matches in
+    the other study. error_mm: (n,) expected errors of the matches, NaN where unknown. absent: (n,) bool, whether the
+    match is absent.
     """
 
     points_ras: np.ndarray
@@ -46,12 +47,14 @@ class Listed:
 
 @dataclass(frozen=True)
 class Assignment:
-    """links: (earlier, later) numbers of lesions that are the same, part of one, or one of those that became one.
+    """Which lesions of two lists are the same.
 
-    earlier, later: one word for each lesion. Earlier ones: SAME, SPLIT (into several), MERGED (with others),
-    DISAPPEARED, OUTSIDE (of the later scan). Later ones: SAME, SPLIT (part of one), MERGED (several in one), NEW,
-    OUTSIDE (of the earlier scan). pairs: the links that name one lesion in both studies; of a split or merged one the
-    closest.
+    links: (earlier, later) numbers of lesions that are the same, or whole and part. pairs: the links that name one
+        lesion in both studies; the closest one of a split or a merger.
+    earlier: a word for each lesion: SAME, SPLIT (into several), MERGED (with others), DISAPPEARED, OUTSIDE (of the
+        later scan).
+    later: a word for each lesion: SAME, SPLIT (part of one), MERGED (several in one), NEW, OUTSIDE (of the earlier
+        scan).
     """
 
     links: tuple[tuple[int, int], ...]
@@ -61,11 +64,11 @@ class Assignment:
 
 
 def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]] = ()) -> Assignment:
-    """Pair two lists of lesions by the places that matching gave them, both ways. known: fixed pairs.
+    """Pair two lists of lesions by their matches, both ways. known: fixed pairs.
 
-    A pair costs its distance, in units of the expected distance, and its change of size; a lesion without partner has a
-    price too; linear assignment minimises the sum. Lesions left over are then tried as parts of a split lesion, or as
-    members of a merged one.
+    The price of a pair is its distance, in units of the expected distance, and its change of size. A lesion without
+    partner has a price too, and linear assignment minimises the sum. Then each lesion without partner may be a part of
+    a split lesion, or a member of a merged one.
     """
     count, others = len(earlier.points_ras), len(later.points_ras)
     pairs = _pairs(earlier, later, known)
@@ -88,7 +91,8 @@ def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> 
     count, others = len(earlier.points_ras), len(later.points_ras)
     price = np.zeros((count + others, count + others))
     distance, expected = _distances(earlier, later)
-    price[:count, :others] = distance / expected + _SIZE_PRICE * _size_change(earlier, later)
+    radii = [np.log(np.maximum(each.radius_mm, 1.0)) for each in (earlier, later)]
+    price[:count, :others] = distance / expected + _SIZE_PRICE * np.abs(radii[0][:, None] - radii[1][None])
     price[:count, :others] += _ABSENT_PRICE * (earlier.absent[:, None] + later.absent[None].astype(float))
     for i, j in known:
         price[i, :others] = price[:count, j] = _FORBIDDEN_PRICE
@@ -100,19 +104,14 @@ def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
     """(n, m) mm distances between lesions, both ways, and (n, m) mm expected distances."""
-    there = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
+    forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = _error(earlier)[:, None], _error(later)[None]
     # the direction with the smaller error counts more
     weight = other**2 / (one**2 + other**2)
-    distance = weight * there + (1 - weight) * back
+    distance = weight * forth + (1 - weight) * back
     size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
     return distance, np.hypot(np.minimum(one, other), _MIDDLE_ERROR * size)
-
-
-def _size_change(earlier: Listed, later: Listed) -> np.ndarray:
-    radii = [np.log(np.maximum(each.radius_mm, 1.0)) for each in (earlier, later)]
-    return np.abs(radii[0][:, None] - radii[1][None])
 
 
 def _error(listed: Listed) -> np.ndarray:
@@ -126,12 +125,12 @@ def _whole_of(listed: Listed, others: Listed, n: int, pairs: Sequence[tuple[int,
     for partner, j in pairs:
         whole = others.radius_mm[j] * _PART_REACH
         apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
-        there = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
+        forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
         back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
         slack = 0.5 * min(_error(listed)[n], _error(others)[j])
         smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
-        if smaller and apart <= 2 * whole and min(there, back) <= whole + slack:
-            found.append((min(there, back) / whole, j))
+        if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
+            found.append((min(forth, back) / whole, j))
     return [min(found)[1]] if found else []
 
 

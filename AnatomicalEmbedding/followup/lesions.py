@@ -26,8 +26,8 @@ LEAST_AXIS_MM = 0.1  # shorter ones are drawing mistakes
 
 @dataclass(frozen=True)
 class Study:
-    """One scan of the patient. key: unique and constant (the DICOM series UID, the hash of its content, or its id in
-    the scene). date: of the scan, None where unknown. name: for users.
+    """One scan of the patient. key: unique and constant: the DICOM series UID, the hash of its content, or a key that a
+    scene keeps. date: of the scan; None where unknown. name: for users.
     """
 
     key: str
@@ -82,7 +82,7 @@ class Measurement:
         return None if self.short_axis is None else math.dist(*self.short_axis)
 
     def shifted(self, step: Point) -> Measurement:
-        """The same sizes, elsewhere."""
+        """The same sizes, `step` mm farther."""
         axes = (_moved(axis, step) for axis in (self.long_axis, self.short_axis))
         return Measurement(*axes, self.volume_ml, self.confirmed)
 
@@ -92,8 +92,8 @@ NO_SIZE = Measurement()
 
 @dataclass(frozen=True)
 class Finding:
-    """A lesion in one study. point_ras: None where `state` has no place. guess: of matching, kept
-    after the review. into: the lesion that it has `MERGED` with.
+    """A lesion in one study. point_ras: None where `state` has no place. guess: of matching, kept after the review.
+    into: the lesion that it has `MERGED` with.
     """
 
     state: str

@@ -34,7 +34,7 @@ from .lesions import (
 
 @dataclass(frozen=True)
 class Proposal:
-    """Where a lesion may be in a study, and the axes carried over with it."""
+    """A place where a lesion may be in a study, and the axes carried over with it."""
 
     point_ras: Point
     guess: Guess
@@ -51,21 +51,21 @@ class FollowUp:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def lesion(self, lesion_id: str) -> Lesion:
-        """Raises AnatomicalEmbeddingError for a lesion that is not here."""
+        """The lesion of an id. Raises AnatomicalEmbeddingError where the record has no such lesion."""
         for lesion in self.lesions:
             if lesion.id == lesion_id:
                 return lesion
         raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this follow-up; choose one of its lesions.")
 
     def study(self, key: str) -> Study:
-        """Raises AnatomicalEmbeddingError for a study that is not here."""
+        """The study of a key. Raises AnatomicalEmbeddingError where the record has no such study."""
         for study in self.studies:
             if study.key == key:
                 return study
         raise AnatomicalEmbeddingError(f"study {key!r}: is not in this follow-up; load it first.")
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
-        """None where nothing was marked or proposed."""
+        """The finding of a lesion in a study; None where no place was marked or proposed."""
         self.study(study)
         return self.lesion(lesion_id).findings.get(study)
 
@@ -98,7 +98,7 @@ class FollowUp:
         return replace(self, studies=studies)
 
     def mark(self, study: str, point_ras: Point, lesion_id: str | None = None) -> FollowUp:
-        """A person marks a lesion: a new one, or, by its id, one known from other studies."""
+        """Mark a new lesion, or, by its id, one known from other studies."""
         if lesion_id is None:
             lesion_id = self.free_id()
             self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
@@ -111,7 +111,7 @@ class FollowUp:
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Without a lesion; its parts and those merged with it become independent again."""
+        """Remove a lesion. Its parts, and lesions merged with it, become independent again."""
         self.lesion(lesion_id)
         kept = []
         for lesion in self.lesions:
@@ -181,7 +181,7 @@ class FollowUp:
     # -- proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, study: str, proposals: Mapping[str, Proposal]) -> FollowUp:
-        """Places for lesions, by id, in a study. Reviewed findings stay; sizes are not confirmed."""
+        """Propose places of lesions, by id, in a study. Reviewed findings stay; sizes are not confirmed."""
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)
             if known is None or not known.reviewed:
@@ -212,15 +212,15 @@ class FollowUp:
         return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
-        """The scan shows the place, but no lesion there: RECIST counts 0 mm."""
+        """State that the scan shows the place, but no lesion there: RECIST counts 0 mm."""
         return self._gone(lesion_id, study, NOT_VISIBLE)
 
     def outside(self, lesion_id: str, study: str) -> FollowUp:
-        """The scan does not show the place."""
+        """State that the scan does not show the place."""
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """In this study the lesion has merged with another, which is measured for both."""
+        """State that the lesion has merged with another in this study, which is measured for both."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge with itself; choose another lesion.")
