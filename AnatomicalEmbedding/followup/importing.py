@@ -17,8 +17,8 @@ _SAME_MM = 0.01  # structured reports keep places in single precision
 class Added:
     """A record with the additions of another one.
 
-    differing: what the other record states differently and the record keeps, such as "L1 in 2024-01-15" for a finding,
-        and "kind of L1" for its description.
+    differing: the entries that the record keeps although the other one differs: "L1 in 2024-01-15" for a finding, "kind
+        of L1" for a description.
     """
 
     record: FollowUp

@@ -30,7 +30,7 @@ class MarkedLesion:
 def read_lesions(path: str | Path) -> list[MarkedLesion]:
     """Read a Slicer markups file or a .csv file. Each point is a lesion, and each line is one with its long axis.
 
-    Raises what `read_points` raises, and PointsError for a line without two ends.
+    Raises PointsError for a file that `read_points` refuses, and for a line without two ends.
     """
     points = read_points(path)
     places = [tuple(place) for place in points.points_ras.tolist()]

@@ -81,7 +81,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """The entries that a visit lacks to be the baseline; those of the first visit where it lacks no entry."""
+    """Sentences on the entries that a visit lacks to be the baseline, or else that the first visit lacks."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, where reading begins; mark one there, or leave {label} out.",)

@@ -58,7 +58,7 @@ def read_srs(paths: Iterable[str | Path]) -> FollowUp:
     patients.pop("", None)
     if len(patients) > 1:
         names = " and ".join(str(path) for path in list(patients.values())[:2])
-        raise AnatomicalEmbeddingError(f"{names}: are reports of different patients; give those of one.")
+        raise AnatomicalEmbeddingError(f"{names}: are reports of different patients; give the reports of one.")
     records = [record for _, record in sorted(reports, key=lambda report: report[0])]
     together = reduce(lambda later, earlier: add_record(later, earlier).record, reversed(records), FollowUp())
     order = list(dict.fromkeys(lesion.tracking_uid for record in records for lesion in record.lesions))

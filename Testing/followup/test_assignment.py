@@ -63,15 +63,6 @@ def test_lesions_that_become_one() -> None:
     assert found.later == (MERGED, SAME)
 
 
-def test_a_new_lesion_beside_an_old_one_is_no_part_of_it() -> None:
-    found = assign_lesions(_earlier((0, 6)), _later((0, 5), (18, 5)))
-    assert found.links == ((0, 0),)
-    assert found.later == (SAME, NEW)
-    # nor is one inside the old extent when the old one has not become smaller
-    found = assign_lesions(_earlier((0, 10)), _later((0, 12), (9, 5)))
-    assert found.later == (SAME, NEW)
-
-
 _lesions = st.lists(st.tuples(st.floats(-150, 150), st.floats(3, 20)), max_size=6, unique_by=lambda each: each[0])
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from record_steps import IDS, STUDIES, cell_of, proposals, records, steps, taken
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import MARKED, MOVED, NO_SIZE, NOT_VISIBLE, PROPOSED, Guess, Measurement
+from AnatomicalEmbedding.followup.lesions import MARKED, NO_SIZE, NOT_VISIBLE, PROPOSED, Guess, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 
 GUESS = Guess("matched", "a", 4.0, 0.9)
@@ -45,17 +45,6 @@ def test_proposals_never_overwrite_what_a_person_entered(record: FollowUp, place
             assert not proposed.size.confirmed
 
 
-def test_moving_takes_axes_along_until_they_are_accepted(empty: FollowUp) -> None:
-    record = _proposed(empty, Measurement(AXIS, SHORT))
-    moved = record.move("L1", "b", (6, 5, 3)).finding("L1", "b")
-    assert moved.state == MOVED
-    assert moved.guess == GUESS
-    assert moved.size.long_axis == ((1, 0, -2), (11, 0, -2))
-    assert moved.size.long_mm == 10
-    accepted = record.accept_size("L1", "b").move("L1", "b", (6, 5, 3)).finding("L1", "b")
-    assert accepted.size.long_axis == AXIS
-
-
 def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: FollowUp) -> None:
     record = empty.mark("a", (0, 0, 0)).mark("a", (9, 0, 0)).mark("a", (0, 9, 0)).mark("b", (4, 0, 0), "L3")
     record = record.mark("b", (1, 1, 1), "L2").merge("L1", "b", into="L2").merge("L2", "b", into="L3")
@@ -67,15 +56,6 @@ def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: Follo
         record.merge("L3", "b", into="L3")
     with pytest.raises(AnatomicalEmbeddingError, match="is outside in this study"):
         record.outside("L3", "b").merge("L1", "b", into="L3")
-
-
-def test_removing_a_lesion_frees_those_that_came_from_it_or_went_into_it(empty: FollowUp) -> None:
-    record = empty.mark("a", (0, 0, 0)).mark("a", (9, 0, 0)).mark("b", (1, 0, 0)).mark("b", (0, 0, 0), "L1")
-    record = record.describe("L3", split_from="L1").merge("L2", "b", into="L1").remove("L1")
-    assert [lesion.id for lesion in record.lesions] == ["L2", "L3"]
-    assert record.finding("L2", "b") is None
-    assert record.lesion("L3").split_from == ""
-    assert record.free_id() == "L1"
 
 
 @pytest.mark.parametrize(

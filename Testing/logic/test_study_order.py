@@ -87,11 +87,3 @@ def test_undated_studies_come_last_and_say_so(scene, import_series):
     (found,) = patients(scene)
     assert found.volumes == [dated, undated]
     assert found.studies[1].note == "CT-1: has no study date, so it comes last; write the date as YYYY-MM-DD."
-
-
-@pytest.mark.parametrize("stored", ["20241301", "yesterday", "2024"])
-def test_a_damaged_dicom_date_counts_as_none_and_is_named(scene, import_series, stored):
-    volume = import_series("Miller", stored)
-    study = studyOf(scene, volume)
-    assert study.date is None
-    assert stored in study.note

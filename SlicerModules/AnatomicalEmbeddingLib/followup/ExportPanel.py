@@ -74,22 +74,20 @@ class ExportPanel(Listener):
 
     def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
         """Offer to install missing packages. Returns the kinds that can be written, and sentences on the others."""
-        ready, notes = [], []
+        notes = []
         for kind in kinds:
-            missing, reason = missingForReport(kind), ""
-            if missing:
-                try:
-                    install(missing, ModuleSettings.wheelFolder())
-                except InstallError as error:
-                    reason = str(error)
-                missing = missingForReport(kind)
-            if missing:
+            if not (missing := missingForReport(kind)):
+                continue
+            reason = ""
+            try:
+                install(missing, ModuleSettings.wheelFolder())
+            except InstallError as error:
+                reason = str(error)
+            if missing := missingForReport(kind):
                 text = _("{kind} was not written: it needs {names}. {reason}")
                 names = ", ".join(missing)
                 notes.append(text.format(kind=self._boxes[kind].text, names=names, reason=reason).rstrip())
-            else:
-                ready.append(kind)
-        return ready, notes
+        return [kind for kind in kinds if not missingForReport(kind)], notes
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
         """Write the files. Returns a sentence for each, and for each that could not be written."""

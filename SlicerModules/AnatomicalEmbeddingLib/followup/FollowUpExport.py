@@ -54,7 +54,7 @@ def whyNoReports(volumeNodes) -> str:
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(
-        "A structured report refers to DICOM images, and none of these scans was loaded from the DICOM database: "
+        "A structured report refers to DICOM images, and no scan here was loaded from the DICOM database: "
         "import the series in the DICOM module and load them from there."
     )
 

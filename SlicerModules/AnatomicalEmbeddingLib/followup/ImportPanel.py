@@ -19,7 +19,7 @@ _FOLDER = "followUpFolder"  # setting: the folder of the last files
 
 
 class ImportPanel(Listener):
-    """ui: holds importButton. say(sentence): what was imported, and what was left out."""
+    """ui: holds importButton. say(sentence): the result of an import."""
 
     def __init__(self, ui, choice: LesionActions, say: Callable[[str], None]) -> None:
         self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say

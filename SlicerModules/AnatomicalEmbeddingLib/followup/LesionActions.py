@@ -1,4 +1,4 @@
-"""The lesion and study that the user has chosen, the actions on it, their keys, and what to do next."""
+"""The lesion and study that the user has chosen, the actions on it, their keys, and the next step."""
 
 from __future__ import annotations
 

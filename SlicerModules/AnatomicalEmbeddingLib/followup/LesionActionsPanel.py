@@ -64,7 +64,7 @@ class LesionActionsPanel:
         self._escape.setEnabled(enabled and self.logic.placing.active)
 
     def update(self) -> None:
-        """Enable the buttons of the actions that can be done; a tool tip says what is missing for the others."""
+        """Enable the buttons of the possible actions; the tool tip of another button gives the reason."""
         for name, button in self._buttons.items():
             reason = self.choice.whyNot(name)
             button.enabled = not reason

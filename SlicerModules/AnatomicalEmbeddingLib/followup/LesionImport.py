@@ -47,7 +47,7 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Make each point of a list a lesion with its name, as one step to undo.
 
     A point with a name that a person gave to a lesion of other studies is that lesion. study: the study of the points
-    that were placed in no volume of the patient. Returns sentences on what was imported and what was left out.
+    that were placed in no volume of the patient. Returns sentences on the lesions.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
     leftOut, notes = [], []
@@ -76,8 +76,8 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
     """Import DICOM structured reports and .followup.json files of the patient, as one step to undo.
 
-    Entries of a person in this follow-up stay. Scans without a date get the date of the file. Returns sentences on what
-    was imported and what differs. Raises AnatomicalEmbeddingError, naming the file, where a file cannot be read or is
+    Entries of a person in this follow-up stay. Scans without a date get the date of the file. Returns sentences on
+    additions and differences. Raises AnatomicalEmbeddingError, naming the file, where a file cannot be read or is
     about no loaded scan.
     """
     from AnatomicalEmbedding.followup.sr_reading import read_srs

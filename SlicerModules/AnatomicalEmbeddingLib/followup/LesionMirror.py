@@ -82,7 +82,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Report what the user did in the Markups module, and restore the nodes. A deleted list reports nothing."""
+        """Report changes from the Markups module, and restore the nodes. A deleted list reports no change."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [(_pointBack(lesion),) for study, points in lists for lesion in points.missing(record, study)]

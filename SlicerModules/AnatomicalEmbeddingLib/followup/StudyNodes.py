@@ -9,6 +9,7 @@ import slicer
 
 from AnatomicalEmbedding.followup.lesions import Study as RecordStudy
 from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.study_inputs import in_order
 
 from ..shared.SceneNodes import placeInFolder
 from ..shared.Views import keepingPlaceNode
@@ -16,6 +17,9 @@ from ..shared.VolumeNodes import scans
 from .StudyOrder import Patient
 
 KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"
+VOLUME_ROLE = "AnatomicalEmbedding.Volume"
+FOLDER = "Lesions"
+_UID = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
 
 
 def keyedVolumes(scene) -> dict[str, object]:
@@ -51,49 +55,28 @@ def studiesOf(scene, patient: Patient, keyed: dict[str, object]) -> list[RecordS
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """The record with the loaded studies, and those of the others that hold a reviewed finding."""
+    """The record with the loaded studies, and with each other study that holds a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
-    absent = {each.key: each for each in others if each.key not in keys and _isReviewed(record, each.key)}
-    return record.with_studies(_withAbsent(loaded, absent.values()))
-
-
-def _isReviewed(record: FollowUp, study: str) -> bool:
-    found = [lesion.findings.get(study) for lesion in record.lesions]
-    return any(each is not None and each.reviewed for each in found)
-
-
-def _withAbsent(loaded: Iterable[RecordStudy], absent: Iterable[RecordStudy]) -> list[RecordStudy]:
-    """Loaded and absent studies in order of time."""
-    studies = list(loaded)
-    for each in absent:
-        later = (n for n, study in enumerate(studies) if each.date and (study.date is None or study.date > each.date))
-        studies.insert(next(later, len(studies)), each)
-    return studies
+    reviewed = {key for lesion in record.lesions for key, found in lesion.findings.items() if found.reviewed}
+    absent = [each for each in others if each.key in reviewed - keys]
+    return record.with_studies(in_order(loaded, absent).studies)
 
 
 def seriesUid(scene, volumeNode) -> str:
-    """DICOM series instance UID of a volume; "" where it has none."""
+    """DICOM series instance UID of a volume; "" without one."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
-    return hierarchy.GetItemUID(item, _dicom()) if item else ""
+    return hierarchy.GetItemUID(item, _UID) if item else ""
 
 
 def studyUid(scene, volumeNode) -> str:
-    """DICOM study instance UID of a volume; "" where it has none."""
+    """DICOM study instance UID of a volume; "" without one."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelStudy()
     study = hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
-    return hierarchy.GetItemUID(study, _dicom()) if study else ""
-
-
-def _dicom() -> str:
-    return slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
-
-
-VOLUME_ROLE = "AnatomicalEmbedding.Volume"
-FOLDER = "Lesions"
+    return hierarchy.GetItemUID(study, _UID) if study else ""
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):

@@ -65,7 +65,7 @@ def _studyEntries(studies: Sequence[Study]) -> list[tuple[str, str]]:
 
 
 def _notesOn(patient: Patient | None) -> list[str]:
-    """Sentences on what the user should do about the studies."""
+    """Sentences on studies that the user should correct or load."""
     if patient is None:
         return [_("Load CTs of a patient: two studies or more.")]
     notes = [study.note for study in patient.studies if study.note]
