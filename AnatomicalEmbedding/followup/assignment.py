@@ -233,7 +233,7 @@ def assign_in_record(
         strict=True,
     )
     known = [(names[0].index(n), names[1].index(n)) for n in names[0] if n in names[1]]
-    found = assign_lesions(*listed, known)
+    found = assign_lesions(listed[0], listed[1], known)
     same = {(i, j): (names[0][i], names[1][j]) for i, j in found.pairs if (i, j) not in known}
     kept = {other: one for one, other in same.values()}
     rest = sorted(set(found.links) - set(found.pairs))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from .lesions import MERGED, Axis, Finding, Lesion, Point, Study
 from .record import FollowUp
 
 if TYPE_CHECKING:
-    import highdicom
     from pydicom import Dataset
 
 _PRODUCT = "AnatomicalEmbedding"
@@ -161,14 +160,14 @@ class _LesionGroup:
     """The measurement group of one lesion. images: slices that it refers to, by UID. left_out: sentences."""
 
     def __init__(
-        self, hd: highdicom, record: FollowUp, lesion: Lesion, found: Finding, source: _SourceSeries, study: Study
+        self, hd: Any, record: FollowUp, lesion: Lesion, found: Finding, source: _SourceSeries, study: Study
     ) -> None:
         self.hd, self.record, self.lesion, self.found, self.source = hd, record, lesion, found, source
         self.study = study
         self.images: dict[str, Dataset] = {}
         self.left_out: list[str] = []
 
-    def content(self) -> highdicom.sr.MeasurementsAndQualitativeEvaluations:
+    def content(self) -> Any:
         sr, lesion, found = self.hd.sr, self.lesion, self.found
         evaluations = [
             sr.QualitativeEvaluation(self._code(codes.STATE), self._code(codes.STATE_CODES[found.state])),
@@ -200,7 +199,7 @@ class _LesionGroup:
                 items.append(sr.UIDRefContentItem(self._code(name), uid, relationship_type=contains))
         return group
 
-    def _measurements(self) -> list[highdicom.sr.Measurement]:
+    def _measurements(self) -> list[Any]:
         size = self.found.size
         drawn = [(codes.LONG_AXIS, size.long_axis, size.long_mm), (codes.SHORT_AXIS, size.short_axis, size.short_mm)]
         if not (self.found.visible and size.confirmed):
@@ -215,7 +214,7 @@ class _LesionGroup:
             written.append(self.hd.sr.Measurement(name, round(size.volume_ml, 4), unit))
         return written
 
-    def _axis(self, name: codes.Code, axis: Axis, mm: float) -> highdicom.sr.Measurement:
+    def _axis(self, name: codes.Code, axis: Axis, mm: float) -> Any:
         middle = tuple(np.mean(axis, axis=0))
         ends = self.hd.sr.CoordinatesForMeasurement3D("POLYLINE", _lps(axis), self.source.frame_of_reference)
         image = self.hd.sr.SourceImageForMeasurement(*self._image(middle))
@@ -224,7 +223,7 @@ class _LesionGroup:
             referenced_coordinates=[ends],
         )  # fmt: skip
 
-    def _site(self) -> list[highdicom.sr.FindingSite] | None:
+    def _site(self) -> list[Any] | None:
         if not self.lesion.site:
             return None
         found = codes.site_codes(self.lesion.site)
@@ -239,13 +238,11 @@ class _LesionGroup:
         self.images[header.SOPInstanceUID] = header
         return header.SOPClassUID, header.SOPInstanceUID
 
-    def _code(self, code: codes.Code) -> highdicom.sr.CodedConcept:
+    def _code(self, code: codes.Code) -> Any:
         return self.hd.sr.CodedConcept(*code)
 
 
-def _document(
-    hd: highdicom, groups: list, evidence: list[Dataset], is_complete: bool
-) -> highdicom.sr.Comprehensive3DSR:
+def _document(hd: Any, groups: list, evidence: list[Dataset], is_complete: bool) -> Any:
     sr = hd.sr
     device = sr.ObserverContext(
         sr.CodedConcept("121007", "DCM", "Device"),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
@@ -70,8 +71,7 @@ def export(
         attempt(folder / f"{name}{SUFFIX}", lambda path: write_record(path, record))
     if SR in kinds:
         for key, file_name in sr_names(record, name).items():
-            files = sources.get(key, ())
-            attempt(folder / file_name, lambda path, key=key, files=files: write_sr(record, key, files, path))
+            attempt(folder / file_name, partial(write_sr, record, key, sources.get(key, ())))
     if not written:
         raise AnatomicalEmbeddingError(notes[0] if notes else "nothing was chosen for export; choose a kind of file.")
     return Exported(tuple(written), tuple(notes))

@@ -83,8 +83,7 @@ class Measurement:
 
     def shifted(self, step: Point) -> Measurement:
         """The same sizes, `step` mm farther."""
-        axes = (_moved(axis, step) for axis in (self.long_axis, self.short_axis))
-        return Measurement(*axes, self.volume_ml, self.confirmed)
+        return Measurement(_moved(self.long_axis, step), _moved(self.short_axis, step), self.volume_ml, self.confirmed)
 
 
 NO_SIZE = Measurement()
@@ -135,8 +134,14 @@ class Lesion:
         return f"{self.id} {self.name}".rstrip()
 
 
+def step_to(place: Point, start: Point) -> Point:
+    """The vector from `start` to `place`, mm."""
+    return place[0] - start[0], place[1] - start[1], place[2] - start[2]
+
+
 def _moved(axis: Axis | None, step: Point) -> Axis | None:
     if axis is None:
         return None
-    one, other = (tuple(a + b for a, b in zip(end, step, strict=True)) for end in axis)
-    return one, other
+    x, y, z = step
+    (a, b, c), (d, e, f) = axis
+    return (a + x, b + y, c + z), (d + x, e + y, f + z)

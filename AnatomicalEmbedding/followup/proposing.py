@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..matching.status import UNCERTAIN
 from ..scan.geometry import transform_points
-from .lesions import Finding, Guess, Measurement, Study
+from .lesions import Finding, Guess, Measurement, Study, step_to
 from .record import FollowUp, Proposal
 
 if TYPE_CHECKING:
@@ -133,8 +133,9 @@ def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Prop
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])
         guess = Guess(str(matches.status[number]), source, error, probability)
-    place = tuple(matches.points_ras[number].tolist())
-    moved = seen.size.shifted(tuple(a - b for a, b in zip(place, seen.point_ras, strict=True)))
+    x, y, z = matches.points_ras[number].tolist()
+    place = (x, y, z)
+    moved = seen.size.shifted(step_to(place, seen.point_ras))
     return Proposal(place, guess, Measurement(moved.long_axis, moved.short_axis))
 
 

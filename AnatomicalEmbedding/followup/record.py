@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
 from .lesions import (
@@ -29,6 +30,7 @@ from .lesions import (
     Measurement,
     Point,
     Study,
+    step_to,
 )  # fmt: skip
 
 
@@ -163,7 +165,7 @@ class FollowUp:
         kept = [one if each.id == lesion_id else renamed(each) for each in self.lesions if each.id != other_id]
         return replace(self, lesions=tuple(kept))
 
-    def describe(self, lesion_id: str, **changes: str | bool) -> FollowUp:
+    def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
         """Change name, site, target, nodal or split_from of a lesion. A part of a node becomes a node, and a part of a
         non-target a non-target, unless these are given.
         """
@@ -290,7 +292,7 @@ def _placed(found: Finding, state: str, place: Point) -> Finding:
     """The finding at another place; unconfirmed axes move along."""
     size = found.size
     if found.point_ras is not None and not size.confirmed:
-        size = size.shifted(tuple(a - b for a, b in zip(place, found.point_ras, strict=True)))
+        size = size.shifted(step_to(place, found.point_ras))
     return Finding(state, place, found.guess, size)
 
 

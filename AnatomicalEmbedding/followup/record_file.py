@@ -136,8 +136,8 @@ def _guess(value: Mapping[str, Any]) -> Guess:
 
 
 def _size(value: Mapping[str, Any]) -> Measurement:
-    axes = (_axis(value.get(key)) for key in ("long_axis", "short_axis"))
-    return Measurement(*axes, _number(value.get("volume_ml")), _flag(value, "confirmed", False))
+    long_axis, short_axis = (_axis(value.get(key)) for key in ("long_axis", "short_axis"))
+    return Measurement(long_axis, short_axis, _number(value.get("volume_ml")), _flag(value, "confirmed", False))
 
 
 def _axis(value: Any) -> Axis | None:

@@ -109,7 +109,11 @@ def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
     """The window for the first place where a person saw the lesion, else for the first proposal."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
-    return SOFT_TISSUE if best is None else pictures.choose_window(volumes[best.study.key], best.finding.point_ras)
+    return (
+        SOFT_TISSUE
+        if best is None
+        else pictures.choose_window(volumes[best.study.key], np.array(best.finding.point_ras))
+    )
 
 
 def _cell(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> _Cell:

@@ -70,7 +70,8 @@ def responses(record: FollowUp) -> list[Response]:
 
 def _not_judged(timeline: Timeline, number: int) -> Response:
     """A visit without sums to compare; a new lesion is progression nevertheless."""
-    study, news, missing = timeline.record.studies[number], News(), (_NO_TARGET,)
+    study, news = timeline.record.studies[number], News()
+    missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
         missing = ("no lesion was there; reading begins with the first study that shows one.",)
     if timeline.start is not None and number >= timeline.start:

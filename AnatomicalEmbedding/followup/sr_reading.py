@@ -156,7 +156,8 @@ def _numbered(lesions: Iterable[Lesion]) -> Iterator[Lesion]:
     once: dict[str, Lesion] = {}
     for lesion in lesions:
         once.setdefault(lesion.tracking_uid, lesion)
-    used, taken = {lesion.id for lesion in once.values()}, set()
+    used = {lesion.id for lesion in once.values()}
+    taken: set[str] = set()
     for number, lesion in enumerate(once.values(), start=1):
         free = lesion.id
         if not free or free in taken:

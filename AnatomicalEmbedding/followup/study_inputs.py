@@ -113,9 +113,10 @@ def in_order(known: Iterable[Study], others: Iterable[Study]) -> InOrder:
     studies = {study.key: study for study in (*known, *others)}
     ordered = sorted((each for each in studies.values() if each.date is not None), key=lambda each: each.date)
     if not ordered:
-        notes = ("No scan has a date, so their order is taken as the order in time; give --date for each.",)
-        return InOrder(tuple(studies.values()), notes if len(studies) > 1 else ())
-    notes, before = [], None
+        note = "No scan has a date, so their order is taken as the order in time; give --date for each."
+        return InOrder(tuple(studies.values()), (note,) if len(studies) > 1 else ())
+    notes: list[str] = []
+    before: Study | None = None
     for study in studies.values():
         if study.date is None:
             ordered.insert(0 if before is None else ordered.index(before) + 1, study)

@@ -105,8 +105,8 @@ def _cells(row: Row) -> dict[str, object]:
         "long_axis_mm": _number(size.long_mm, 2),
         "short_axis_mm": _number(size.short_mm, 2),
         "volume_ml": _number(size.volume_ml, 3),
-        "expected_error_mm": _number(guess and guess.error_mm, 1),
-        "probability_within_10_mm": _number(guess and guess.probability, 3),
+        "expected_error_mm": _number(None if guess is None else guess.error_mm, 1),
+        "probability_within_10_mm": _number(None if guess is None else guess.probability, 3),
         "merged_with": found.into if found is not None and found.state == MERGED else "",
         "split_from": lesion.split_from,
     }
