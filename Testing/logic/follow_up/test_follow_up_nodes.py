@@ -75,3 +75,20 @@ def test_a_point_put_into_the_list_with_slicers_own_tools_is_a_new_lesion(bench,
     bench.logic.poll()
     assert bench.labels(pair[0]) == ["L1", "L2"]
     assert bench.finding(pair[0], "L2").point_ras == (7.0, 8.0, 9.0)
+
+
+def test_name_and_lengths_of_a_lesion_are_one_text(bench, pair):
+    """Texts of the lesion and of its axes would lie over each other, and over the lesion."""
+    prior, _current = pair
+    bench.logic.mark(prior, (0.0, 0.0, 0.0))
+    bench.logic.describe("L1", name="hilar")
+    bench.logic.measure("L1", prior, LONG, None)
+    assert bench.labels(prior) == ["L1 hilar 20.0 mm"]
+    bench.logic.measure("L1", prior, LONG, SHORT)
+    assert bench.labels(prior) == ["L1 hilar 20.0 \u00d7 12.0 mm"]
+    for kind in ("long", "short"):
+        display = bench.line(f"L1 {kind}").GetDisplayNode()
+        assert not display.GetPointLabelsVisibility()
+        assert not display.GetPropertiesLabelVisibility()
+        ends = display.GetGlyphScale() / 100 * 200  # pixels, in a view of 200
+        assert display.GetLineThickness() * ends >= 1, "a line of less than a pixel is not drawn"

@@ -2,6 +2,11 @@
 
 import threading
 
+from follow_up_actions import column
+
+from AnatomicalEmbedding.followup.lesions import CONFIRMED
+from slicer_kit.scene import read_mrb
+
 
 def responses(reader):
     table = reader.panel.response.table
@@ -71,3 +76,20 @@ def test_a_study_that_is_gone_stays_in_the_table_with_what_was_entered(kit, prep
     assert prepared.cell(0, 2) == "✓ confirmed"
     prepared.choice.choose("L1", prepared.logic.record.studies[1].key)
     assert "This study is not loaded" in prepared.ui.notVisibleButton.toolTip
+
+
+def test_everything_is_there_again_after_saving(prepared, tmp_path):
+    kit, panel = prepared.kit, prepared.panel
+    prepared.go("L1", 1)
+    prepared.press("C")
+    before = [column(prepared.table, n) for n in range(4)]
+    path = kit.save_scene(tmp_path / "follow-up.mrb")
+    kit.close_scene()
+    assert prepared.table.rowCount == 0
+    read_mrb(kit.scene, path)
+    for _ in range(10):  # a timer that was due while the scene was loaded comes first
+        panel.session.tick()
+    kit.spin(lambda: panel.ui.priorSelector.currentText == "2023-03-01   A")
+    assert panel.ui.currentSelector.currentText == "2023-09-01   B"
+    assert [column(prepared.table, n) for n in range(4)] == before
+    assert prepared.state("L1", 1) == CONFIRMED

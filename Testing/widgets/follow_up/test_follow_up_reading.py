@@ -103,3 +103,10 @@ def test_name_site_and_kind_are_edited_in_the_form(prepared):
     prepared.go("L1", 2)
     assert (ui.nameEdit.text, ui.siteEdit.text, ui.targetCheckBox.checked) == ("", "", True)
     assert prepared.logic.record.lesion("L1").target
+
+
+def test_after_return_in_a_text_field_keys_act_again(prepared):
+    prepared.go("L1", 0)
+    for field in (prepared.ui.nameEdit, prepared.ui.siteEdit):
+        prepared.kit.press(field, "Return")
+        assert not field.hasFocus()
