@@ -31,7 +31,7 @@ from .lesions import (
     Point,
     Study,
     step_to,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
