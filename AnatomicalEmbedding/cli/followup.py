@@ -27,7 +27,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="propose the places of a prior's lesions in a patient's other scans",
         description="Proposes the place of each lesion of PRIOR in every CURRENT scan, and writes the record of the "
         "follow-up, a table and a page. A proposal counts only after a person has confirmed it: open the record in "
-        "Slicer (Lesion Follow-up). All coordinates are RAS mm.",
+        "3D Slicer (Lesion Follow-up). All coordinates are RAS mm.",
     )
     add = parser.add_argument
     add("prior", type=Path, metavar="PRIOR", help="CT file or DICOM folder that the lesions are in")

@@ -46,7 +46,7 @@ def find_places(
     Args:
         studies: keys of the studies to search.
         maps: by study key.
-        effort: see `matching.match_all`.
+        effort: see `matching.match.match_all`.
 
     Raises:
         AnatomicalEmbeddingError: a study is not in the record or has no map.
